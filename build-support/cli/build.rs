@@ -1,4 +1,5 @@
-//! Compiled libraries call the C functions of the TVM FFI by name: with `--load` this program is their host.
+//! Exports the C functions of the TVM FFI, which compiled libraries call by name: with `--load`
+//! this program is their host.
 
 fn main() {
     kernpack_build::export_abi();

@@ -13,7 +13,7 @@ fn main() {
         println!("cargo::rerun-if-env-changed={variable}");
     }
     println!("cargo::rustc-check-cfg=cfg(kernpack_llvm_switch)");
-    // Documentation is made without linking.
+    // Documentation is built without linking.
     if env::var_os("DOCS_RS").is_some() {
         set("0", "unknown", Path::new(""), "");
         return;
@@ -38,7 +38,7 @@ fn main() {
     }
 }
 
-/// The constants of the library.
+/// Sets the constants of the library.
 fn set(major: &str, version: &str, path: &Path, warning: &str) {
     println!("cargo::rustc-env=KERNPACK_LLVM_MAJOR={major}");
     println!("cargo::rustc-env=KERNPACK_LLVM_VERSION={version}");
@@ -46,8 +46,9 @@ fn set(major: &str, version: &str, path: &Path, warning: &str) {
     println!("cargo::rustc-env=KERNPACK_LLVM_WARNING={warning}");
 }
 
-/// A folder in `OUT_DIR` with a link to the library. Cargo lets programs that it runs (build scripts, tests) find libraries in
-/// link search folders below its target folder; the toolchain's own folder is found only when rustup's cargo is used.
+/// Creates a folder in `OUT_DIR` with a link to the library. Programs that cargo runs (build
+/// scripts, tests) find libraries in link search folders below its target folder. The toolchain's
+/// own folder is only found when rustup's cargo is used.
 fn findable(library: &Path, file: &Path) -> PathBuf {
     let own = library.parent().unwrap_or(Path::new("")).to_owned();
     let Some(folder) = env::var_os("OUT_DIR").map(|out| PathBuf::from(out).join("lib")) else { return own };

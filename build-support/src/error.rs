@@ -1,11 +1,12 @@
 use std::fmt;
 
-/// What went wrong in a build, readable as it stands.
+/// An error of a build, with a message for the user.
 ///
-/// `Debug` prints the same text as `Display`, so that `fn main() -> kernpack_build::Result<()>` shows it well. An error
-/// holds every problem of a build: a kernel that fails does not hide the others.
+/// `Debug` prints the same text as `Display`, so that `fn main() -> kernpack_build::Result<()>`
+/// shows it well. An error contains every problem of a build: a failed kernel does not hide the
+/// others.
 pub struct Error {
-    /// At least one, each a complete message of one or more lines.
+    /// The problems, at least one, each a complete message of one or more lines.
     problems: Vec<String>,
 }
 
@@ -13,18 +14,18 @@ pub struct Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error of one problem.
+    /// Creates an error with one problem.
     pub fn new(message: impl Into<String>) -> Self {
         Self { problems: vec![message.into()] }
     }
 
-    /// An error of several problems, at least one.
+    /// Creates an error with several problems, at least one.
     #[cfg(feature = "compiler")]
     pub(crate) fn of_problems(problems: Vec<String>) -> Self {
         Self { problems }
     }
 
-    /// All values, or all problems of all errors.
+    /// Returns all values, or all problems of all errors.
     pub(crate) fn collect<T>(results: impl IntoIterator<Item = Result<T>>) -> Result<Vec<T>> {
         let mut values = Vec::new();
         let mut problems = Vec::new();
@@ -37,7 +38,7 @@ impl Error {
         if problems.is_empty() { Ok(values) } else { Err(Self { problems }) }
     }
 
-    /// Both values, or the problems of both.
+    /// Returns both values, or the problems of both.
     pub(crate) fn both<A, B>(a: Result<A>, b: Result<B>) -> Result<(A, B)> {
         match (a, b) {
             (Ok(a), Ok(b)) => Ok((a, b)),

@@ -8,29 +8,33 @@ use kernpack_formats::abi::cpp_names;
 use crate::cargo::environment::Environment;
 use crate::{Error, Result};
 
-/// Makes the programs of this package ready for every library: they offer the C functions of the TVM FFI, bound to the kernpack
-/// that they link, to the libraries that they load. One line in `build.rs`:
+/// Lets the programs of this package load every library: they export the C functions of the TVM
+/// FFI, bound to the kernpack that they link, to the libraries that they load. One line in
+/// `build.rs`:
 ///
 /// ```no_run
 /// // build.rs
 /// kernpack_build::export_abi();
 /// ```
 ///
-/// `kernpack::Module::load` loads our own libraries without this. It is for libraries that call `TVMFFI...` functions by name:
-/// those that Apache TVM exports, and those that C++ compilers make with the headers of `apache-tvm-ffi`, whether they were
-/// linked to `libtvm_ffi.so` or to nothing. The program stands in for that file (it has its shared-object name), so the file need
-/// not be installed.
+/// `kernpack::Module::load` loads Kernpack's own libraries without this. It is for libraries that
+/// call `TVMFFI...` functions by name: those that Apache TVM exports, and those that C++ compilers
+/// build with the headers of `apache-tvm-ffi`, whether they are linked to `libtvm_ffi.so` or not.
+/// The program replaces that file (it has its shared-object name), so the file need not be
+/// installed.
 ///
-/// It goes for every program of the package: binaries, examples, tests and benchmarks. Where the package also makes a
-/// `cdylib`, its unit tests are left out, because cargo has no way to name them. The package must depend on `kernpack`. GNU ld and
-/// lld can link such a program, on Linux; with gold, libraries that were linked to `libtvm_ffi.so` still look for the file.
+/// It applies to every program of the package: binaries, examples, tests and benchmarks. If the
+/// package also builds a `cdylib`, its unit tests are excluded, because cargo has no way to name
+/// them. The package must depend on `kernpack`. GNU ld and lld can link such a program, on Linux.
+/// With gold, libraries that were linked to `libtvm_ffi.so` still load the file.
 ///
-/// A libtvm_ffi that is in the process before the program's first use of kernpack (by `LD_PRELOAD`, say) serves it as ever: the
-/// program then passes calls on. One that is loaded later, as Python's `import tvm_ffi` in an embedded interpreter does, cannot
-/// work beside the program's own implementation; preload it. A program that links libtvm_ffi itself does not need this, and with
-/// it would not get that file: it stands in for it.
+/// A libtvm_ffi that is in the process before the program's first use of kernpack (by `LD_PRELOAD`,
+/// for example) keeps working: the program then forwards calls to it. A libtvm_ffi that is loaded
+/// later, as by Python's `import tvm_ffi` in an embedded interpreter, cannot work next to the
+/// program's own implementation; preload it. A program that links libtvm_ffi itself does not need
+/// this, and with it would not load that file, because the program replaces it.
 ///
-/// What cannot be done stops the build with a message.
+/// Stops the build with a message if the functions cannot be exported.
 pub fn export_abi() {
     match lines(&Environment::of_process()) {
         Ok(lines) => print!("{lines}"),
@@ -42,10 +46,10 @@ pub fn export_abi() {
     }
 }
 
-/// cargo's instruction that reaches everything that is linked.
+/// cargo's instruction that applies to everything that is linked.
 const EVERYTHING: &str = "rustc-link-arg";
 
-/// What to tell cargo.
+/// Returns the lines to print for cargo.
 fn lines(environment: &Environment) -> Result<String> {
     let os = environment.cargo("CARGO_CFG_TARGET_OS")?;
     let arch = environment.cargo("CARGO_CFG_TARGET_ARCH")?;
@@ -62,7 +66,7 @@ fn lines(environment: &Environment) -> Result<String> {
         ));
     }
     let package = environment.cargo_path("CARGO_MANIFEST_DIR")?;
-    // What `instructions` looks at. Without a file, cargo looks at all files of the package.
+    // The files that `instructions` reads. Without any, cargo tracks all files of the package.
     let mut lines = String::new();
     let instructions = instructions(&package)?;
     if instructions == [EVERYTHING] {
@@ -76,11 +80,13 @@ fn lines(environment: &Environment) -> Result<String> {
     Ok(lines)
 }
 
-/// What code that Apache TVM wrote in C calls by name, too; other compiled code finds these in variables.
+/// The functions that C code of Apache TVM calls by name, too. Other compiled code finds them in
+/// variables.
 const BACKEND: [&str; 4] =
     ["TVMBackendAllocWorkspace", "TVMBackendFreeWorkspace", "TVMBackendParallelLaunch", "TVMBackendParallelBarrier"];
 
-/// Options of the linker. kernpack has each function under a name of its own, which a program gives its C name.
+/// The linker options. kernpack has each function under its own name, and a program gives it the C
+/// name.
 fn arguments() -> impl Iterator<Item = String> {
     let names = ApiTable::NAMES.iter().chain(&BACKEND).map(|name| (*name, *name));
     let names = names.chain(cpp_names::NAMES.iter().map(|name| (*name, *name)));
@@ -93,11 +99,12 @@ fn arguments() -> impl Iterator<Item = String> {
                 format!("--export-dynamic-symbol={exported}"),
             ]
         });
-    // Libraries that were linked to libtvm_ffi.so take the program for it.
+    // Libraries that were linked to libtvm_ffi.so use the program in its place.
     symbols.chain(["-soname,libtvm_ffi.so".to_owned()])
 }
 
-/// cargo's instructions that reach the programs of the package, but not a shared library.
+/// Returns cargo's instructions that apply to the programs of the package, but not to a shared
+/// library.
 fn instructions(package: &Path) -> Result<Vec<&'static str>> {
     let path = package.join("Cargo.toml");
     let manifest = fs::read_to_string(&path).map_err(|error| {
@@ -106,7 +113,7 @@ fn instructions(package: &Path) -> Result<Vec<&'static str>> {
     if !manifest.contains("cdylib") {
         return Ok(vec![EVERYTHING]);
     }
-    // An instruction for a kind of target that the package does not have is an error of cargo's.
+    // An instruction for a kind of target that the package does not have is a cargo error.
     let kinds = [
         ("bin", "src/bin", "rustc-link-arg-bins"),
         ("example", "examples", "rustc-link-arg-examples"),
@@ -126,7 +133,7 @@ fn instructions(package: &Path) -> Result<Vec<&'static str>> {
     Ok(found)
 }
 
-/// Whether a line of the manifest is `key`, or `key = value`.
+/// Returns true if the manifest has a line `key` or `key = value`.
 fn says(manifest: &str, key: &str, value: &str) -> bool {
     manifest.lines().any(|line| {
         let line = line.split('#').next().unwrap_or_default().trim();
@@ -137,7 +144,7 @@ fn says(manifest: &str, key: &str, value: &str) -> bool {
     })
 }
 
-/// Whether cargo finds targets in a folder: a file of Rust, or a folder with a `main.rs`.
+/// Returns true if cargo finds targets in a folder: a Rust file, or a folder with a `main.rs`.
 fn has_targets(folder: &Path) -> bool {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let is_target = |path: PathBuf| {
@@ -173,7 +180,7 @@ mod tests {
         package
     }
 
-    /// The instructions for a package with these files.
+    /// Returns the instructions for a package with these files.
     fn instructions_for(name: &str, files: &[(&str, &str)]) -> Vec<&'static str> {
         let package = package(name, files);
         let found = instructions(&package).unwrap();

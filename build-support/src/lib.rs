@@ -11,35 +11,41 @@
 //! }
 //! ```
 //!
-//! A cpu kernel is a function with the packed calling convention, named `__tvm_ffi_<name>`; C includes
-//! `<kernpack/kernel.h>` for the types. [`Library::build`] reads the names off the objects, links the objects into the
-//! library so that every language can call them, and writes the Rust file that `kernpack::library!()` includes: the module
-//! `kernels` with one item per kernel. CUDA kernels are `extern "C" __global__` functions; their images travel inside
-//! the library as imported modules, and `kernels::edges.launch(grid, block, (&out, &input, n))` launches one. A crate with CUDA kernels
-//! needs kernpack's feature `cuda`.
+//! A CPU kernel is a function with the packed calling convention, named `__tvm_ffi_<name>`; C
+//! includes `<kernpack/kernel.h>` for the types. [`Library::build`] reads the names from the
+//! objects, links the objects into the library so that every language can call them, and writes the
+//! Rust file that `kernpack::library!()` includes: the module `kernels` with one item per kernel.
+//! CUDA kernels are `extern "C" __global__` functions. The library contains their images as
+//! imported modules, and `kernels::edges.launch(grid, block, (&out, &input, n))` launches one. A
+//! crate with CUDA kernels needs kernpack's feature `cuda`.
 //!
-//! In `kernels::typed` each kernel whose arguments are known is a function: `kernels::typed::edges((grid, block), &out, &input, n)`. Names and
-//! types are read off CUDA C++ and OpenCL C; those of other kernels are declared, in a line `kernpack: blur(src: Tensor[float32], ..)` of the
-//! comment in front of them, or by [`Library::signature`]. The comment is the function's documentation, in every language.
+//! In `kernels::typed` each kernel with known argument types is a function:
+//! `kernels::typed::edges((grid, block), &out, &input, n)`. Names and types are read from CUDA C++
+//! and OpenCL C. Those of other kernels are declared, in a line `kernpack: blur(src:
+//! Tensor[float32], ..)` of the comment before them, or by [`Library::signature`]. The comment is
+//! the function's documentation, in every language.
 //!
-//! # What is compiled when
+//! # Rebuilds
 //!
-//! The build script runs again when an input, an included header, a compiler or a variable that matters changes, also
-//! when a compiler appears that was missing or that would be found first; else cargo runs nothing. When it runs, it
-//! compiles what changed: results are kept in `OUT_DIR` (at most 256 MiB) by the content of the source and of all headers
-//! that it reads, the options, the compiler (its place and version), the target and the variables that the compiler reads.
-//! A source whose text names `.incbin`, `#embed`, `__DATE__` or `__TIME__` is compiled each time, since no list of headers shows what it takes in. A
-//! header that appears in an `include` folder where it would be found first counts when the script runs for another
-//! reason; one in the system's own folders does not.
+//! The build script runs again when an input, an included header, a compiler or a relevant variable
+//! changes, also when a compiler appears that was missing or that takes precedence; otherwise cargo
+//! runs nothing. When it runs, it compiles only what changed: results are cached in `OUT_DIR` (at
+//! most 256 MiB) by the content of the source and of all headers that it reads, the options, the
+//! compiler (its path and version), the target and the variables that the compiler reads. A source
+//! whose text contains `.incbin`, `#embed`, `__DATE__` or `__TIME__` is compiled each time, since
+//! no list of headers shows these inputs. A new header that takes precedence in an `include` folder
+//! takes effect when the script runs for another reason; one in the system's own folders does not.
 //!
-//! Compilers run in parallel, as many at a time as cargo allows: each further one takes a token of cargo's jobserver.
-//! `cargo build -vv` shows a line when a kernel has been compiled, and how long it took; one that takes more than five seconds is named
-//! while it is compiled. Plain `cargo build` shows nothing of a build script while it runs; `KERNPACK_PROGRESS` does.
+//! Compilers run in parallel, as many at a time as cargo allows: each further compiler takes a
+//! token of cargo's jobserver. `cargo build -vv` shows a line when a kernel has been compiled, with
+//! the time that it took. A kernel that takes more than five seconds is named while it is compiled.
+//! Plain `cargo build` shows no output of a build script while it runs; `KERNPACK_PROGRESS` does.
 //!
-//! # What is there afterwards
+//! # Outputs
 //!
-//! `OUT_DIR/kernpack/outputs.json` lists what was made, as does `cargo kernpack outputs`: objects, PTX, fat binaries, the packed modules, and
-//! the generated Rust, which is formatted. `compile_commands.json` beside it is for clangd; see [`Library::compile_commands`].
+//! `OUT_DIR/kernpack/outputs.json` lists the outputs, as does `cargo kernpack outputs`: objects,
+//! PTX, fat binaries, the packed modules, and the generated Rust, which is formatted.
+//! `compile_commands.json` next to it is for clangd; see [`Library::compile_commands`].
 //!
 //! # Variables
 //!
@@ -77,7 +83,7 @@ mod session;
 mod te_kernels;
 mod tool;
 
-/// What tensor expressions are written with: `use kernpack_build::te::*;`.
+/// The items for writing tensor expressions: `use kernpack_build::te::*;`.
 #[cfg(feature = "compiler")]
 pub mod te {
     pub use kernpack_compiler::ir::{
@@ -105,10 +111,10 @@ pub use pack::object_packer::ObjectPacker;
 #[cfg(feature = "compiler")]
 pub use kernpack_compiler as compiler;
 
-/// The graphs behind [`Library::model`]: what operators of your own are written with.
+/// The graphs behind [`Library::model`], for writing custom operators.
 #[cfg(feature = "graph")]
 pub use kernpack_graph as graph;
 
-/// The LLVM bindings that [`Library::llvm`] hands out.
+/// The LLVM bindings that [`Library::llvm`] passes to its closure.
 #[cfg(feature = "llvm")]
 pub use inkwell;

@@ -13,10 +13,10 @@ use crate::outputs::compile_commands::CompileCommands;
 use crate::tool;
 use crate::{Error, Result};
 
-/// Changes whenever this crate makes something else of the same source, compiler and flags.
+/// Changes whenever this crate produces different output from the same source, compiler and flags.
 const RECIPES: &str = "1";
 
-/// One run of a build script: where it is, what it is for, and what it has read.
+/// One run of a build script: its folders, its target, and the inputs that it read.
 pub(crate) struct Session {
     pub(crate) environment: Environment,
     pub(crate) tracker: Tracker,
@@ -28,11 +28,11 @@ pub(crate) struct Session {
     pub(crate) package_name: String,
     pub(crate) package_dir: PathBuf,
     pub(crate) out_dir: PathBuf,
-    /// Folder of objects and images, inside `out_dir`, empty at the start.
+    /// The folder of objects and images, inside `out_dir`, empty at the start.
     pub(crate) work_dir: PathBuf,
-    /// How many threads may wait for tools; `permits` says how many tools may run.
+    /// The number of threads that may wait for tools. `permits` limits the number of running tools.
     pub(crate) jobs: usize,
-    /// For every language: where `#include` looks.
+    /// The folders for `#include`, in every language.
     pub(crate) includes: Vec<PathBuf>,
     pub(crate) defines: Vec<(String, Option<String>)>,
 }
@@ -69,7 +69,7 @@ impl Session {
         })
     }
 
-    /// How messages and generated documentation name an input.
+    /// The name of an input in messages and generated documentation.
     pub(crate) fn name_of(&self, path: &Path) -> String {
         tool::display_path(path, &self.package_dir)
     }
@@ -92,13 +92,13 @@ impl Session {
         }
     }
 
-    /// A file of the working folder for input number `index`.
+    /// A file of the working folder for the input with index `index`.
     pub(crate) fn product(&self, prefix: &str, index: usize, path: &Path, extension: &str) -> PathBuf {
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         self.work_dir.join(format!("{prefix}{index}_{stem}.{extension}"))
     }
 
-    /// A recipe for the cache that names this package and these values of variables.
+    /// A recipe for the cache with the name of this package and these values of variables.
     pub(crate) fn recipe(&self, kind: &str, variables: &[&str]) -> Digester {
         let mut digester = Digester::new(kind);
         digester.field(env!("CARGO_PKG_VERSION")).field(RECIPES).field(self.package_dir.as_os_str().as_encoded_bytes());
@@ -110,7 +110,7 @@ impl Session {
         digester
     }
 
-    /// `-I` and `-D` options, as C compilers and nvcc take them.
+    /// `-I` and `-D` options, in the syntax of C compilers and nvcc.
     pub(crate) fn preprocessor_flags(&self) -> Vec<std::ffi::OsString> {
         let mut flags = Vec::new();
         for folder in &self.includes {
@@ -126,7 +126,8 @@ impl Session {
     }
 }
 
-/// Whether these are macros that every compiler takes: a mistake is told in the words of build.rs, not in those of each compiler.
+/// Checks that every compiler accepts these macros. Errors then name the call in build.rs instead
+/// of the error of each compiler.
 pub(crate) fn check_defines(defines: &[(String, Option<String>)]) -> Result<()> {
     Error::collect(defines.iter().map(|(name, value)| match define_problem(name, value.as_deref()) {
         Some(problem) => Err(Error::new(format!(".define({name:?}, ..): {problem}"))),

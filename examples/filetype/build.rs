@@ -1,17 +1,18 @@
 //! Compiles Magika's model into the library, and the table of its labels.
 //!
-//! The model is in the package `magika` on PyPI, not in this repository. Without it the crate compiles all the same, so that commands for the whole workspace work on
-//! a fresh checkout; its functions then say what to do.
+//! The model is in the package `magika` on PyPI, not in this repository. Without it the crate still
+//! compiles, so that commands for the whole workspace work on a fresh checkout; its functions then
+//! return an error with advice.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use serde_json::Value;
 
-/// Where `cargo xtask filetype` puts the files of the package, from this folder.
+/// The folder where `cargo xtask filetype` puts the files of the package, relative to this one.
 const FOLDER: &str = "../../target/magika";
 
-/// The files: the network, its labels and thresholds, and what is known of each label.
+/// The files: the network, its labels and thresholds, and the description of each label.
 const MODEL: &str = "model.onnx";
 const CONFIG: &str = "config.min.json";
 const KINDS: &str = "content_types_kb.min.json";
@@ -22,7 +23,7 @@ fn main() -> Result {
     println!("cargo::rustc-check-cfg=cfg(has_model)");
     println!("cargo::rerun-if-env-changed=FILETYPE_MODEL");
     let folder = env::var_os("FILETYPE_MODEL").map_or_else(|| PathBuf::from(FOLDER), PathBuf::from);
-    // A file that is not there yet is watched, too: cargo runs this again when it is.
+    // A missing file is watched, too: cargo runs this again when it appears.
     println!("cargo::rerun-if-changed={}", folder.join(MODEL).display());
     let library = kernpack_build::Library::new();
     let out = Path::new(&env::var("OUT_DIR")?).join("table.rs");
@@ -52,11 +53,12 @@ fn read(path: &Path) -> Result<Value> {
     Ok(serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?)
 }
 
-/// A label of the network, as a line of the table: its name, what it is called in results, and the score from which it counts.
+/// A label of the network, as a line of the table: its name, its name in results, and its
+/// threshold.
 type Label = (String, String, f64);
 
 fn labels(config: &Value) -> Result<Vec<Label>> {
-    // What the code relies on.
+    // The assumptions of the code.
     for (name, value) in [
         ("beg_size", 1024),
         ("end_size", 1024),
@@ -95,7 +97,8 @@ fn kinds(known: &Value) -> Result<Vec<Kind>> {
     Ok(kinds)
 }
 
-/// The table as Rust code: `LABELS` in the order of the network's scores, `KINDS` in that of their names.
+/// Generates the table as Rust code: `LABELS` in the order of the network's scores, and `KINDS` in
+/// the order of their names.
 fn table(labels: &[Label], kinds: &[Kind]) -> Result<String> {
     let place = |name: &str| {
         let found = kinds.binary_search_by(|kind| kind.0.as_str().cmp(name));

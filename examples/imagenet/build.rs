@@ -1,7 +1,9 @@
 //! Compiles the model into the library, and the table of its labels.
 //!
-//! The environment variable `IMAGENET_MODEL` names the file, `IMAGENET_LABELS` a text with one label in each line. Without a model the crate compiles all the same, so that
-//! commands for the whole workspace need none and take no time for it; its functions then say what to do.
+//! The environment variable `IMAGENET_MODEL` is the path of the model, and `IMAGENET_LABELS` that
+//! of a text with one label per line. Without a model the crate still compiles, so that commands
+//! for the whole workspace need no model and take no time for it; its functions then return an
+//! error with advice.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -29,7 +31,7 @@ fn main() -> Result {
     Ok(())
 }
 
-/// The path that a variable names.
+/// Returns the path in a variable.
 fn variable(name: &str) -> Option<PathBuf> {
     println!("cargo::rerun-if-env-changed={name}");
     env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from)

@@ -1,4 +1,5 @@
-//! Where the library finds libLLVM when a program that knows nothing of Rust loads it: in the toolchain that compiled it.
+//! Sets the path where the library finds libLLVM when a program without Rust loads it: the
+//! toolchain that compiled it.
 
 use std::env;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Says what the kernels compute. How they do it, for each CPU level, is up to the rules.
+//! Defines the computations of the kernels. The rules choose the schedule for each CPU level.
 
 use kernpack_build::te::*;
 
@@ -105,7 +105,7 @@ fn attention(k: &mut Kernel) -> Result<(), CompileError> {
     Ok(())
 }
 
-/// One step of the heat equation: a stencil whose border stays.
+/// One step of the heat equation: a stencil that keeps the border.
 fn heat_step(k: &mut Kernel) -> Result<(), CompileError> {
     k.doc("One step of the heat equation on a grid; the border keeps its values.");
     let (h, w) = (k.size("h"), k.size("w"));
@@ -133,7 +133,7 @@ fn running_sum(k: &mut Kernel) -> Result<(), CompileError> {
     Ok(())
 }
 
-/// Where each row has its largest element.
+/// The index of the largest element of each row.
 fn row_argmax(k: &mut Kernel) -> Result<(), CompileError> {
     k.doc("Index and value of the largest element of each row; the first one of several.");
     let (m, n) = (k.size("m"), k.size("n"));
@@ -145,7 +145,7 @@ fn row_argmax(k: &mut Kernel) -> Result<(), CompileError> {
     Ok(())
 }
 
-/// How often each of 256 values occurs: a C function does the counting.
+/// Counts each of 256 values with a C function.
 fn histogram(k: &mut Kernel) -> Result<(), CompileError> {
     k.doc("How often each of 256 values occurs.");
     let n = k.size("n");
@@ -161,7 +161,7 @@ fn resize(k: &mut Kernel) -> Result<(), CompileError> {
     let (h, w, c) = (k.size("h"), k.size("w"), 3);
     let image = k.input("image", (&h, &w, c), F32);
     let out = compute((&h * 2, &w * 2, c), |[y, x, c]| {
-        // Between which pixels a pixel lies, and how near to the second one.
+        // The pixels that a pixel is between, and its distance from the first one.
         let place = |at: &IterVar, size: &Var| {
             let before = (at - 1).floor_div(2);
             let near = Expr::select((at % 2).equals(0), Expr::float(F32, 0.75), Expr::float(F32, 0.25));

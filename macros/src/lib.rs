@@ -1,7 +1,7 @@
 //! The macros of the crate `kernpack`. Use them through that crate, which re-exports them.
 //!
-//! The entry points here only hand over to `kernpack-macros-backend`, a normal library, so that parsing and expansion
-//! have unit tests.
+//! The entry points here only call `kernpack-macros-backend`, a normal library, so that parsing and
+//! expansion have unit tests.
 
 use kernpack_macros_backend::{Environment, expand_library, expand_object, expand_object_methods, expand_packed_func};
 use proc_macro::{Span, TokenStream};
@@ -22,25 +22,30 @@ use proc_macro::{Span, TokenStream};
 /// # Ok::<(), kernpack::Error>(())
 /// ```
 ///
-/// The library then has the symbol `__tvm_ffi_<name>`, metadata and documentation symbols beside it, and registers the
-/// global function `<crate>.<name>` when it is loaded. The function itself stays as it is and can be called from Rust.
+/// The library then has the symbol `__tvm_ffi_<name>` with metadata and documentation symbols, and
+/// registers the global function `<crate>.<name>` when it is loaded. The function itself is
+/// unchanged and can be called from Rust.
 ///
 /// Options:
-/// - `name = "..."`: the exported name. A name with a `.` is also the global name, as it is.
-/// - `parallel`: the function is called for each element or row of tensors, on all CPUs; see [below](#parallel-functions).
-/// - `grain = N`: with `parallel`, how many elements or rows a thread takes at a time, at least.
+/// - `name = "..."`: the exported name. A name with a `.` is also the global name, unchanged.
+/// - `parallel`: the function is called for each element or row of tensors, on all CPUs; see
+///   [below](#parallel-functions).
+/// - `grain = N`: with `parallel`, the minimum number of elements or rows that a thread takes at a
+///   time.
 /// - `global = false`: register no global function.
-/// - `crate = path`: where the `kernpack` crate is, when it is renamed or re-exported.
+/// - `crate = path`: the path of the `kernpack` crate, if it is renamed or re-exported.
 ///
-/// Parameters and results are the types that implement `FromAny` and `IntoReturn`: numbers, `bool`, text, bytes,
-/// `Option`, `Vec`, tuples, maps, tensors, functions, modules, objects. An object may be taken as `&T` (or `&ObjRef<T>`), and a `T` that is returned
-/// becomes a new object; `&Tensor`, `&String`, `&Vec<..>` and their like are lent for the call, too. A function may return `Result<T, E>` with any
-/// error that converts to `kernpack::Error`. Lifetimes are fine; type parameters, `async`, `unsafe`, `extern` and
-/// `self` are compile errors that say what to write instead.
+/// Parameters and results are the types that implement `FromAny` and `IntoReturn`: numbers, `bool`,
+/// text, bytes, `Option`, `Vec`, tuples, maps, tensors, functions, modules, objects. A parameter
+/// may be `&T` (or `&ObjRef<T>`) for an object, and a returned `T` becomes a new object; `&Tensor`,
+/// `&String`, `&Vec<..>` and similar types are borrowed for the call, too. A function may return
+/// `Result<T, E>` with any error that converts to `kernpack::Error`. Lifetimes are allowed; type
+/// parameters, `async`, `unsafe`, `extern` and `self` are compile errors with advice.
 ///
 /// # Defaults
-/// A parameter may have a default, `#[default(expression)]`, and one at the end that is an `Option` is `None` by default: callers in other languages
-/// may leave these arguments away. The expression is evaluated for each call that does. Rust calls the function with all of them.
+/// A parameter may have a default, `#[default(expression)]`, and an `Option` at the end defaults to
+/// `None`: callers in other languages may omit these arguments. The expression is evaluated for
+/// each call that omits the argument. Rust callers pass all arguments.
 ///
 /// ```
 /// use kernpack::{Function, packed_func};
@@ -58,9 +63,10 @@ use proc_macro::{Span, TokenStream};
 /// ```
 ///
 /// # Parallel functions
-/// With `parallel`, a parameter `&f32` is an element of a tensor, `&[f32]` a row (all of its last axis), and with `&mut` it is written to. Every
-/// other parameter is an argument that is the same for all calls: by value where it is `Copy`, else by reference, as in `&TensorView<f32>`. The
-/// packed function takes the tensors whole.
+/// With `parallel`, a parameter `&f32` is an element of a tensor, and `&[f32]` is a row (all of its
+/// last axis). With `&mut`, the function writes to it. Every other parameter is an argument that is
+/// the same for all calls: by value if it is `Copy`, otherwise by reference, as in
+/// `&TensorView<f32>`. The packed function takes whole tensors.
 ///
 /// ```
 /// use kernpack::{Function, Tensor, packed_func};
@@ -85,9 +91,10 @@ use proc_macro::{Span, TokenStream};
 /// # Ok::<(), kernpack::Error>(())
 /// ```
 ///
-/// The function returns nothing, an element (the results become a new tensor), or a `Result` of these. Tensors that are read are broadcast as in
-/// NumPy; strides do not matter, but a row's elements lie side by side; tensors that are written to share memory with no other argument. See
-/// `kernpack::parallel` for loops of your own.
+/// The function returns nothing, an element (the results become a new tensor), or a `Result` of
+/// these. Input tensors are broadcast as in NumPy. Strides are arbitrary, but the elements of a row
+/// must be contiguous. Tensors that are written must not share memory with any other argument. See
+/// `kernpack::parallel` for custom loops.
 #[proc_macro_attribute]
 pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
     let here = Span::call_site();
@@ -95,8 +102,8 @@ pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
     expand_packed_func(options.into(), item.into(), &environment).into()
 }
 
-/// Makes a struct an object type, which other languages hold by reference, and whose public fields they see. On an enum, see
-/// [below](#enums-without-data).
+/// Makes a struct an object type, which other languages hold by reference, with access to its
+/// public fields. For enums, see [below](#enums-without-data).
 ///
 /// ```
 /// use kernpack::{Array, ObjRef, Object};
@@ -115,23 +122,27 @@ pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
 /// assert_eq!(histogram.total, 3);
 /// ```
 ///
-/// The type is registered when the library is loaded, with its doc comments. Other languages then read its fields, and create,
-/// print, compare, hash, copy, serialize and walk its objects. The derive also implements `VisitAttrs` and, for a type with a
-/// base, `Deref` to it.
+/// The type is registered when the library is loaded, with its doc comments. Other languages can
+/// then read its fields, and create, print, compare, hash, copy, serialize and traverse its
+/// objects. The derive also implements `VisitAttrs` and, for a type with a base, `Deref` to it.
 ///
-/// A struct needs `#[repr(C)]`, named fields, no generic parameters, and fields that are `Send`, `Sync` and aligned to at most 8
-/// bytes. Every mistake is a compile error at its place that says what to write instead.
+/// A struct needs `#[repr(C)]`, named fields, no generic parameters, and fields that are `Send`,
+/// `Sync` and aligned to at most 8 bytes. Every error is a compile error at its place, with advice.
 ///
 /// # Options of the type: `#[object(...)]`
 /// - `key = "..."`: the type's name in all languages, with a namespace. Required.
-/// - `structural = "..."`: how structural equality and hash take its objects. `"tree"` (without the option): by content;
-///   `"const_tree"`: by content, without variables inside; `"dag"`: by content, where sharing matters; `"var"`: as a variable,
-///   which a mapping binds; `"singleton"`: by address; `"unsupported"`: not at all.
-/// - `child_slots = N`: keeps N type indices next to its own for subtypes, which makes checks for the type quicker.
-/// - `final`: no type may be derived from it. (Python's `@py_class` makes such a type all the same; Rust code refuses its objects.)
-/// - `init = false`: other languages get no constructor made of the fields.
-/// - `create = false`: other languages cannot create objects at all, by no constructor, copy or file; only Rust makes them.
-/// - `crate = path`: where the `kernpack` crate is, when it is renamed or re-exported.
+/// - `structural = "..."`: the treatment of its objects by structural equality and hash. `"tree"`
+///   (the default): by content; `"const_tree"`: by content, without variables inside; `"dag"`: by
+///   content, where sharing matters; `"var"`: as a variable, which a mapping binds; `"singleton"`:
+///   by address; `"unsupported"`: not at all.
+/// - `child_slots = N`: reserves N type indices next to its own for subtypes, which makes type
+///   checks faster.
+/// - `final`: no type may be derived from it. (Python's `@py_class` derives from such a type
+///   anyway; Rust code rejects its objects.)
+/// - `init = false`: other languages get no constructor generated from the fields.
+/// - `create = false`: other languages cannot create objects at all, neither by a constructor nor
+///   by a copy or from a file; only Rust creates them.
+/// - `crate = path`: the path of the `kernpack` crate, if it is renamed or re-exported.
 ///
 /// ```
 /// # mod reexports { pub use kernpack; }
@@ -155,7 +166,8 @@ pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
 /// ```
 ///
 /// # The parent: `#[base]`
-/// The first field may be the parent type's value. Its fields come first in all languages, and `Deref` leads to them.
+/// The first field may be the value of the parent type. Its fields come first in all languages, and
+/// `Deref` gives access to them.
 ///
 /// ```
 /// use kernpack::{ObjRef, Object};
@@ -182,24 +194,33 @@ pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
 /// ```
 ///
 /// # Fields and their options: `#[field(...)]`
-/// Other languages see `pub` fields, and private ones that have the attribute. They cannot change what Rust holds references to.
+/// Other languages see `pub` fields, and private ones with the attribute. They cannot change values
+/// that Rust holds references to.
 ///
-/// - `writable`: they may set the field at any time. Its type is `Field<T>` or an atomic number, which are made for that.
-/// - `default = expr`: the field's value when an object is created without it; an expression of the field's type, evaluated once (for each object
-///   where the type is or has a `List` or `Dict`, which all objects would share otherwise).
-/// - `default_factory = function`: the same, made by a function or closure for each object.
-/// - `kw_only`: the constructor takes it by name only.
-/// - `init = false`: the constructor does not take it; its default is used.
-/// - `repr = false`, `compare = false`, `hash = false`: printing, comparing and hashing leave it out.
-/// - `structural = "..."`: structural equality and hash leave it out (`"ignore"`), or find definitions of variables in it: `"def"`
-///   like a function's parameters, whose types may define variables, too; `"def_simple"` like a `let`, whose type only uses them.
-/// - `name = "..."`: what other languages call it. In Python a parameter of the constructor must not be `self` or a keyword (`lambda`,
-///   `in`, `from`): binding a class to such a type fails. Give these fields another name, or `init = false`.
-/// - `skip`: other languages do not see it. `default` and `default_factory` then say how it is made when one of them creates an
-///   object. Without them only Rust makes objects, because what others do not see would be lost in their copies and files.
+/// - `writable`: other languages may set the field at any time. Its type is `Field<T>` or an atomic
+///   number, which are designed for that.
+/// - `default = expr`: the field's value when an object is created without it; an expression of the
+///   field's type, evaluated once (or for each object if the type is or contains a `List` or
+///   `Dict`, which all objects would share otherwise).
+/// - `default_factory = function`: the same, from a function or closure that is called for each
+///   object.
+/// - `kw_only`: the constructor accepts it only by name.
+/// - `init = false`: the constructor does not accept it; its default is used.
+/// - `repr = false`, `compare = false`, `hash = false`: excludes it from printing, comparing and
+///   hashing.
+/// - `structural = "..."`: structural equality and hash ignore it (`"ignore"`), or find definitions
+///   of variables in it: `"def"` like a function's parameters, whose types may define variables,
+///   too; `"def_simple"` like a `let`, whose type only uses them.
+/// - `name = "..."`: its name in other languages. In Python a parameter of the constructor must not
+///   be `self` or a keyword (`lambda`, `in`, `from`): binding a class to such a type fails. Give
+///   these fields another name, or `init = false`.
+/// - `skip`: hides it from other languages. `default` and `default_factory` then set its value when
+///   another language creates an object. Without them only Rust creates objects, because hidden
+///   values would be lost in copies and files of other languages.
 ///
-/// Objects can be copied (`copy`, `deepcopy`, `make_mut`) and rewritten when all fields are `Clone` or atomic, the hidden ones as
-/// well, or when the struct itself is `Clone`, which then says what a copy is. Constructors and JSON do not need that.
+/// Objects can be copied (`copy`, `deepcopy`, `make_mut`) and rewritten if all fields are `Clone`
+/// or atomic, including the hidden ones, or if the struct itself is `Clone`, which then defines the
+/// copy. Constructors and JSON do not require that.
 ///
 /// ```
 /// use std::sync::atomic::AtomicI64;
@@ -253,15 +274,17 @@ pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
 /// ```
 ///
 /// # Enums without data
-/// `#[object(key = "...", enum = "int")]` or `enum = "str"` makes such an enum one of the ABI, derived from `ffi.IntEnum` or
-/// `ffi.StrEnum`. The Rust enum is the value itself, of parameters, results, fields and elements. Other languages have one object
-/// for each variant; in its place the discriminant (`"int"`) or the name (`"str"`) may be passed.
+/// `#[object(key = "...", enum = "int")]` or `enum = "str"` makes such an enum an enum of the ABI,
+/// derived from `ffi.IntEnum` or `ffi.StrEnum`. The Rust enum is the value itself, in parameters,
+/// results, fields and elements. Other languages have one object for each variant; the discriminant
+/// (`"int"`) or the name (`"str"`) may be passed in its place.
 ///
-/// - `rename_all = "..."`: how names of variants are written for other languages: `lowercase`, `UPPERCASE`, `snake_case`,
-///   `SCREAMING_SNAKE_CASE` or `kebab-case`.
-/// - on a variant, `#[object(name = "...")]`: the name of this one.
+/// - `rename_all = "..."`: the case of variant names in other languages: `lowercase`, `UPPERCASE`,
+///   `snake_case`, `SCREAMING_SNAKE_CASE` or `kebab-case`.
+/// - on a variant, `#[object(name = "...")]`: the name of this variant.
 ///
-/// Derive `Clone` as well for fields of this type. `EnumType` has the names and the list of all variants.
+/// Also derive `Clone` for fields of this type. `EnumType` has the names and the list of all
+/// variants.
 ///
 /// ```
 /// use kernpack::{EnumType, Function, Object};
@@ -291,10 +314,12 @@ pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
 /// ```
 ///
 /// # Enums with data
-/// Such an enum is a family of object types: the enum is the parent type, and each variant is a type of its own, with the key
-/// `<key of the enum>.<variant>` unless `#[object(key = "...")]` on the variant says another. `structural = "..."` on a variant is for
-/// that one, as `"var"` for the variables among expressions; the other options are the enum's. It needs `#[repr(C, u32)]`, and named
-/// fields, which take the options of a struct's fields; all are visible to other languages, but for those with `#[field(skip)]`.
+/// Such an enum is a family of object types: the enum is the parent type, and each variant is a
+/// separate type, with the key `<key of the enum>.<variant>` unless `#[object(key = "...")]` on the
+/// variant sets another. `structural = "..."` on a variant applies to that variant, as `"var"` for
+/// the variables among expressions; the other options are set on the enum. The enum needs
+/// `#[repr(C, u32)]`, and named fields, which accept the options of a struct's fields. All fields
+/// are visible to other languages, except those with `#[field(skip)]`.
 ///
 /// ```
 /// use kernpack::{ObjRef, Object};
@@ -328,7 +353,7 @@ pub fn object(item: TokenStream) -> TokenStream {
     expand_object(item.into(), &Environment::read()).into()
 }
 
-/// Makes the functions of an inherent impl methods of an object type, which other languages call.
+/// Exports the functions of an inherent impl as methods of an object type to other languages.
 ///
 /// ```
 /// use kernpack::{ObjRef, Object, Result, bail, object_methods};
@@ -396,64 +421,79 @@ pub fn object(item: TokenStream) -> TokenStream {
 /// # Ok::<(), kernpack::Error>(())
 /// ```
 ///
-/// The impl stays as it is, and its functions can be called from Rust as before. Each `pub fn` becomes a method with its
-/// documentation and type schema; private functions are left alone, unless one of these attributes stands on them:
+/// The impl is unchanged, and its functions can be called from Rust as before. Each `pub fn`
+/// becomes a method with its documentation and type schema. Private functions are ignored, unless
+/// they have one of these attributes:
 ///
-/// - `#[method(name = "...")]`: a method under another name. Python's names for operators work: `__add__`, `__len__`,
-///   `__getitem__`, `__contains__`, `__call__`, `__or__`, `__enter__` and `__exit__` and the like; `__iter__` may return a list of the elements, or an object with
-///   `__next__`, which ends by an error of kind `StopIteration`. Extension modules and wheels have all of them. A class that is written by hand for the stock
-///   package lacks `__call__`, `__or__`, `__ror__` and `__str__`: that package leaves away a method
-///   whose name the Python class has already, and every class has these. The class can define them: `def __or__(self, other):
-///   return self.union(other)`. For the same reason a method of a derived type does not replace one of the same name that the
-///   Python class of its parent has; there, too, the class says it itself, or one method of the parent asks for the type.
-/// - `#[init]`: the constructor, in place of the one that is made of the fields. It returns `Self`, `ObjRef<Self>` or a `Result` of
-///   one of these, and takes arguments by place and by name.
-///   Copies with other values (`copy.replace`), JSON, `pickle` and rewriting build objects of the fields without it: where other code
-///   relies on what it checks, write `create = false` and let other languages make objects by a static method.
-/// - `#[getter]`, `#[getter(name = "...")]`: a property: computed from the object each time it is read. Other languages see it as a
-///   read-only field that printing, comparing, hashing, shallow copies, JSON and structural operations leave out. But a deep copy
-///   reads it and copies what it gives: a property that makes a new object of its own type each time has no end then, and a
-///   `Function` cannot be copied. And the stock library computes it before it leaves it out of JSON: where the property
-///   gives an error, JSON, `pickle` and deep copies of that object give it, too. Make such properties methods.
-/// - `#[operator(...)]`: what languages do with an object without naming a method:
-///   - `repr`: `fn(&self) -> String`. Python's `repr()` and, unless it has another, `str()`.
-///   - `str`: `fn(&self) -> String`. The method `__str__`; without a `repr`, it is that as well. Python's `str()` always shows the
-///     `repr`, unless its class says `def __str__(self)` itself.
-///   - `eq`: `fn(&self, &Self) -> bool` and `hash`: `fn(&self) -> u64`. For `==` and `hash()` of a `@tvm_ffi.dataclasses.c_class`
-///     and for `RecursiveEq` and `RecursiveHash`. Objects that are equal have one hash; a type with `eq` and without `hash` is
-///     not hashable.
-///   - `lt`: `fn(&self, &Self) -> bool`, or `compare`: `fn(&self, &Self) -> Ordering`. For `<`, `<=`, `>` and `>=`.
+/// - `#[method(name = "...")]`: a method with another name. Python's names for operators work:
+///   `__add__`, `__len__`, `__getitem__`, `__contains__`, `__call__`, `__or__`, `__enter__`,
+///   `__exit__` and similar names; `__iter__` may return a list of the elements, or an object with
+///   `__next__`, which ends with an error of kind `StopIteration`. Extension modules and wheels
+///   support all of them. A class that is written by hand for the stock package lacks `__call__`,
+///   `__or__`, `__ror__` and `__str__`: that package skips a method whose name the Python class
+///   already has, and every class has these. The class can define them:
+///   `def __or__(self, other): return self.union(other)`. For the same reason a method of a derived
+///   type does not replace one with the same name that the Python class of its parent has. There,
+///   too, the class must define it, or the method of the parent must check the type.
+/// - `#[init]`: the constructor, which replaces the one generated from the fields. It returns
+///   `Self`, `ObjRef<Self>` or a `Result` of one of these, and accepts arguments by position and by
+///   name. Copies with other values (`copy.replace`), JSON, `pickle` and rewriting create objects
+///   from the fields without it: if other code relies on its checks, use `create = false` and let
+///   other languages create objects with a static method.
+/// - `#[getter]`, `#[getter(name = "...")]`: a property, which is computed from the object each
+///   time it is read. Other languages see it as a read-only field that printing, comparing,
+///   hashing, shallow copies, JSON and structural operations ignore. But a deep copy reads it and
+///   copies the result: a property that returns a new object of its own type each time never ends
+///   then, and a `Function` cannot be copied. The stock library also computes it before it leaves
+///   it out of JSON: if the property returns an error, JSON, `pickle` and deep copies of that
+///   object return it, too. Make such properties methods.
+/// - `#[operator(...)]`: an operation that languages perform on an object without naming a method:
+///   - `repr`: `fn(&self) -> String`. Python's `repr()` and, unless the type has another, `str()`.
+///   - `str`: `fn(&self) -> String`. The method `__str__`; without a `repr`, it is that as well.
+///     Python's `str()` always shows the `repr`, unless its class defines `def __str__(self)`
+///     itself.
+///   - `eq`: `fn(&self, &Self) -> bool` and `hash`: `fn(&self) -> u64`. For `==` and `hash()` of a
+///     `@tvm_ffi.dataclasses.c_class` and for `RecursiveEq` and `RecursiveHash`. Equal objects must
+///     have the same hash. A type with `eq` and without `hash` is not hashable.
+///   - `lt`: `fn(&self, &Self) -> bool`, or `compare`: `fn(&self, &Self) -> Ordering`. For `<`,
+///     `<=`, `>` and `>=`.
 ///
-///   All but `str` and `lt` may have one more parameter, a `Function` that does the same to a nested value: it knows what is being
-///   visited, so it ends on objects that contain themselves. A `Result` of the result may be returned. Types derived from this one
-///   do not inherit these operators (as type attributes in general), unlike methods.
-/// - `#[type_attr(name = "...")]` on a function or a `const`: a type attribute, which runtimes look up by the type.
-/// - `#[skip]`: a `pub fn` that other languages do not see.
+///   All but `str` and `lt` may have one more parameter, a `Function` that performs the same
+///   operation on a nested value: it tracks the objects that are being visited, so it terminates on
+///   objects that contain themselves. A `Result` of the result may be returned. Types derived from
+///   this one do not inherit these operators (like all type attributes), unlike methods.
+/// - `#[type_attr(name = "...")]` on a function or a `const`: a type attribute, which runtimes look
+///   up by type.
+/// - `#[skip]`: hides a `pub fn` from other languages.
 ///
-/// A parameter may have a default, `#[default(expression)]`: the expression is evaluated for each call that leaves the argument
-/// away. A parameter at the end that is an `Option` may be left away without one. An extension module takes all arguments by name, too; the package
-/// tvm_ffi those of constructors only. Parameters and results are those of
-/// [`packed_func`] (`Option<ObjRef<T>>` for an object that may be missing), and `Self` as a
-/// result, alone or in an `Option` or `Result`. `self` is `&self`: others hold references to the object, too. Where the reference
-/// is needed, the first parameter is `this: &ObjRef<Self>`, because stable Rust has no `self` of that type.
+/// A parameter may have a default, `#[default(expression)]`: the expression is evaluated for each
+/// call that omits the argument. An `Option` parameter at the end may be omitted without one. An
+/// extension module accepts all arguments by name, too; the package tvm_ffi only those of
+/// constructors. Parameters and results are those of [`packed_func`] (`Option<ObjRef<T>>` for an
+/// object that may be missing), and `Self` as a result, alone or in an `Option` or `Result`. `self`
+/// is `&self`, because others hold references to the object, too. If the reference is needed, the
+/// first parameter is `this: &ObjRef<Self>`, because stable Rust does not allow `self` of that
+/// type.
 ///
-/// A type may have several such blocks. `#[object_methods(crate = path)]` says where the `kernpack` crate is.
+/// A type may have several such blocks. `#[object_methods(crate = path)]` sets the path of the
+/// `kernpack` crate.
 #[proc_macro_attribute]
 pub fn object_methods(options: TokenStream, item: TokenStream) -> TokenStream {
     expand_object_methods(options.into(), item.into(), &Environment::read()).into()
 }
 
-/// Makes the crate a library of packed functions, and takes in what its `build.rs` made. Write it once, in the crate
-/// root.
+/// Makes the crate a library of packed functions, and includes the kernels that its `build.rs`
+/// compiled. Call it once, in the crate root.
 ///
 /// ```
 /// kernpack::library!();
 /// # fn main() {}
 /// ```
 ///
-/// A crate can be a library of its own and a part of others: what it registers is registered by each artifact that links it.
-/// rustc links the whole of a dependency, with all its functions and types, as soon as code refers to something in it, and
-/// nothing of a dependency that no code refers to. `with` refers to each crate that it names:
+/// A crate can be both a separate library and a part of others: its functions and types are
+/// registered by each artifact that links it. rustc links the whole of a dependency, with all its
+/// functions and types, as soon as code refers to an item in it, and nothing of a dependency that
+/// no code refers to. `with` refers to each crate that it names:
 ///
 /// ```
 /// # mod shapes { pub use super::KERNPACK_LIBRARY_V1; }
@@ -462,22 +502,25 @@ pub fn object_methods(options: TokenStream, item: TokenStream) -> TokenStream {
 /// # fn main() {}
 /// ```
 ///
-/// A dependency that calls `library!()` and was left out is an error when the library is loaded, which names the crate and this
-/// remedy: `Module::load` returns it, and where another language loads the library it is printed to stderr. (`library!()` notes the
-/// dependencies that cargo gives to the compiler and that call `library!()` themselves; what is loaded compares the notes of all its
-/// crates with the crates that it has.) `without = [shapes]` says that the dependency is meant to stay out, because it is loaded as a
-/// library of its own, say.
+/// If a dependency that calls `library!()` was left out, loading the library is an error that names
+/// the crate and this remedy: `Module::load` returns it, and if another language loads the library
+/// it is printed to stderr. (`library!()` records the dependencies on the compiler's command line
+/// that call `library!()` themselves; when the library is loaded, the records of all its crates are
+/// compared with the crates that it contains.) `without = [shapes]` declares that the dependency is
+/// left out on purpose, for example because it is loaded as a separate library.
 ///
-/// Two libraries may have a crate in common, in one version, and are loaded in any order: its types are the same types, and its
-/// global functions are those of the library that came first. What `build.rs` made for a dependency is there as global functions,
-/// too, but only the library's own crate exports its kernels by name.
+/// Two libraries may have a crate in common, in one version, and may be loaded in any order: its
+/// types are the same types, and its global functions are those of the library that was loaded
+/// first. Kernels that `build.rs` compiled for a dependency are available as global functions, too,
+/// but only the library's own crate exports its kernels by name.
 ///
 /// Options:
-/// - `with = [...]`: crates that belong to this library, as code spells them. Each must call `library!()` in its root.
-/// - `without = [...]`: dependencies that do not.
-/// - `crate = path`: where the `kernpack` crate is, when it is renamed or re-exported.
+/// - `with = [...]`: crates that belong to this library, by their names in code. Each must call
+///   `library!()` in its root.
+/// - `without = [...]`: dependencies that do not belong to it.
+/// - `crate = path`: the path of the `kernpack` crate, if it is renamed or re-exported.
 ///
-/// In a `staticlib` other linkers have the last word; give them the archive between `-Wl,--whole-archive` and
+/// In a `staticlib` the final linker decides; pass it the archive between `-Wl,--whole-archive` and
 /// `-Wl,--no-whole-archive`.
 #[proc_macro]
 pub fn library(input: TokenStream) -> TokenStream {

@@ -1,14 +1,14 @@
-//! What the commands share about their command lines, which `lexopt` takes apart: `--option value`, `--option=value`, `-o value`,
-//! `-ovalue`; behind `--` everything is an argument.
+//! Helpers for the command lines of all commands. `lexopt` parses them: `--option value`,
+//! `--option=value`, `-o value`, `-ovalue`. Everything after `--` is an argument.
 
 use std::ffi::{OsStr, OsString};
 
 use lexopt::{Error, Parser};
 
-/// What a command line asks for: its options, or the help text of the command.
+/// A parsed command line: its options, or `None` if it requests the help text of the command.
 pub(crate) type Parsed<Options> = Result<Option<Options>, Error>;
 
-/// The message about a command line that `command` (`cargo kernpack inspect`) does not take.
+/// Returns the error message for an invalid command line of `command` (`cargo kernpack inspect`).
 pub(crate) fn message(error: &Error, command: &str) -> String {
     let problem = match error {
         Error::MissingValue { option: Some(option) } => format!("missing value for option `{option}`"),
@@ -17,13 +17,14 @@ pub(crate) fn message(error: &Error, command: &str) -> String {
         Error::UnexpectedArgument(argument) => format!("unexpected argument `{}`", argument.display()),
         Error::UnexpectedValue { option, .. } => format!("option `{option}` takes no value"),
         Error::NonUnicodeValue(value) => format!("`{}` is not UTF-8", value.display()),
-        // The messages of our own say everything.
+        // The messages of Kernpack's own parsers are complete.
         Error::ParsingFailed { .. } | Error::Custom(_) => return error.to_string(),
     };
     format!("{problem}; see {command} --help")
 }
 
-/// The words that stand before the next of these options, as they are. `--` ends the options; it and what is behind it stand before none.
+/// Returns the words before the next of these options, unchanged. `--` ends the options, so no
+/// words precede it.
 pub(crate) fn words_before(options: &[&str], parser: &mut Parser) -> Result<Vec<OsString>, Error> {
     let mut words = Vec::new();
     let mut options_end = false;
@@ -35,13 +36,13 @@ pub(crate) fn words_before(options: &[&str], parser: &mut Parser) -> Result<Vec<
     Ok(words)
 }
 
-/// `--kind` of `--kind=ptx`; another word as it is.
+/// Returns `--kind` for `--kind=ptx`, and any other word unchanged.
 fn name(word: &OsStr) -> &str {
     let word = word.to_str().unwrap_or_default();
     word.split_once('=').map_or(word, |(name, _)| name)
 }
 
-/// What a command reads from a command line of words without spaces, or the message about it.
+/// Parses a command line of words without spaces, and returns the options or the error message.
 #[cfg(test)]
 pub(crate) fn parse_line<Options>(
     parse: impl Fn(&mut Parser) -> Parsed<Options>,

@@ -1,4 +1,4 @@
-//! Runs cargo, and reads what it says for programs.
+//! Runs cargo, and reads its machine-readable output.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use cargo_metadata::Message;
 
 use crate::Result;
 
-/// The cargo that runs this program as its subcommand, else the one of PATH.
+/// The cargo that runs this program as its subcommand, or else the one in `PATH`.
 fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
@@ -17,7 +17,7 @@ pub(crate) fn build() -> Command {
     building("build")
 }
 
-/// `cargo rustc`, which builds and has options for the crate alone, for [`messages`].
+/// `cargo rustc`, which builds and takes options for the crate alone, for [`messages`].
 pub(crate) fn rustc() -> Command {
     building("rustc")
 }
@@ -28,7 +28,8 @@ fn building(command: &str) -> Command {
     cargo
 }
 
-/// Runs a build, which errors call `name`, and gives its messages. Those for people go to the standard error.
+/// Runs a build, which errors call `name`, and returns its messages. Messages for people go to
+/// standard error.
 pub(crate) fn messages(mut build: Command, name: &str) -> Result<Vec<Message>> {
     let output = build.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| format!("cannot run {name}: {error}"))?;
@@ -46,7 +47,7 @@ pub(crate) fn tree() -> Command {
     cargo
 }
 
-/// Runs cargo, which errors call `name`, and gives what it writes.
+/// Runs cargo, which errors call `name`, and returns its output.
 pub(crate) fn text_of(mut command: Command, name: &str) -> Result<String> {
     let output = command.stdin(Stdio::null()).output().map_err(|error| format!("cannot run {name}: {error}"))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -56,7 +57,7 @@ pub(crate) fn text_of(mut command: Command, name: &str) -> Result<String> {
     }
 }
 
-/// The Cargo.toml that cargo takes in this folder.
+/// Returns the Cargo.toml that cargo uses in this folder.
 pub(crate) fn manifest_here() -> Result<PathBuf> {
     let mut command = cargo();
     command.args(["locate-project", "--message-format=plain"]);

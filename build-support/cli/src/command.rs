@@ -1,4 +1,4 @@
-//! The command that a command line names.
+//! The command in a command line.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ Commands:
 cargo kernpack COMMAND --help says more.
 ";
 
-/// What to do.
+/// The command to run.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Print this text.
@@ -43,18 +43,18 @@ pub(crate) enum Command {
     Sbom(sbom::Options),
     Model(model::Options),
     Rpc(rpc::Options),
-    /// In the process that `--load` starts.
+    /// Describes a library, in the process that `--load` starts.
     Describe {
         file: PathBuf,
-        /// Whether kernels of models are timed.
+        /// True if the kernels of models are timed.
         time: bool,
     },
-    /// In the process that `doctor` starts.
+    /// Runs a probe, in the process that `doctor` starts.
     Probe(String),
 }
 
 impl Command {
-    /// The command of a command line, without the program's name.
+    /// Parses a command line without the program's name.
     pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<Self> {
         let mut words = words.peekable();
         // Cargo passes the subcommand's own name first.
@@ -66,7 +66,7 @@ impl Command {
     }
 
     fn of_name(name: &str, parser: &mut Parser) -> std::result::Result<Self, Error> {
-        /// The options, or the help text.
+        /// Parses the options of a command, or returns its help text.
         fn command<Options>(
             parsed: Parsed<Options>,
             command: fn(Options) -> Command,
@@ -92,7 +92,7 @@ impl Command {
     }
 }
 
-/// The name of the command; `None` asks for help.
+/// Parses the name of the command. `None` requests help.
 fn name(parser: &mut Parser) -> Parsed<String> {
     match parser.next()? {
         None | Some(Arg::Short('h') | Arg::Long("help")) => Ok(None),

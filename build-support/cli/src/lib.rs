@@ -1,6 +1,14 @@
-//! The program `cargo-kernpack`, as a library: `inspect` looks into libraries of packed functions, `wheel` ships one for Python,
-//! `develop` installs one from where it is, `new` starts a crate, `doctor` says what a machine has and lacks, `outputs` where things are that builds made, `sbom` which crates a library
-//! is made of, `model` which node of a model is wrong, `rpc` runs libraries on other machines.
+//! The program `cargo-kernpack`, as a library:
+//!
+//! - `inspect` shows the contents of libraries of packed functions;
+//! - `wheel` builds a Python wheel of one;
+//! - `develop` installs one in editable mode;
+//! - `new` creates a crate;
+//! - `doctor` reports the tools that a machine has or lacks;
+//! - `outputs` lists the files that builds made;
+//! - `sbom` lists the crates that a library consists of;
+//! - `model` finds the node of a model that computes wrong results;
+//! - `rpc` runs libraries on other machines.
 
 mod arguments;
 mod cargo;
@@ -23,12 +31,12 @@ use std::process::ExitCode;
 
 use command::Command;
 
-/// What went wrong, as one sentence for the user.
+/// Errors are one sentence for the user.
 type Result<T> = std::result::Result<T, String>;
 
-/// Does what the command line of this process asks for.
+/// Runs the command line of this process.
 pub fn run() -> ExitCode {
-    // `rpc serve` starts this program once more for each session.
+    // `rpc serve` starts this program again for each session.
     kernpack_rpc::run_session_if_asked();
     let command = Command::parse(std::env::args_os().skip(1));
     match command.and_then(run_command) {
@@ -67,7 +75,7 @@ fn write(path: &Path, content: &[u8]) -> Result<()> {
 
 fn print(text: &str) -> Result<()> {
     match kernpack_rpc::program::print(text) {
-        // The reader has read enough: `| head`.
+        // The reader closed the pipe: `| head`.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(format!("cannot write to the standard output: {error}")),
         Ok(()) => Ok(()),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// A name from the file, without characters that a terminal would obey.
+/// Escapes characters in a name from the file that a terminal would interpret.
 pub(crate) fn shown(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for c in name.chars() {
@@ -15,7 +15,7 @@ pub(crate) fn shown(name: &str) -> String {
     out
 }
 
-/// `1.5 KiB`.
+/// Formats a size as `1.5 KiB`.
 pub(crate) fn size(bytes: usize) -> String {
     let mut value = bytes as f64;
     for unit in ["bytes", "KiB", "MiB", "GiB"] {
@@ -28,7 +28,7 @@ pub(crate) fn size(bytes: usize) -> String {
     unreachable!("the last unit returns")
 }
 
-/// The first few names.
+/// Formats the first few names.
 pub(crate) fn first_few(names: &[String]) -> String {
     let mut text = names.iter().take(4).map(String::as_str).collect::<Vec<_>>().join(", ");
     if names.len() > 4 {

@@ -1,11 +1,11 @@
-//! `cargo kernpack doctor` on this machine, on a machine with nothing, and with a driver of our own.
+//! `cargo kernpack doctor` on this machine, on a machine without tools, and with a fake driver.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
-// The build script makes every program of this crate a host, and this is what one consists of.
+// The build script makes every program of this crate a host, which contains this crate.
 use kernpack as _;
 
 fn doctor() -> Command {
@@ -66,7 +66,7 @@ fn a_machine_without_a_toolchain_cannot() {
     assert!(text.contains("missing  CUDA compiler  nvcc not found in NVCC, CUDA_HOME, CUDA_PATH or PATH"), "{text}");
 }
 
-/// Programs that say what ours ask for.
+/// Fake programs that print what the real ones print.
 #[test]
 fn programs_of_every_kind() {
     let bin = folder("doctor-bin");
@@ -169,7 +169,8 @@ int cuDeviceGetAttribute(int* value, int attribute, int device) { *value = attri
     }
 }
 
-/// NVRTC of CUDA 13 before that of CUDA 12, one that fails and one without its functions: the last two with the package that brings the library.
+/// NVRTC of CUDA 13 before that of CUDA 12, one that fails and one without its functions. For the
+/// last two, the package that contains the library is reported.
 #[test]
 fn compilers_for_cuda_at_run_time() {
     let make = |name: &str, file: &str, version: &str| {
@@ -200,7 +201,7 @@ fn compilers_for_cuda_at_run_time() {
             assert_eq!(finding["details"]["architectures"], "sm_75, sm_90");
             assert_eq!(finding["details"]["library"], file);
         } else {
-            // The package that has libnvrtc.so.13, and where it puts it.
+            // The package with libnvrtc.so.13, and the path in it.
             let pip = finding["install"]["pip"].as_str().unwrap();
             assert!(pip.starts_with("pip install nvidia-cuda-nvrtc==13.") && pip.contains("nvidia/cu13/lib"), "{pip}");
         }

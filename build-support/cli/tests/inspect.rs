@@ -1,16 +1,16 @@
-//! The program on real libraries: ours, C++'s and Apache TVM's.
+//! The program on real libraries: Kernpack's, C++'s and Apache TVM's.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-// The build script makes every program of this crate a host, and this is what one consists of.
+// The build script makes every program of this crate a host, which contains this crate.
 use kernpack as _;
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A cdylib that cargo built beside these tests.
+/// A cdylib that cargo built next to these tests.
 fn built(name: &str) -> PathBuf {
     let program = std::env::current_exe().unwrap();
     program.parent().unwrap().join(format!("lib{name}.so"))
@@ -33,7 +33,7 @@ fn json(arguments: &[&str], file: &Path) -> serde_json::Value {
     serde_json::from_str(&inspect(&[&["--json"], arguments].concat(), file)).unwrap()
 }
 
-/// The text without its first lines, which have sizes and the file's place in them.
+/// The text without its first lines, which contain sizes and the file's path.
 fn body(text: &str) -> &str {
     text.split_once("\n\n").unwrap().1
 }
@@ -145,7 +145,8 @@ fn command_lines_that_are_wrong() {
     }
 }
 
-/// A constructor that ends its process: reading is not loading, and loading is in another process.
+/// A constructor that ends its process. Reading does not load the library, and loading happens in
+/// another process.
 #[test]
 fn reading_runs_nothing() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));

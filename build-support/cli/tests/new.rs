@@ -1,9 +1,10 @@
-//! `cargo kernpack new`: what it writes builds and passes its tests, and so does what it writes for CUDA where there is no CUDA.
+//! `cargo kernpack new`: the generated crate builds and passes its tests, also with CUDA kernels on
+//! a machine without CUDA.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-// The build script makes every program of this crate a host, and this is what one consists of.
+// The build script makes every program of this crate a host, which contains this crate.
 use kernpack as _;
 
 fn workspace() -> PathBuf {
@@ -15,8 +16,8 @@ fn target() -> PathBuf {
     std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()
 }
 
-/// Variables with which cargo builds a new crate: the folder for it, and as much debug information as this workspace has, so that packages
-/// of others are not compiled once more.
+/// Variables with which cargo builds a new crate: its target folder, and the amount of debug
+/// information of this workspace, so that dependencies are not compiled again.
 fn building() -> [(&'static str, PathBuf); 3] {
     let lines = || PathBuf::from("line-tables-only");
     [
@@ -39,7 +40,8 @@ fn succeed(command: &mut Command) -> String {
     text
 }
 
-/// A git repository with what this workspace has, committed or not: its URL and its commit, which is the same for the same files.
+/// Creates a git repository with the files of this workspace, committed or not. Returns its URL and
+/// its commit, which is the same for the same files.
 fn repository(folder: &Path) -> (String, String) {
     let repository = folder.join("kernpack.git");
     let git = |words: &[&str]| {
@@ -57,7 +59,7 @@ fn repository(folder: &Path) -> (String, String) {
     (format!("file://{}", repository.display()), git(&["rev-parse", "HEAD"]).trim().to_owned())
 }
 
-/// The workspace's Cargo.lock for a crate that has Kernpack from a git repository.
+/// The workspace's Cargo.lock for a crate that uses Kernpack from a git repository.
 fn lock_of((url, commit): &(String, String)) -> String {
     let lock = std::fs::read_to_string(workspace().join("Cargo.lock")).unwrap();
     let packages = lock.split("\n\n").map(|package| {
@@ -72,12 +74,12 @@ fn lock_of((url, commit): &(String, String)) -> String {
     packages.collect::<Vec<_>>().join("\n\n")
 }
 
-/// Makes a crate and runs its tests, with the packages that this workspace has already. Kernpack itself is from the checkout, or from a git
-/// repository.
+/// Creates a crate and runs its tests, with the packages that this workspace already has. Kernpack
+/// itself is from the checkout, or from a git repository.
 fn new_crate(name: &str, options: &[&str], from_git: bool) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("new");
     std::fs::create_dir_all(&folder).unwrap();
-    // The nearest settings count: not those of this workspace, in whose folder `target` may be.
+    // The nearest settings are used, not those of this workspace, which may contain `target`.
     std::fs::write(folder.join("rustfmt.toml"), "").unwrap();
     let crate_folder = folder.join(name);
     std::fs::remove_dir_all(&crate_folder).ok();
@@ -100,7 +102,7 @@ fn new_crate(name: &str, options: &[&str], from_git: bool) -> PathBuf {
     );
     std::fs::write(crate_folder.join("Cargo.lock"), lock).unwrap();
     if from_git {
-        // The one thing that is not there yet, though it is on this machine.
+        // Fetches the only missing dependency, which is on this machine.
         succeed(Command::new(env!("CARGO")).current_dir(&crate_folder).arg("fetch"));
     }
     let mut cargo = Command::new(env!("CARGO"));
@@ -135,11 +137,12 @@ fn a_crate_builds_and_passes_its_tests() {
     the_package_is_the_authors(&folder, Path::new(&python));
 }
 
-/// A source distribution: not of a crate that only builds here; of one that names where Kernpack is, it has the crate's files.
+/// Builds a source distribution. A crate that only builds on this machine gives an error. One that
+/// names the source of Kernpack contains the crate's files.
 fn a_source_distribution(folder: &Path, python: &Path) -> PathBuf {
     let make = || {
         let program = "import kernpack_backend as backend\ntry: print(backend.build_sdist('.'))\nexcept SystemExit as problem: print(problem)";
-        // What cargo says follows.
+        // The output of cargo follows.
         let text = succeed(Command::new(python).args(["-c", program]).current_dir(folder));
         text.lines().next().unwrap_or_default().to_owned()
     };
@@ -213,8 +216,8 @@ fn a_source_distribution_has_what_pip_needs_and_no_other_crate() {
     assert!(problem.starts_with("pyproject.toml: not a file in "), "{problem}");
 }
 
-/// Where `cargo kernpack` is not installed, the backend builds it of the Kernpack that Cargo.toml names. The cargo of this test only says what it
-/// was asked to install, and puts the program there.
+/// If `cargo kernpack` is not installed, the backend builds it from the Kernpack that Cargo.toml
+/// names. The cargo of this test only records its arguments, and puts the program in place.
 #[cfg(unix)]
 fn the_command_is_built_where_it_is_missing(folder: &Path, python: &Path) {
     use std::os::unix::fs::PermissionsExt;
@@ -246,7 +249,7 @@ fn the_command_is_built_where_it_is_missing(folder: &Path, python: &Path) {
         .env_remove("CARGO_KERNPACK")
         .env_remove("CARGO");
     build.env("CARGO_HOME", tools.join("home")).envs(building());
-    // The toolchain's own, not a proxy that may be gone from the path.
+    // The toolchain's own, not a proxy that may be missing in the path.
     let text = succeed(build.env("RUSTC", Path::new(env!("CARGO")).with_file_name("rustc")));
     assert!(text.contains("fresh_kit-0.1.0-cp39-abi3-"), "{text}");
     let repository = folder.with_file_name("kernpack.git");
@@ -259,8 +262,9 @@ fn the_command_is_built_where_it_is_missing(folder: &Path, python: &Path) {
     std::fs::remove_dir_all(target().join("kernpack-cli")).unwrap();
 }
 
-/// A module of the author beside the library, what is hidden, and the ways of installing: pip from a source distribution in an empty folder, from a
-/// git repository, from the folder, from where it is, and `cargo kernpack develop`.
+/// Tests a module of the author next to the library, hidden items, and the ways of installing: pip
+/// from a source distribution in an empty folder, from a git repository, from the folder, in
+/// editable mode, and `cargo kernpack develop`.
 fn the_package_is_the_authors(folder: &Path, python: &Path) {
     let manifest = folder.join("Cargo.toml");
     let text = std::fs::read_to_string(&manifest).unwrap();
@@ -300,7 +304,7 @@ fn the_package_is_the_authors(folder: &Path, python: &Path) {
             2 * factor,
             if is_here { "True" } else { "False" },
         );
-        // Elsewhere, so that nothing but what was installed is found.
+        // In another folder, so that only the installed package is found.
         succeed(Command::new(&installed).args(["-c", &program]).current_dir(std::env::temp_dir()));
     };
     let empty = folder.with_file_name("empty");

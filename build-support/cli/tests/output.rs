@@ -1,4 +1,4 @@
-//! Commands whose output is closed, full, or read by nobody: an error and an exit code, never a panic.
+//! Commands whose output is closed, full, or not read: an error and an exit code, never a panic.
 
 use std::ffi::OsString;
 use std::fs;
@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-// The build script makes every program of this crate a host, and this is what one consists of.
+// The build script makes every program of this crate a host, which contains this crate.
 use kernpack as _;
 
 fn folder(name: &str) -> PathBuf {
@@ -16,7 +16,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Runs a command with its standard output led somewhere, as a shell does.
+/// Runs a command with its standard output redirected, as a shell does.
 fn run(redirect: &str, arguments: &[&str], folder: &Path) -> Output {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("exec \"$0\" kernpack \"$@\" {redirect}"), env!("CARGO_BIN_EXE_cargo-kernpack")]);
@@ -44,14 +44,14 @@ fn outputs_that_take_nothing() {
             let text = String::from_utf8_lossy(&output.stderr).into_owned();
             assert_eq!(output.status.code(), Some(1), "{arguments:?} {redirect}: {text}");
             assert!(text.contains("error: ") && !text.contains("panicked"), "{arguments:?} {redirect}: {text}");
-            // Keys whose fingerprint was not seen are not left.
+            // Keys whose fingerprint was not printed are removed.
             assert!(!folder.join("keys").exists(), "{redirect}");
         }
-        // Nor is there a panic when the errors cannot be written either.
+        // There is no panic if the errors cannot be written either.
         let output = run(&format!("{redirect} 2{redirect}"), &["rpc", "keygen", "--folder", "keys"], &folder);
         assert_eq!(output.status.code(), Some(1), "{redirect}");
     }
-    // A folder that was there stays, and so does a key in it.
+    // An existing folder is kept, and so is a key in it.
     fs::create_dir(folder.join("keys")).unwrap();
     run(">/dev/full", &["rpc", "keygen", "--folder", "keys"], &folder);
     assert_eq!(fs::read_dir(folder.join("keys")).unwrap().count(), 0);
@@ -71,7 +71,7 @@ fn readers_that_have_gone() {
     {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-kernpack"));
         command.arg("kernpack").args(arguments).current_dir(&folder).stderr(Stdio::piped());
-        // The end that would read is closed before the command begins.
+        // The read end is closed before the command starts.
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let output = command.stdout(writer).spawn().unwrap().wait_with_output().unwrap();

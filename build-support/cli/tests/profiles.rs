@@ -1,6 +1,7 @@
-//! Functions, types, modules and images survive whatever a profile and a linker do: `tests/profiles` is built in six ways, which have
-//! every pair of these in them: stripped or not; no LTO, thin, fat; optimized for speed or for size; panics that unwind or abort;
-//! rust-lld or GNU ld. A build of the dev profile says what must be there.
+//! Functions, types, modules and images survive every profile and linker: `tests/profiles` is built
+//! in six ways, which cover every pair of these settings: stripped or not; no LTO, thin, fat;
+//! optimized for speed or for size; panics that unwind or abort; rust-lld or GNU ld. A build with
+//! the dev profile gives the expected contents.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ const fn way(
     Way { strip, lto, opt_level, panic, linker }
 }
 
-/// Thin and fat LTO take the same two builds of the runtime, bitcode alone: see [`Way::build`].
+/// Thin and fat LTO use the same two builds of the runtime, as bitcode alone: see [`Way::build`].
 const WAYS: [Way; 6] = [
     way("none", "off", "3", "abort", "rust-lld"),
     way("symbols", "off", "z", "unwind", "GNU ld"),
@@ -38,9 +39,9 @@ const WAYS: [Way; 6] = [
     way("none", "fat", "z", "abort", "GNU ld"),
 ];
 
-/// Says to this program, started once more, which library it calls.
+/// The variable with the library that this program, started again, calls.
 const LIBRARY: &str = "KERNPACK_TEST_PROFILES";
-/// Says that panics of that library end the process.
+/// The variable that is set if panics of that library end the process.
 const ABORTS: &str = "KERNPACK_TEST_ABORTS";
 
 /// The target folder of the tests, so that build scripts and macros are compiled once.
@@ -48,7 +49,7 @@ fn target() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("a folder of the target folder").into()
 }
 
-/// Builds the library in one way and puts it into a folder of its own.
+/// Builds the library in one way and puts it into a separate folder.
 fn build(name: &str, profile: &str, variables: &[(&str, &str)], rustc_flags: &[&str]) -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(env!("CARGO_MANIFEST_DIR")).args(["rustc", "--package", "kernpack-profiles", "--lib"]);
@@ -58,15 +59,18 @@ fn build(name: &str, profile: &str, variables: &[(&str, &str)], rustc_flags: &[&
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("profiles").join(name);
     std::fs::create_dir_all(&folder).unwrap();
     let (file, profile) = ("libprofiles.so", if profile == "dev" { "debug" } else { profile });
-    // The tests may have loaded an earlier one: a new file, not new content of the old one.
+    // The tests may have loaded an earlier one: creates a new file instead of overwriting the old
+    // one.
     let _ = std::fs::remove_file(folder.join(file));
     std::fs::copy(target().join(profile).join(file), folder.join(file)).unwrap();
     folder.join(file)
 }
 
 impl Way {
-    /// The profile has what the crates of the runtime are compiled with. What rustc does only where it links, it is told only there, where
-    /// it takes the last word: so the runtime is built four times, not six. (For thin and for fat LTO cargo makes the same bitcode of them.)
+    /// The profile has the settings that the runtime crates are compiled with. Settings that only
+    /// matter for linking are passed only to the final crate, where they take precedence, so the
+    /// runtime is built four times, not six. (For thin and for fat LTO cargo builds the same
+    /// bitcode.)
     fn build(&self, number: usize) -> PathBuf {
         let variables = [
             ("CARGO_PROFILE_RELEASE_STRIP", "none"),
@@ -88,7 +92,7 @@ impl Way {
     }
 }
 
-/// Every value of each choice comes with every value of each other.
+/// Every value of each setting is combined with every value of each other setting.
 #[test]
 fn every_pair_is_there() {
     let values = |way: &Way| [way.strip, way.lto, way.opt_level, way.panic, way.linker];
@@ -104,7 +108,8 @@ fn every_pair_is_there() {
     }
 }
 
-/// What `cargo kernpack inspect` says of a library, without what may differ: its place and the sizes of files.
+/// Returns the output of `cargo kernpack inspect` for a library, without the parts that may differ:
+/// its path and the sizes of files.
 fn inspected(library: &Path) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-kernpack"));
     let output = command.args(["kernpack", "inspect", "--load", "--json"]).arg(library).output().unwrap();
@@ -117,7 +122,7 @@ fn inspected(library: &Path) -> Value {
     read
 }
 
-/// What a program of its own sees that calls everything in the library.
+/// Returns the results of a separate program that calls everything in the library.
 fn called(library: &Path, aborts: bool) -> String {
     let mut program = Command::new(std::env::current_exe().unwrap());
     program.args(["--exact", "a_program_calls_everything", "--nocapture"]).env(LIBRARY, library);
@@ -161,7 +166,7 @@ fn a_program_calls_everything() -> kernpack::Result<()> {
     let images: Vec<String> = module.imports().iter().map(Module::kind).collect();
     called("imports", images.join(" "));
     for kernel in ["scale_cuda", "scale_opencl"] {
-        // Without a device, and on one for tensors of the CPU, this is an error of the kernel's own.
+        // Without a device, and with CPU tensors on one, this is the kernel's own error.
         called(kernel, module.function(kernel)?.call((&values, 2.0)).map(drop).unwrap_err().to_string());
     }
     print!("\n{report}");

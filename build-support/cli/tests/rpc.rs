@@ -1,4 +1,5 @@
-//! `cargo kernpack rpc runner` with a server of this machine: by itself, and under cargo; and `query`.
+//! `cargo kernpack rpc runner` with a server on this machine: on its own, and under cargo; and
+//! `query`.
 
 #[path = "../../../runtime/rpc/tests/ports/mod.rs"]
 mod ports;
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-// The build script makes every program of this crate a host, and this is what one consists of.
+// The build script makes every program of this crate a host, which contains this crate.
 use kernpack as _;
 
 const TIME: Duration = Duration::from_secs(30);
@@ -52,7 +53,7 @@ impl Tested {
         Self { server, address, folder }
     }
 
-    /// A shell script as a program.
+    /// Writes a shell script as a program.
     fn script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.folder.join(name);
         fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
@@ -60,7 +61,7 @@ impl Tested {
         path
     }
 
-    /// The runner with options; the program comes behind.
+    /// Returns the runner with options, to which the program is appended.
     fn runner(&self, options: &[&str]) -> Command {
         let mut runner = rpc("runner");
         runner.arg(&self.address).arg("--token-file").arg(self.folder.join("token")).args(options).arg("--");
@@ -72,12 +73,12 @@ impl Tested {
         self.runner(options).arg(self.script("program", text)).args(arguments).output().unwrap()
     }
 
-    /// Waits until no session is left, nor one of these processes.
+    /// Waits until all sessions and these processes have ended.
     fn wait_until_clean(&self, processes: &[&str]) {
         let end = Instant::now() + TIME;
         let is_left = |process: &&&str| {
             let state = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-            // A zombie has ended; its parent has not looked yet.
+            // A zombie has ended, but its parent has not waited for it yet.
             !state.is_empty() && !state.contains(") Z ")
         };
         while processes.iter().any(|process| is_left(&process))
@@ -127,7 +128,8 @@ fn codes_streams_arguments_and_environment() {
     check(&tested.run(&["--lib", data.to_str().unwrap()], "cat data.txt", &[]), 0, "beside", "");
     let output = tested.run(&[], "head -c 3000000 /dev/zero", &[]);
     assert!(output.status.success() && output.stdout.len() == 3_000_000, "{}", output.stdout.len());
-    // What a program leaves behind does not hold its end up, and is gone with the session.
+    // A background process of a program does not delay the end of the program, and ends with the
+    // session.
     let output = tested.run(&[], "sleep 1000 & echo $!", &[]);
     assert!(output.status.success());
     tested.wait_until_clean(&[String::from_utf8(output.stdout).unwrap().trim()]);
@@ -156,7 +158,7 @@ fn input_and_output_go_at_once() {
     writer.join().unwrap();
     assert!(back == bytes, "{} bytes came back", back.len());
     assert_eq!(runner.wait().unwrap().code(), Some(3));
-    // A program that does not read its input is not held up by it.
+    // A program that does not read its input does not block.
     let mut runner = tested.runner(&[]);
     let script = tested.script("program", "exec <&-; sleep 0.2; exit 5");
     let mut runner = runner.arg(script).stdin(Stdio::piped()).spawn().unwrap();
@@ -175,7 +177,7 @@ fn refusals() {
     let script = tested.script("program", "echo ran");
     let output = rpc("runner").args([&tested.address, "--"]).arg(&script).output().unwrap();
     check(&output, 125, "", "closed the connection: it is no RPC server, or wants a token");
-    // A program for another machine: this one's headers with another number.
+    // A program for another machine: this program with another machine number in its header.
     let mut bytes = fs::read(env!("CARGO_BIN_EXE_cargo-kernpack")).unwrap();
     bytes.truncate(4096);
     bytes[18..20].copy_from_slice(&if cfg!(target_arch = "x86_64") { 183u16 } else { 62 }.to_le_bytes());
@@ -190,8 +192,8 @@ fn refusals() {
     tested.wait_until_clean(&[]);
 }
 
-/// Starts a program that runs for long, and gives the runner and the processes there. Ctrl+C ends the runner, also where this test runs behind
-/// a shell that has its background jobs ignore it.
+/// Starts a long-running program, and returns the runner and the remote processes. Ctrl+C ends the
+/// runner, even if this test runs in a shell whose background jobs ignore it.
 fn start_long(tested: &Tested, options: &[&str]) -> (Child, Vec<String>) {
     let script = tested.script("program", "sleep 1000 & echo $$ $!; wait");
     let runner = tested.runner(options);
@@ -214,11 +216,12 @@ fn a_client_that_goes_leaves_nothing() {
         runner.wait().unwrap();
         tested.wait_until_clean(&processes.iter().map(String::as_str).collect::<Vec<_>>());
     }
-    // Too long.
+    // With a timeout.
     let (mut runner, processes) = start_long(&tested, &["--timeout", "0.5"]);
     assert_eq!(runner.wait().unwrap().code(), Some(124));
     tested.wait_until_clean(&processes.iter().map(String::as_str).collect::<Vec<_>>());
-    // Silent, as if the network were gone: the connection stands, and nothing comes for the stall time.
+    // A silent server, as if the network were gone: the connection stays open, and no data arrives
+    // during the stall time.
     let (mut runner, processes) = start_long(&tested, &[]);
     Command::new("kill").args(["-STOP", &runner.id().to_string()]).status().unwrap();
     let end = Instant::now() + TIME;

@@ -1,6 +1,11 @@
-//! The steps of a model: `inspect MODEL.onnx [--no-fusion] [--times] [--calls] [--notes] [--text] [--f16|--bf16] [--parallel-work=N] [NAME=EXTENT..]` prints its inputs, outputs, kernels, memory, and how long
-//! importing, lowering and compiling took; with `--times` also how long each kernel runs, on zeros, with `--calls` how long a call takes with each use of threads, and
-//! with `--notes` what the rules say of the stages. `TVM_NUM_THREADS` says how many threads there are. An input of several dimensions that are not known: `x=1,3,224,224`.
+//! Prints the steps of a model.
+//!
+//! `inspect MODEL.onnx [--no-fusion] [--times] [--calls] [--notes] [--text] [--f16|--bf16]
+//! [--parallel-work=N] [NAME=EXTENT..]` prints its inputs, outputs, kernels and memory, and the
+//! times of importing, lowering and compiling; with `--times` also the time of each kernel on
+//! zeros, with `--calls` the time of a call with each use of threads, and with `--notes` the notes
+//! of the rules on the stages. `TVM_NUM_THREADS` sets the number of threads. The shape of an input
+//! with several unknown dimensions is set with `x=1,3,224,224`.
 
 use std::error::Error;
 use std::path::Path;
@@ -100,7 +105,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A call on zeros: the shortest of those in a second, and the one in the middle.
+/// Prints the time of a call on zeros: the shortest of those in a second, and the median.
 fn print_call(
     graph: &Graph,
     options: LowerOptions,
@@ -136,7 +141,7 @@ fn print_call(
     Ok(())
 }
 
-/// The shortest of the calls that fit into so many milliseconds.
+/// Returns the time of the shortest call among those that fit into this number of milliseconds.
 fn shortest_call(function: &Function, arguments: &[Any], milliseconds: u64) -> Result<Duration, Box<dyn Error>> {
     let (mut shortest, begin) = (Duration::MAX, Instant::now());
     while begin.elapsed() < Duration::from_millis(milliseconds) {
@@ -147,9 +152,10 @@ fn shortest_call(function: &Function, arguments: &[Any], milliseconds: u64) -> R
     Ok(shortest)
 }
 
-/// Each kernel as a packed function, called on zeros: the shortest of the calls in 50 ms, and of all.
+/// Prints the times of each kernel as a packed function on zeros: the shortest of the calls in 50
+/// ms, and the sum.
 fn print_times(lowered: &Lowered, target: &Target) -> Result<(), Box<dyn Error>> {
-    // Each by itself: it starts the threads where it needs them.
+    // Separately: each kernel starts the threads if it needs them.
     let kernels: Vec<LoweredFunc> = lowered
         .module
         .functions

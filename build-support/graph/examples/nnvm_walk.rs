@@ -1,7 +1,9 @@
-//! The way of a graph through NNVM's passes, one after the other, with the graph after each: `cargo run -p kernpack-graph --example nnvm_walk`.
+//! Runs a graph through NNVM's passes, one after the other, and prints the graph after each: `cargo
+//! run -p kernpack-graph --example nnvm_walk`.
 //!
-//! What `kernpack.graph.build` does in one call: correct layouts, initialize parameters, simplify, compute what depends on parameters alone, fuse, lower, build,
-//! save the parameters, run.
+//! These are the steps that `kernpack.graph.build` runs in one call: correct layouts, initialize
+//! parameters, simplify, compute values that depend only on parameters, fuse, lower, build, save
+//! the parameters, run.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -26,7 +28,7 @@ fn network() -> Outcome<GraphRef> {
     Ok(symbol::graph_of(&symbol::apply("softmax", "prob", &dense, &[])?))
 }
 
-/// A graph with what is known of its variables.
+/// Adds the known facts about its variables to a graph.
 fn described(graph: &GraphRef, params: &BTreeMap<String, Tensor>) -> GraphRef {
     let mut shapes = vec![(Str::from("data"), Shape::new(&[1, 3, 16, 16]))];
     shapes.extend(params.iter().map(|(name, tensor)| (Str::from(name.as_str()), Shape::new(tensor.shape()))));
@@ -38,7 +40,7 @@ fn described(graph: &GraphRef, params: &BTreeMap<String, Tensor>) -> GraphRef {
         .with_attr("target", "llvm")
 }
 
-/// Small numbers that are the same in each run; variances are positive.
+/// Returns small numbers that are the same in each run. Variances are positive.
 fn initialized(graph: &GraphRef) -> Outcome<BTreeMap<String, Tensor>> {
     let shapes: Vec<Shape> = graph.attr("shape")?;
     let index = IndexedGraph::new(graph)?;

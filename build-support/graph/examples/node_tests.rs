@@ -1,8 +1,10 @@
 //! Runs node tests of ONNX: `node_tests FOLDER..`, each with `model.onnx` and `test_data_set_*/{input,output}_*.pb`. `cargo xtask onnx` calls it.
 //!
-//! For each test: a line `begin NAME`, and then `passed`, `unsupported REASON` or `failed REASON`. Inputs that operators need to know when a model is compiled
-//! (shapes, axes) become constants, with the values that the test has; so does what such an input is computed of. Nothing else is promoted. Sequences have the
-//! lengths and optional values the presence that they have in the test.
+//! For each test it prints a line `begin NAME`, and then `passed`, `unsupported REASON` or
+//! `failed REASON`. Inputs that operators must know at compile time (shapes, axes) become constants
+//! with the values of the test; so do the values that such an input is computed from. No other
+//! input is promoted. Sequences have the lengths of the test, and optional values are present or
+//! missing as in the test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -16,7 +18,7 @@ use kernpack_graph::onnx::{self, Dim, ValueType};
 use kernpack_graph::text::{TextModel, TextValue, has_texts};
 use kernpack_graph::{Constant, LowerOptions, ModelOptions, build, import, stored};
 
-/// Inputs that have to be known, by operator.
+/// Inputs that must be known at compile time, by operator.
 const SHAPES: &[(&str, &[usize])] = &[
     ("Reshape", &[1]),
     ("Slice", &[1, 2, 3, 4]),
@@ -63,7 +65,7 @@ const SHAPES: &[(&str, &[usize])] = &[
     ("MelWeightMatrix", &[0, 1, 2, 3, 4]),
 ];
 
-/// Operators that tell of a tensor no more than its structure.
+/// Operators that only read the structure of a tensor.
 const STRUCTURE: [&str; 4] = ["Shape", "Size", "SequenceLength", "OptionalHasElement"];
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -93,7 +95,7 @@ enum Data {
     Nothing,
 }
 
-/// The contents of a file of a test.
+/// Reads the contents of a test file.
 fn data(bytes: &[u8], ty: &ValueType) -> Outcome<Data> {
     let constant = |raw| onnx::to_constant(raw, &|_, _, _| Ok(Vec::new()));
     Ok(match ty {
@@ -110,7 +112,7 @@ fn data(bytes: &[u8], ty: &ValueType) -> Outcome<Data> {
     })
 }
 
-/// The data of a test for inputs or outputs of a model.
+/// Reads the data of a test for inputs or outputs of a model.
 fn data_of(set: &Path, prefix: &str, values: &[onnx::ValueInfo]) -> Outcome<Vec<Data>> {
     let mut found = Vec::new();
     for (number, value) in values.iter().enumerate() {
@@ -124,13 +126,13 @@ fn data_of(set: &Path, prefix: &str, values: &[onnx::ValueInfo]) -> Outcome<Vec<
     Ok(found)
 }
 
-/// The values that have to be known, and those that they are computed of.
+/// Returns the values that must be known, and those that they are computed from.
 fn promoted(model: &onnx::Model<'_>) -> BTreeSet<String> {
     let nodes = &model.graph.nodes;
     let mut names: BTreeSet<String> = BTreeSet::new();
     for node in nodes {
         let mut indices = SHAPES.iter().find(|(op, _)| *op == node.op_type).map_or(&[][..], |(_, indices)| indices);
-        // Branches with results of different structure.
+        // Branches whose results have different structures.
         let has_structure = |value: &onnx::ValueInfo| !matches!(value.ty, ValueType::Tensor(..));
         if node.op_type == "If" && model.graph.outputs.iter().any(has_structure) {
             indices = &[0];
@@ -164,7 +166,7 @@ fn run(folder: &Path) -> Outcome<()> {
     }
     let inputs = data_of(&set, "input", &model.graph.inputs)?;
     let outputs = data_of(&set, "output", &model.graph.outputs)?;
-    // A function written out has the inputs of the operator.
+    // An inlined function has the inputs of the operator.
     let whole = folder.to_string_lossy().split_once("_expanded").map(|(whole, _)| PathBuf::from(whole));
     let whole = whole.and_then(|whole| fs::read(whole.join("model.onnx")).ok());
     let mut promoted = promoted(&model);
@@ -234,7 +236,7 @@ fn run(folder: &Path) -> Outcome<()> {
     }
 }
 
-/// A model of texts, which is stepped through.
+/// Runs a model of texts step by step.
 fn run_texts(bytes: &[u8], set: &Path) -> Outcome<()> {
     let model = TextModel::read(bytes)?;
     let values = |prefix: &str, count: usize| -> Outcome<Vec<TextValue>> {
@@ -274,7 +276,7 @@ fn tensor(constant: &Constant) -> Outcome<Tensor> {
     Ok(Tensor::from_slice(constant.bytes(), &[count])?.view_as(constant.shape(), constant.dtype(), 0)?)
 }
 
-/// The elements of a result.
+/// Returns the elements of a result.
 fn constant_of(result: &Tensor) -> Outcome<Constant> {
     let (dtype, shape) = (result.dtype(), result.shape().to_vec());
     let count = kernpack_graph::num_elements(&shape)? * kernpack_graph::element_bytes(dtype);
@@ -285,7 +287,7 @@ fn constant_of(result: &Tensor) -> Outcome<Constant> {
     Ok(Constant::new(dtype, &shape, bytes.view::<u8>()?.to_vec())?)
 }
 
-/// Tells whether a code of a float of 8 bits is NaN.
+/// Returns true if a code of an 8-bit float is NaN.
 fn is_nan(dtype: DataType, code: i64) -> bool {
     match dtype.to_string().as_str() {
         "float8_e4m3fn" => code & 0x7f == 0x7f,
@@ -296,13 +298,14 @@ fn is_nan(dtype: DataType, code: i64) -> bool {
     }
 }
 
-/// As ONNX's own runner: relative 1e-3, absolute 1e-7; integers exactly.
+/// Compares like ONNX's own runner: relative 1e-3, absolute 1e-7; integers exactly.
 fn compare(expected: &Constant, got: &Constant) -> Outcome<()> {
     if expected.dtype() != got.dtype() || expected.shape() != got.shape() {
         return Err(format!("expected {expected:?}, got {got:?}").into());
     }
     if expected.dtype() == BF16 {
-        // The runner sees the numbers as integers of 16 bits, and compares these with the same tolerance.
+        // The runner reads the numbers as 16-bit integers, and compares these with the same
+        // tolerance.
         let (expected, got) = (expected.retyped(U16)?.to_ints()?, got.retyped(U16)?.to_ints()?);
         let is_equal = |(expected, got): (&i64, &i64)| {
             expected == got || expected.abs_diff(*got) <= expected.unsigned_abs() / 1000
@@ -314,7 +317,7 @@ fn compare(expected: &Constant, got: &Constant) -> Outcome<()> {
             None => Ok(()),
         };
     }
-    // Types that there is no arithmetic with are compared as their bits.
+    // Types without arithmetic are compared by their bits.
     let element = expected.dtype();
     let (expected, got) = (&expected.retyped(stored(expected.dtype()))?, &got.retyped(stored(got.dtype()))?);
     if !expected.dtype().is_float() {

@@ -34,12 +34,12 @@ impl Attrs {
         self.0.insert(name.to_owned(), value);
     }
 
-    /// An attribute, if it is there.
+    /// Returns an attribute, if it is present.
     pub fn get(&self, name: &str) -> Option<&Attr> {
         self.0.get(name)
     }
 
-    /// Names and values, by name.
+    /// Returns names and values, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Attr)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
@@ -49,10 +49,10 @@ impl Attrs {
         self.0.keys().map(String::as_str)
     }
 
-    /// An integer, if it is there.
+    /// Returns an integer, if it is present.
     ///
     /// # Errors
-    /// Another kind of value.
+    /// Returns an error if the value is of another kind.
     pub fn find_int(&self, name: &str) -> Result<Option<i64>> {
         match self.get(name) {
             None => Ok(None),
@@ -61,7 +61,7 @@ impl Attrs {
         }
     }
 
-    /// An integer with a default.
+    /// Returns an integer with a default.
     ///
     /// # Errors
     /// As for [`Attrs::find_int`].
@@ -69,7 +69,7 @@ impl Attrs {
         Ok(self.find_int(name)?.unwrap_or(default))
     }
 
-    /// Tells whether an integer is not 0.
+    /// Returns true if an integer is not 0.
     ///
     /// # Errors
     /// As for [`Attrs::find_int`].
@@ -77,10 +77,10 @@ impl Attrs {
         Ok(self.find_int(name)?.map_or(default, |value| value != 0))
     }
 
-    /// A float with a default.
+    /// Returns a float with a default.
     ///
     /// # Errors
-    /// Another kind of value.
+    /// Returns an error if the value is of another kind.
     pub fn float(&self, name: &str, default: f32) -> Result<f64> {
         match self.get(name) {
             None => Ok(f64::from(default)),
@@ -89,10 +89,10 @@ impl Attrs {
         }
     }
 
-    /// Text with a default.
+    /// Returns text with a default.
     ///
     /// # Errors
-    /// Another kind of value.
+    /// Returns an error if the value is of another kind.
     pub fn text<'a>(&'a self, name: &str, default: &'a str) -> Result<&'a str> {
         match self.get(name) {
             None => Ok(default),
@@ -101,24 +101,24 @@ impl Attrs {
         }
     }
 
-    /// Integers, if they are there.
+    /// Returns integers, if they are present.
     ///
     /// # Errors
-    /// Another kind of value.
+    /// Returns an error if the value is of another kind.
     pub fn ints(&self, name: &str) -> Result<Option<Vec<i64>>> {
         match self.get(name) {
             None => Ok(None),
             Some(Attr::Ints(values)) => Ok(Some(values.clone())),
-            // An empty list says its kind only.
+            // An empty list has no other information than its kind.
             Some(Attr::Floats(values)) if values.is_empty() => Ok(Some(Vec::new())),
             Some(_) => fail!("attribute `{name}` is no list of integers"),
         }
     }
 
-    /// An integer that must be there.
+    /// Returns a required integer.
     ///
     /// # Errors
-    /// As for [`Attrs::find_int`]; none.
+    /// As for [`Attrs::find_int`], or if it is missing.
     pub fn needed_int(&self, name: &str) -> Result<i64> {
         self.find_int(name)?.ok_or_else(|| GraphError::new(format!("attribute `{name}` is missing")))
     }

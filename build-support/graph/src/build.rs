@@ -11,7 +11,7 @@ use crate::lower::{LowerOptions, Lowered, lower};
 /// Compiles a graph: a module whose function `name` takes the inputs and then the outputs.
 ///
 /// # Errors
-/// What the compiler says.
+/// Returns an error if the compiler reports one.
 pub fn build(graph: &Graph, name: &str, target: &Target, options: LowerOptions) -> Result<(Module, Lowered)> {
     let context = PassContext::new(PassOptions::default());
     let lowered = lower(graph, name, &TargetDescription::of(target), &context, options)?;

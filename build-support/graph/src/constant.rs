@@ -8,10 +8,10 @@ use kernpack_compiler::te::eval::Elements;
 
 use crate::error::{Result, fail, require};
 
-/// More elements than any tensor may have.
+/// The maximum number of elements of a tensor.
 pub(crate) const MOST_ELEMENTS: i64 = 1 << 40;
 
-/// A dense tensor in row-major order, little-endian; a bool is a byte.
+/// A dense tensor in row-major order, little-endian. A bool is a byte.
 #[derive(Clone, PartialEq)]
 pub struct Constant {
     dtype: DataType,
@@ -19,16 +19,16 @@ pub struct Constant {
     bytes: Arc<[u8]>,
 }
 
-/// The number of elements of a shape.
+/// Returns the number of elements of a shape.
 ///
 /// # Errors
-/// A negative extent; more than 2^40 elements.
+/// Returns an error for a negative extent, and for more than 2^40 elements.
 pub fn num_elements(shape: &[i64]) -> Result<usize> {
     let mut count = 1_i64;
     if let Some(extent) = shape.iter().find(|extent| **extent < 0) {
         fail!("the extent {extent} of {shape:?} is negative");
     }
-    // Also beside an extent of 0: products of some of the others are computed with.
+    // Also next to an extent of 0, because products of some of the others are computed.
     for extent in shape.iter().filter(|extent| **extent != 0) {
         count = count.checked_mul(*extent).filter(|count| *count <= MOST_ELEMENTS).unwrap_or(-1);
         require!(count > 0, "{shape:?} has more than 2^40 elements");
@@ -39,7 +39,8 @@ pub fn num_elements(shape: &[i64]) -> Result<usize> {
     Ok(usize::try_from(count).expect("at most 2^40 elements"))
 }
 
-/// The type that elements lie in memory as: floats of 8 bits and fewer are bytes with their bits, integers of 4 and 2 bits are bytes.
+/// Returns the type of elements in memory: floats of at most 8 bits are bytes with their bits, and
+/// integers of 4 and 2 bits are bytes.
 pub fn stored(dtype: DataType) -> DataType {
     match (dtype.bits(), dtype.is_int(), dtype.code()) {
         (2 | 4, true, _) => I8,
@@ -48,16 +49,17 @@ pub fn stored(dtype: DataType) -> DataType {
     }
 }
 
-/// Bytes of one element.
+/// Returns the number of bytes of one element.
 pub fn element_bytes(dtype: DataType) -> usize {
     usize::from(dtype.bits()).div_ceil(8)
 }
 
 impl Constant {
-    /// A tensor of these bytes.
+    /// Creates a tensor from bytes.
     ///
     /// # Errors
-    /// A shape that is none; a number of bytes that is not that of the shape.
+    /// Returns an error if the shape is invalid, or if the number of bytes does not match the
+    /// shape.
     pub fn new(dtype: DataType, shape: &[i64], bytes: impl Into<Arc<[u8]>>) -> Result<Self> {
         let bytes = bytes.into();
         let expected = num_elements(shape)? * element_bytes(dtype);
@@ -65,7 +67,7 @@ impl Constant {
         Ok(Self { dtype, shape: shape.to_vec(), bytes })
     }
 
-    /// Integers of type `int64`, in one dimension.
+    /// Creates a one-dimensional tensor of type `int64`.
     pub fn of_ints(values: &[i64]) -> Self {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         #[expect(clippy::cast_possible_wrap, reason = "a slice has at most isize::MAX elements")]
@@ -73,7 +75,7 @@ impl Constant {
         Self { dtype: I64, shape, bytes: bytes.into() }
     }
 
-    /// Floats of type `float32`, in one dimension.
+    /// Creates a one-dimensional tensor of type `float32`.
     pub fn of_floats(values: &[f32]) -> Self {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         #[expect(clippy::cast_possible_wrap, reason = "a slice has at most isize::MAX elements")]
@@ -81,18 +83,18 @@ impl Constant {
         Self { dtype: F32, shape, bytes: bytes.into() }
     }
 
-    /// The same elements in another shape of as many.
+    /// Returns the same elements in another shape.
     ///
     /// # Errors
-    /// A shape of another number of elements.
+    /// Returns an error for a shape with another number of elements.
     pub fn reshaped(&self, shape: &[i64]) -> Result<Self> {
         Self::new(self.dtype, shape, Arc::clone(&self.bytes))
     }
 
-    /// The elements at the start, along each axis, as a tensor of these extents.
+    /// Returns the elements at the start of each axis, as a tensor with these extents.
     ///
     /// # Errors
-    /// Extents that the tensor does not have.
+    /// Returns an error for extents larger than those of the tensor.
     pub fn corner(&self, extents: &[i64]) -> Result<Self> {
         let fits = extents.len() == self.shape.len() && extents.iter().zip(&self.shape).all(|(own, all)| own <= all);
         require!(fits, "{extents:?} is no part of {:?}", self.shape);
@@ -112,10 +114,10 @@ impl Constant {
         Self::new(self.dtype, extents, bytes)
     }
 
-    /// The same bytes as elements of another type that is stored alike.
+    /// Returns the same bytes as elements of another type with the same storage.
     ///
     /// # Errors
-    /// A type that is stored with another number of bytes.
+    /// Returns an error for a type with another number of bytes.
     pub fn retyped(&self, dtype: DataType) -> Result<Self> {
         Self::new(dtype, &self.shape, Arc::clone(&self.bytes))
     }
@@ -135,20 +137,21 @@ impl Constant {
         self.bytes.len() / element_bytes(self.dtype)
     }
 
-    /// Tells whether there are no elements.
+    /// Returns true if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The elements as they lie in memory.
+    /// Returns the elements as bytes in memory.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// All elements as integers.
+    /// Returns all elements as integers.
     ///
     /// # Errors
-    /// A tensor of floats; an integer of 64 unsigned bits that is no signed one.
+    /// Returns an error for a tensor of floats, and for an unsigned 64-bit integer that does not
+    /// fit into a signed one.
     pub fn to_ints(&self) -> Result<Vec<i64>> {
         let ints = self.to_int_bits()?;
         if self.dtype == U64
@@ -160,12 +163,13 @@ impl Constant {
         Ok(ints)
     }
 
-    /// All elements as integers, those of 64 unsigned bits by their bits, as the constants of the compiler have them.
+    /// Returns all elements as integers, with unsigned 64-bit ones by their bits, like the
+    /// constants of the compiler.
     ///
     /// # Errors
-    /// A tensor of floats.
+    /// Returns an error for a tensor of floats.
     pub(crate) fn to_int_bits(&self) -> Result<Vec<i64>> {
-        /// The elements of one type.
+        /// Converts the elements of one type.
         macro_rules! each {
             ($($dtype:ident $ty:ty),*) => {
                 match if self.dtype.is_integer() { stored(self.dtype) } else { self.dtype } {
@@ -183,10 +187,10 @@ impl Constant {
         Ok(each!(I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32))
     }
 
-    /// All elements as floats.
+    /// Returns all elements as floats.
     ///
     /// # Errors
-    /// An element type that is no number of up to 64 bits.
+    /// Returns an error for an element type that is not a number of up to 64 bits.
     pub fn to_floats(&self) -> Result<Vec<f64>> {
         if self.dtype == F32 {
             return Ok(self.chunks::<4>().map(|bytes| f64::from(f32::from_le_bytes(bytes))).collect());
@@ -203,7 +207,7 @@ impl Constant {
         Ok(self.to_int_bits()?.into_iter().map(float).collect())
     }
 
-    /// The first element that is not a number, of float16, bfloat16, float32 or float64.
+    /// Returns the index of the first NaN of float16, bfloat16, float32 or float64.
     pub fn first_nan(&self) -> Option<usize> {
         let is_nan_of_16 = |bits: u16, exponent: u16| bits & exponent == exponent && bits & !exponent & 0x7fff != 0;
         match self.dtype {
@@ -225,13 +229,13 @@ impl Constant {
         }
     }
 
-    /// Tells whether no element is infinite or NaN.
+    /// Returns true if no element is infinite or NaN.
     ///
     /// # Errors
-    /// An element type that is no number of up to 64 bits.
+    /// Returns an error for an element type that is not a number of up to 64 bits.
     pub(crate) fn is_finite(&self) -> Result<bool> {
         if self.dtype == F32 {
-            // The exponent of infinity and NaN is the largest one.
+            // Infinity and NaN have the largest exponent.
             let is_other = |bytes: &[u8]| !f32::from_le_bytes(bytes.try_into().expect("four bytes")).is_finite();
             let found = self
                 .words_with(has_largest_exponent)
@@ -241,7 +245,8 @@ impl Constant {
         Ok(!self.dtype.is_float() || self.to_floats()?.iter().all(|value| value.is_finite()))
     }
 
-    /// The same with zeros in place of numbers of float32 below the smallest normal one, with which some CPUs compute a hundred times slower; none if there are none.
+    /// Returns the tensor with zeros in place of subnormal float32 numbers, which some CPUs process
+    /// a hundred times slower. `None` if it has none.
     pub(crate) fn flushed(&self) -> Option<Self> {
         let is_tiny = |bytes: &[u8]| {
             let bits = u32::from_le_bytes(bytes.try_into().expect("four bytes")) & 0x7fff_ffff;
@@ -260,8 +265,9 @@ impl Constant {
         made.map(|bytes| Self { dtype: self.dtype, shape: self.shape.clone(), bytes: bytes.into() })
     }
 
-    /// The words of two elements of float32, by their numbers, of which one may be what is looked for; the last one may have a single element. Weights are long, and a
-    /// build script is compiled without optimization: so this looks at two elements at a time.
+    /// Returns the indices of words of two float32 elements, one of which may be a match. The last
+    /// word may have a single element. Weights are long, and a build script is compiled without
+    /// optimization, so this checks two elements at a time.
     fn words_with(&self, may_be: fn(u64) -> bool) -> impl Iterator<Item = usize> {
         let (words, rest) = self.bytes.as_chunks::<8>();
         let last = (!rest.is_empty()).then_some(words.len());
@@ -273,10 +279,10 @@ impl Constant {
         self.bytes.chunks_exact(N).map(|chunk| chunk.try_into().expect("N bytes"))
     }
 
-    /// For the evaluator of the compiler.
+    /// Converts the tensor for the evaluator of the compiler.
     ///
     /// # Errors
-    /// An extent that does not fit into memory.
+    /// Returns an error for an extent that does not fit into memory.
     pub fn to_elements(&self) -> Result<Elements> {
         let shape: Vec<usize> = self.shape.iter().map(|extent| usize::try_from(*extent).unwrap_or(0)).collect();
         let mut elements = Elements::zeros(stored(self.dtype), &shape);
@@ -285,7 +291,7 @@ impl Constant {
         Ok(elements)
     }
 
-    /// Takes what the evaluator of the compiler gave.
+    /// Converts a tensor from the evaluator of the compiler.
     pub fn from_elements(elements: &Elements) -> Result<Self> {
         let shape: Vec<i64> =
             elements.shape().iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect();
@@ -298,12 +304,13 @@ const EXPONENTS: u64 = 0x7f80_0000_7f80_0000;
 const LOWEST: u64 = 0x0080_0000_0080_0000;
 const HIGHEST: u64 = 0x8000_0000_8000_0000;
 
-/// Tells whether one of two elements is infinite or no number. A sum with the lowest bit does not reach the next element.
+/// Returns true if one of two elements is infinite or NaN. A sum with the lowest bit does not reach
+/// the next element.
 fn has_largest_exponent(word: u64) -> bool {
     ((word & EXPONENTS) + LOWEST) & HIGHEST != 0
 }
 
-/// Tells whether one of two elements is zero or below the smallest normal number.
+/// Returns true if one of two elements is zero or subnormal.
 fn has_smallest_exponent(word: u64) -> bool {
     ((word & EXPONENTS) + EXPONENTS) & HIGHEST != HIGHEST
 }
@@ -324,7 +331,7 @@ mod tests {
             let bytes: Vec<u8> = bits.iter().flat_map(|bits| bits.to_le_bytes()).collect();
             Constant::new(dtype, &[i64::try_from(bits.len()).unwrap()], bytes).unwrap().first_nan()
         };
-        // One, an infinity of each sign, and a number that is none.
+        // One, both infinities, and a NaN.
         assert_eq!(of(F16, &[0x3c00, 0x7c00, 0xfc00, 0xfe00]), Some(3));
         assert_eq!(of(BF16, &[0x3f80, 0x7f80, 0xff80, 0x7fc0]), Some(3));
         assert_eq!(of(F16, &[0x7c00, 0xfc00]), None);

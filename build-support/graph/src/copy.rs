@@ -1,4 +1,4 @@
-//! Values that need memory of their own.
+//! Values that need their own memory.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ static COPY: Operator = Operator {
 };
 
 impl Graph {
-    /// Adds a copy of a value, which is computed when the model runs, also if the value is known.
+    /// Adds a copy of a value, which is computed at run time even if the value is known.
     ///
     /// # Errors
-    /// None but those of tensors.
+    /// Only errors of tensors.
     pub fn add_copy(&mut self, name: &str, id: ValueId, version: i64) -> Result<ValueId> {
         let Value { dtype, shape, .. } = self.values[id].clone();
         let producer = Some(self.nodes.len());

@@ -1,7 +1,9 @@
-//! The differences of an optimized model from what its nodes say, or from values that something else has computed.
+//! Differences between an optimized model and the definitions of its nodes, or values from another
+//! source.
 //!
-//! Each node of the model is computed by plain loops, and each kernel of the optimized model is run by itself; what it writes is compared with the value of the same name.
-//! So the first difference is the one that the others follow from.
+//! Each node of the model is computed by plain loops, and each kernel of the optimized model is run
+//! separately. Its output is compared with the value of the same name. So the first difference is
+//! the cause of the following ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,30 +27,30 @@ pub type Values = BTreeMap<String, Constant>;
 pub struct Difference {
     /// The value.
     pub value: String,
-    /// The kernel that computes it: its number, and its nodes as messages name them.
+    /// The kernel that computes it: its index, and its nodes for messages.
     pub kernel: (usize, String),
-    /// The place where the difference is largest.
+    /// The position of the largest difference.
     pub position: Vec<i64>,
-    /// The number that is there.
+    /// The actual number.
     pub got: f64,
-    /// The number that should be there.
+    /// The expected number.
     pub expected: f64,
-    /// The largest difference, in parts of the largest number of the value that is expected.
+    /// The largest difference, relative to the largest expected number of the value.
     pub relative: f64,
 }
 
-/// The findings of a comparison.
+/// The result of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
     /// The number of values that were compared.
     pub compared: usize,
     /// The first value that differs by more than the tolerance.
     pub first: Option<Difference>,
-    /// The value that differs most, by the relative difference.
+    /// The value with the largest relative difference.
     pub largest: Option<Difference>,
 }
 
-/// A value that a kernel has written.
+/// A value that a kernel wrote.
 struct Written<'a> {
     kernel: usize,
     /// `node 'a' (Conv) + node 'b' (Relu)`.
@@ -57,7 +59,8 @@ struct Written<'a> {
     constant: Constant,
 }
 
-/// Inputs for a model that has none: seeded numbers between -1 and 1, and integers that are 0 or 1, which are indices of anything.
+/// Returns inputs for a model without test data: seeded numbers between -1 and 1, and integers that
+/// are 0 or 1, which are valid indices.
 pub fn random_inputs(graph: &Graph, seed: u64) -> Result<Values> {
     let mut state = seed;
     let mut next = || {
@@ -86,7 +89,7 @@ fn tensor_of(constant: &Constant) -> Result<Tensor> {
     Ok(Tensor::from_slice(constant.bytes(), &[count])?.view_as(constant.shape(), constant.dtype(), 0)?)
 }
 
-/// Runs a model kernel by kernel, and shows what each writes.
+/// Runs a model kernel by kernel, and passes on the values that each writes.
 fn step_through(
     graph: &Graph,
     inputs: &Values,
@@ -139,7 +142,7 @@ fn step_through(
                 Some(Place::Arena(offset)) => {
                     let view = memory.view::<u8>()?;
                     let all = view.as_slice()?;
-                    // As the generated code does it.
+                    // The same as in the generated code.
                     let start = all.as_ptr().addr().next_multiple_of(ALIGNMENT) - all.as_ptr().addr() + offset;
                     Constant::new(dtype, &value.shape, &all[start..start + count])?
                 }
@@ -156,17 +159,18 @@ fn step_through(
     Ok(())
 }
 
-/// Names that several values have, and those of memory that is not wanted: nothing is said of them.
+/// Returns names of several values, and names of unused memory. They are not compared.
 fn ambiguous(graph: &Graph) -> BTreeSet<&str> {
     let mut names = BTreeSet::new();
     let computed = graph.values.iter().filter(|value| value.producer.is_some());
     computed.filter(|value| !names.insert(value.name.as_str())).map(|value| value.name.as_str()).collect()
 }
 
-/// The results of each node of a graph, computed by plain loops, by the names of the values.
+/// Computes the results of each node of a graph with plain loops. Returns them by the names of the
+/// values.
 ///
 /// # Errors
-/// Inputs that are missing or do not fit; what the compiler says.
+/// Returns an error for missing or mismatched inputs, and errors of the compiler.
 pub fn plain_values(graph: &Graph, inputs: &Values, target: &Target) -> Result<Values> {
     let skipped = ambiguous(graph);
     let mut values = Values::new();
@@ -176,7 +180,7 @@ pub fn plain_values(graph: &Graph, inputs: &Values, target: &Target) -> Result<V
         }
         Ok(())
     })?;
-    // Outputs have names of their own.
+    // Outputs have separate names.
     for (name, id) in &graph.outputs {
         if let Some(known) = values.get(&graph.values[*id].name).cloned() {
             values.entry(name.clone()).or_insert(known);
@@ -185,10 +189,11 @@ pub fn plain_values(graph: &Graph, inputs: &Values, target: &Target) -> Result<V
     Ok(values)
 }
 
-/// Compares what the kernels of a graph give with values of the same names. `tolerance` is in parts of the largest number of a value; integers are the same.
+/// Compares the results of the kernels of a graph with values of the same names. `tolerance` is
+/// relative to the largest number of a value. Integers must be equal.
 ///
 /// # Errors
-/// Inputs that are missing or do not fit; what the compiler says.
+/// Returns an error for missing or mismatched inputs, and errors of the compiler.
 pub fn compare(
     graph: &Graph,
     inputs: &Values,
@@ -219,7 +224,7 @@ pub fn compare(
     Ok(found)
 }
 
-/// The largest difference; none if all elements are equal.
+/// Returns the largest difference, or `None` if all elements are equal.
 fn difference(written: &Written<'_>, expected: &Constant) -> Result<Option<Difference>> {
     let got = &written.constant;
     let expected = &expected.retyped(stored(expected.dtype()))?;

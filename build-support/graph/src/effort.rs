@@ -1,14 +1,16 @@
-//! The time that the reference evaluator would work.
+//! The cost of evaluating values with the reference evaluator.
 
 use kernpack::Array;
 use kernpack_compiler::ir::visit::{Visit, for_each_expr, walk_stmt};
 use kernpack_compiler::ir::{Expr, IterVar, Operation, OperationNode, Stmt, StmtNode, Tensor};
 
-/// The effort that the evaluation of all known values of a graph may take, in steps of the evaluator: some ten seconds in a build script. Beyond it values are computed when the
-/// model runs, and those that have to be known are reported.
+/// The maximum effort for evaluating all known values of a graph, in steps of the evaluator: about
+/// ten seconds in a build script. Beyond it, values are computed at run time, and those that must
+/// be known are reported.
 pub(crate) const MOST_EFFORT: u64 = 1 << 30;
 
-/// Evaluations of no more steps are always done: each node of a model may have one.
+/// Evaluations with at most this number of steps are always done: each node of a model may have
+/// one.
 pub(crate) const SMALL_EFFORT: u64 = 1 << 16;
 
 fn extents<'a>(extents: impl IntoIterator<Item = &'a Expr>) -> u64 {
@@ -27,7 +29,8 @@ fn tensors(tensors: &Array<Tensor>) -> u64 {
     tensors.iter().fold(0, |sum: u64, tensor| sum.saturating_add(extents(&tensor.shape.to_vec())))
 }
 
-/// Steps that the evaluation of these operations takes: expressions for each element and each round of a reduction.
+/// Returns the number of steps that evaluating these operations takes: expressions for each element
+/// and each iteration of a reduction.
 pub(crate) fn effort(order: &[Operation]) -> u64 {
     order.iter().fold(0, |sum: u64, op| {
         sum.saturating_add(match &**op {

@@ -1,4 +1,4 @@
-//! The extents of a model's arguments: fixed, or following from the dimensions that each call tells.
+//! The extents of a model's arguments: fixed, or dependent on dynamic dimensions.
 
 use crate::error::{Result, fail, require};
 use crate::graph::Graph;
@@ -7,24 +7,26 @@ use crate::names::argument_names;
 /// An extent of an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// For each of [`Graph::variants`]: the extent, or what belongs to one index of the dimension that the model is cut along.
+    /// For each of [`Graph::variants`]: the extent, or the share for one index of the dimension
+    /// that the model is split along.
     pub by_size: Vec<i64>,
-    /// Tells whether it is that times the extent of the dimension that the model is cut along.
+    /// True if the extent is that share times the extent of the dimension that the model is split
+    /// along.
     pub is_cut: bool,
 }
 
-/// A dimension that each call tells.
+/// A dynamic dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenDim {
     /// Its name in the model.
     pub name: String,
-    /// Which extents it may have.
+    /// The allowed extents.
     pub extents: Extents,
-    /// The number of the input that has it, and the axis.
+    /// The index of the input that has it, and the axis.
     pub at: (usize, usize),
 }
 
-/// Which extents a dimension may have.
+/// The allowed extents of a dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Extents {
     /// From 1 to this.
@@ -34,7 +36,7 @@ pub enum Extents {
 }
 
 impl Extents {
-    /// Tells whether a call may have this extent.
+    /// Returns true if a call may have this extent.
     pub fn contains(&self, extent: i64) -> bool {
         match self {
             Self::UpTo(most) => (1..=*most).contains(&extent),
@@ -43,7 +45,7 @@ impl Extents {
     }
 }
 
-/// `1 to 64`, or `32, 64 or 128`.
+/// Formats the extents: `1 to 64`, or `32, 64 or 128`.
 impl core::fmt::Display for Extents {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
@@ -60,13 +62,14 @@ impl core::fmt::Display for Extents {
 }
 
 impl Extent {
-    /// The extent, if it is the same for all calls.
+    /// Returns the extent, if it is the same for all calls.
     pub fn fixed(&self) -> Option<i64> {
         let first = *self.by_size.first()?;
         (!self.is_cut && self.by_size.iter().all(|size| *size == first)).then_some(first)
     }
 
-    /// For people: `4`, `batch`, `4 * batch`, `sequence`, `8 | 16`, in which extents are in the order of [`Extents`].
+    /// Formats the extent for people: `4`, `batch`, `4 * batch`, `sequence`, `8 | 16`, with the
+    /// extents in the order of [`Extents`].
     fn text(&self, cut: &str, chosen: Option<(&str, &[i64])>) -> String {
         let first = self.by_size.first().copied().unwrap_or(0);
         let size = if self.by_size.iter().all(|size| *size == first) {
@@ -88,14 +91,15 @@ impl Extent {
 }
 
 impl Graph {
-    /// The graphs for all extents of a dimension that has several, that of the largest first, or this one alone. The extent is 0 then.
+    /// Returns the graphs for all extents of a dimension with several extents, the largest first,
+    /// or only this graph with the extent 0.
     pub fn variants(&self) -> Vec<(i64, &Graph)> {
         let size = self.sizes.as_ref().map_or(0, |sizes| sizes.size);
         let others = self.sizes.iter().flat_map(|sizes| sizes.others.iter().map(|(size, graph)| (*size, graph)));
         core::iter::once((size, self)).chain(others).collect()
     }
 
-    /// The extents of each argument, inputs first.
+    /// Returns the extents of each argument, inputs first.
     pub fn argument_extents(&self) -> Vec<Vec<Extent>> {
         let variants = self.variants();
         let ids = |graph: &Graph| -> Vec<usize> {
@@ -122,7 +126,7 @@ impl Graph {
             .collect()
     }
 
-    /// The extents of each argument for people: `["batch", "sequence", "4"]`.
+    /// Returns the extents of each argument for people: `["batch", "sequence", "4"]`.
     pub fn argument_texts(&self) -> Vec<Vec<String>> {
         let sizes: Vec<i64> = self.variants().iter().map(|(size, _)| *size).collect();
         let chosen = self.sizes.as_ref().map(|chosen| (chosen.dim.as_str(), &sizes[..]));
@@ -131,7 +135,7 @@ impl Graph {
         self.argument_extents().into_iter().map(of).collect()
     }
 
-    /// The dimensions that each call tells: that which the model is cut along first.
+    /// Returns the dynamic dimensions. The one that the model is split along is first.
     pub fn open_dims(&self) -> Vec<OpenDim> {
         let inputs = self.argument_extents();
         let at = |has: &dyn Fn(&Extent) -> bool| {
@@ -153,10 +157,11 @@ impl Graph {
         dims
     }
 
-    /// The shapes of the outputs of a call with inputs of these shapes.
+    /// Returns the shapes of the outputs of a call with inputs of these shapes.
     ///
     /// # Errors
-    /// Another number of inputs, other numbers of dimensions, an extent that a call may not have.
+    /// Returns an error for another number of inputs or dimensions, and for an extent that a call
+    /// may not have.
     pub fn output_shapes(&self, inputs: &[Vec<i64>]) -> Result<Vec<Vec<i64>>> {
         let names = argument_names(self);
         let (expected, given) = (self.inputs.len(), inputs.len());

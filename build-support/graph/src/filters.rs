@@ -1,4 +1,5 @@
-//! Weights of convolutions in the order in which the rules of the compiler read them: in panels of output channels, or transformed for Winograd's algorithm.
+//! Packs the weights of convolutions in the order in which the rules of the compiler read them: in
+//! panels of output channels, or transformed for Winograd's algorithm.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,14 +15,15 @@ use crate::graph::{Graph, Node, ValueId};
 use crate::nnvm::{bytes_of, tensor_of};
 use crate::op::conv::LAID_OUT;
 
-/// The bytes that transformed weights may add to a model. Those beyond are laid out without a transform, or transformed in each call.
+/// The maximum number of bytes that transformed weights may add to a model. Further weights are
+/// packed without a transform, or transformed in each call.
 const GROWTH: usize = 64 << 20;
 
 impl Graph {
-    /// Lays known weights of convolutions out, so that no call transposes or transforms them.
+    /// Packs known weights of convolutions, so that no call transposes or transforms them.
     ///
     /// # Errors
-    /// None but those of tensors.
+    /// Only errors of tensors.
     pub(crate) fn lay_out_filters(&mut self) -> Result<()> {
         let others = self.read_otherwise(&["Conv"]);
         let mut growth = GROWTH;
@@ -78,7 +80,8 @@ impl Graph {
         Ok(())
     }
 
-    /// A convolution of one group over two dimensions with known weights in `f32`, and these.
+    /// Returns the filters of a convolution with one group over two dimensions and known weights in
+    /// `f32`, and the weights.
     fn filters_of(&self, node: &Node, id: ValueId) -> Result<Option<(Filters, Constant)>> {
         let (Some(known), Some(Some(output))) = (self.values[id].known.clone(), node.outputs.first()) else {
             return Ok(None);

@@ -1,36 +1,38 @@
-//! Groups of nodes that one kernel computes.
+//! Groups of nodes that are fused into one kernel.
 //!
-//! Each group has one node whose results leave it. Going from the end to the start, a node joins the group of its readers if all of them are in one group and the
-//! patterns allow it; so no group can wait for itself.
+//! Each group has one node whose results are used outside. From the end to the start, a node joins
+//! the group of its readers if all of them are in one group and the patterns allow it; so the
+//! groups cannot form a cycle.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::Pattern;
 
-/// Nodes of a group, at most.
+/// The maximum number of nodes of a group.
 const MOST: usize = 24;
 
-/// Nodes that one kernel computes.
+/// Nodes that are fused into one kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
-    /// In the order of the graph; the results of the last one leave the group.
+    /// The nodes in the order of the graph. The results of the last one are used outside the group.
     pub nodes: Vec<usize>,
     /// The reduction, product or convolution in it.
     anchor: Option<usize>,
-    /// Nodes that the anchor reads.
+    /// Nodes that the anchor reads, directly or indirectly.
     before_anchor: Vec<usize>,
 }
 
-/// Places at which the elements of one value are computed in a kernel, at most: written out, a chain of nodes that read a value at their own place and at another
-/// one computes it at twice as many places with each link.
+/// The maximum number of places at which a kernel computes the elements of one value. When a chain
+/// of nodes that read a value at their own place and at another one is inlined, each link doubles
+/// the number of places.
 const MOST_PLACES: usize = 8;
 
-/// Places of elements in kernels: the element of the result that is computed is place 0, and each of the others is where a node reads an input for an element
-/// of its own.
+/// Places of elements in kernels. The computed element of the result is place 0. Each of the others
+/// is a place where a node reads an input for one of its elements.
 #[derive(Default)]
 struct Places {
-    /// Numbers of places, by the reader, the number of its input, and the place of the reader.
+    /// Indices of places, by the reader, the index of its input, and the place of the reader.
     numbers: HashMap<(usize, usize, usize), usize>,
     /// The places at which a kernel computes each node.
     of_node: HashMap<usize, Vec<usize>>,
@@ -55,7 +57,7 @@ impl Places {
 }
 
 impl Graph {
-    /// The value whose memory a value has: views have that of their input.
+    /// Returns the value that owns the memory of a value: views use that of their input.
     pub fn memory_of(&self, mut id: ValueId) -> ValueId {
         while let Some(node) = self.values[id].producer.map(|node| &self.nodes[node]) {
             match node.inputs.first() {
@@ -68,7 +70,7 @@ impl Graph {
         id
     }
 
-    /// The nodes that read each value when the model runs.
+    /// Returns the nodes that read each value at run time.
     fn readers(&self) -> Vec<Vec<usize>> {
         let mut readers = vec![Vec::new(); self.values.len()];
         for (number, node) in self.nodes.iter().enumerate() {
@@ -83,14 +85,15 @@ impl Graph {
         readers
     }
 
-    /// The kernels of the graph in an order in which they can run. With `fuse` off each node is a kernel, to find out which one is wrong or slow.
+    /// Returns the kernels of the graph in an order in which they can run. Without `fuse` each node
+    /// is a kernel, to find out which one is wrong or slow.
     pub fn groups(&self, fuse: bool) -> Vec<Group> {
         let readers = self.readers();
         let outputs: HashSet<ValueId> = self.outputs.iter().map(|(_, id)| *id).collect();
         let mut places = Places::default();
         let mut groups: Vec<Group> = Vec::new();
         let mut group_of: Vec<Option<usize>> = vec![None; self.nodes.len()];
-        // Nodes whose results nothing reads are not computed.
+        // Dead nodes are not computed.
         let mut is_needed = vec![false; self.nodes.len()];
         for number in (0..self.nodes.len()).rev() {
             let node = &self.nodes[number];
@@ -130,7 +133,7 @@ impl Graph {
         groups
     }
 
-    /// The places at which its readers compute a value, if they are not too many.
+    /// Returns the places at which its readers compute a value, if there are not too many.
     fn places(&self, value: ValueId, readers: &[usize], places: &mut Places) -> Option<Vec<usize>> {
         let mut all = Vec::new();
         for number in readers {
@@ -147,7 +150,7 @@ impl Graph {
         Some(all)
     }
 
-    /// The group that a node joins, and the places at which that computes it.
+    /// Returns the group that a node joins, and the places at which it computes the node.
     fn group_to_join(
         &self,
         number: usize,
@@ -173,7 +176,7 @@ impl Graph {
         let fits = match node.op.pattern() {
             Pattern::Elementwise | Pattern::Injective => match anchor {
                 None => true,
-                // Reductions read their input several times: only what costs little is computed again.
+                // Reductions read their input several times: only cheap nodes are computed again.
                 Some(Pattern::Reduction) => !feeds_anchor || node.op.pattern() == Pattern::Elementwise,
                 Some(Pattern::Heavy) => !feeds_anchor,
                 Some(_) => false,

@@ -1,4 +1,4 @@
-//! Graphs of operators on tensors whose shapes are known.
+//! Graphs of operators on tensors with known shapes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::error::{GraphError, Result};
 use crate::op::checks::{Check, Input, checks};
 use crate::op::{Call, NodeOp, Operand, half};
 
-/// The number of a value of a graph.
+/// The index of a value of a graph.
 pub type ValueId = usize;
 
 /// A tensor of a graph.
@@ -31,7 +31,7 @@ pub struct Value {
     pub producer: Option<usize>,
 }
 
-/// One use of an operator.
+/// A call of an operator.
 #[derive(Clone)]
 pub struct Node {
     /// Its name, for messages.
@@ -40,30 +40,32 @@ pub struct Node {
     pub op: NodeOp,
     /// The attributes.
     pub attrs: Arc<Attrs>,
-    /// The version of the operators that the model asks for.
+    /// The operator set version that the model requires.
     pub version: i64,
-    /// The inputs; those that are not there are `None`.
+    /// The inputs. Missing ones are `None`.
     pub inputs: Vec<Option<ValueId>>,
-    /// Which of the inputs are read when the model runs.
+    /// True for each input that is read when the model runs.
     pub reads: Vec<bool>,
-    /// The outputs; those that are not wanted are `None`.
+    /// The outputs. Unused ones are `None`.
     pub outputs: Vec<Option<ValueId>>,
-    /// The graphs inside of a loop that is not written out, or of a choice.
+    /// The graphs inside a loop that is not unrolled, or inside a conditional.
     pub(crate) body: Option<Arc<Body>>,
 }
 
-/// The meaning of an input of the body in a round.
+/// The meaning of an input of the body in an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Given {
-    /// The number of the round, an `int64` without dimensions.
+    /// The index of the iteration, an `int64` without dimensions.
     Round,
-    /// A state by its number: before the first round an input of the node, then what the body gave.
+    /// A state by its index: an input of the node before the first iteration, then the result of
+    /// the body.
     State(usize),
-    /// A part of an input of the node along its first axis: that of the round, or counted from the end.
+    /// A slice of an input of the node along its first axis: the one of the iteration, or counted
+    /// from the end.
     Slice {
-        /// Which input of the node.
+        /// The index of the input in the node.
         input: usize,
-        /// Tells whether the first round gets the last part.
+        /// True if the first iteration gets the last slice.
         backwards: bool,
     },
     /// An input of the node.
@@ -73,62 +75,67 @@ pub(crate) enum Given {
 /// The purpose of an output of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gives {
-    /// Tells whether there is a next round: a bool of one element.
+    /// The condition for another iteration: a bool of one element.
     Condition,
-    /// A state by its number.
+    /// A state by its index.
     State(usize),
     /// A row of an output of the node.
     Row {
-        /// Which output of the node.
+        /// The index of the output in the node.
         output: usize,
-        /// Tells whether the first round gives the last row.
+        /// True if the first iteration gives the last row.
         backwards: bool,
     },
 }
 
-/// A loop that stays a loop when the model runs: its body is a graph of its own, whose kernels run once in each round.
+/// A loop that is not unrolled: its body is a separate graph, whose kernels run once in each
+/// iteration.
 ///
-/// The node of such a loop reads what its body reads from outside, and gives the last states, then rows, then the extents of rows whose number depends on data.
-/// States lie in two places by turns, so the memory of a loop does not grow with its rounds; only rows do.
+/// The node of such a loop reads the outside values that its body reads, and returns the last
+/// states, then rows, then the extents of rows whose number is data-dependent. States alternate
+/// between two buffers, so the memory of a loop does not grow with the number of iterations. Only
+/// rows do.
 #[derive(Clone)]
 pub(crate) struct NativeLoop {
-    /// The graph of a round.
+    /// The graph of an iteration.
     pub(crate) body: Graph,
     /// The meanings of the inputs of the body.
     pub(crate) given: Vec<Given>,
     /// The purposes of the outputs of the body.
     pub(crate) gives: Vec<Gives>,
-    /// The inputs of the node that are states before the first round. The outputs of the node begin with the states after the last one.
+    /// The inputs of the node that are states before the first iteration. The outputs of the node
+    /// begin with the states after the last one.
     pub(crate) states: Vec<usize>,
-    /// The input of the node that tells the number of rounds.
+    /// The input of the node with the number of iterations.
     pub(crate) count: Option<usize>,
-    /// The input of the node that tells whether there is a first round.
+    /// The input of the node with the condition for the first iteration.
     pub(crate) condition: Option<usize>,
-    /// Rounds, at most.
+    /// The maximum number of iterations.
     pub(crate) most: i64,
-    /// Tells whether more rounds than that are an error when the model runs, since there is no memory for their rows.
+    /// True if more iterations are an error at run time, because there is no memory for their rows.
     pub(crate) is_bounded: bool,
-    /// Outputs of the node that have as many rows as there were rounds, and those that tell their extents.
+    /// Outputs of the node with one row per iteration, and the outputs with their extents.
     pub(crate) extents: Vec<(usize, usize)>,
 }
 
 impl NativeLoop {
-    /// Tells whether a condition may end the loop before its number of rounds.
+    /// Returns true if a condition may end the loop before its number of iterations.
     pub(crate) fn has_condition(&self) -> bool {
         self.condition.is_some() || self.gives.contains(&Gives::Condition)
     }
 }
 
-/// One of two graphs, which a condition chooses when the model runs; the other one is not run.
+/// Two graphs, one of which is selected by a condition at run time. The other one is not run.
 ///
-/// The node of a choice has the condition as its first input, and its outputs are those of the graph that is chosen.
+/// The node of a conditional has the condition as its first input, and its outputs are those of the
+/// selected graph.
 #[derive(Clone)]
 pub(crate) struct Choice {
-    /// The graph for a condition that holds, and the other one.
+    /// The graph for a true condition, and the other one.
     pub(crate) branches: [Branch; 2],
 }
 
-/// A graph of a choice.
+/// A graph of a conditional.
 #[derive(Clone)]
 pub(crate) struct Branch {
     /// The computation.
@@ -137,17 +144,17 @@ pub(crate) struct Branch {
     pub(crate) given: Vec<usize>,
 }
 
-/// Graphs inside of a node.
+/// The graphs inside a node.
 #[derive(Clone)]
 pub(crate) enum Body {
     /// The body of a loop.
     Loop(NativeLoop),
-    /// The branches of a choice.
+    /// The branches of a conditional.
     Choice(Choice),
 }
 
 impl Body {
-    /// The graphs, to be changed.
+    /// Returns the graphs for modification.
     pub(crate) fn graphs_mut(&mut self) -> Vec<&mut Graph> {
         match self {
             Self::Loop(native) => vec![&mut native.body],
@@ -156,29 +163,30 @@ impl Body {
     }
 }
 
-/// Bytes that a known tensor was computed of.
+/// The bytes that a known tensor was dequantized from.
 #[derive(Clone, Debug)]
 pub struct Dequantized {
     /// The bytes.
     pub bytes: ValueId,
-    /// The scale: one, or one for each index of an axis.
+    /// The scale: a single one, or one for each index of an axis.
     pub scale: ValueId,
-    /// The zero point, as the scale.
+    /// The zero point, in the same form as the scale.
     pub zero: Option<ValueId>,
     /// The axis.
     pub axis: i64,
 }
 
-/// The way in which a model is computed in parts. The graph that has this is that of the largest part.
+/// The split of a model into parts. The graph that has this is that of the largest part.
 #[derive(Clone)]
 pub struct Parts {
     /// The name of the dimension.
     pub dim: String,
     /// Its largest extent.
     pub most: i64,
-    /// The extent that the graph itself was made for.
+    /// The extent of the graph itself.
     pub size: i64,
-    /// For each argument, inputs first: how many indices of its first axis belong to one of the dimension. 0: each part has the whole argument.
+    /// For each argument, inputs first: the number of indices of its first axis for one index of
+    /// the dimension. 0 means that each part has the whole argument.
     pub shares: Vec<i64>,
     /// Graphs for smaller parts, the last one for one index.
     pub smaller: Vec<(i64, Graph)>,
@@ -191,18 +199,20 @@ impl Parts {
     }
 }
 
-/// The way in which a model is compiled for several extents of a dimension, one of which each call has. The graph that has this is that of the largest.
+/// The extents of a dynamic dimension for which a model is compiled. Each call has one of them. The
+/// graph that has this is that of the largest.
 #[derive(Clone)]
 pub struct Sizes {
     /// The name of the dimension.
     pub dim: String,
-    /// The extent that the graph itself was made for.
+    /// The extent of the graph itself.
     pub size: i64,
-    /// Graphs for the other extents, largest first, with arguments of the same names, types and numbers of dimensions.
+    /// Graphs for the other extents, largest first, with arguments of the same names, types and
+    /// ranks.
     pub others: Vec<(i64, Graph)>,
 }
 
-/// The contents of a graph at some time: values, nodes and warnings.
+/// A snapshot of the contents of a graph: values, nodes and warnings.
 #[derive(Clone, Copy)]
 pub(crate) struct Mark {
     values: usize,
@@ -217,43 +227,44 @@ pub struct Graph {
     pub name: String,
     /// All tensors.
     pub values: Vec<Value>,
-    /// In an order in which they can be computed.
+    /// The nodes in an order in which they can be computed.
     pub nodes: Vec<Node>,
     /// The inputs of a call.
     pub inputs: Vec<ValueId>,
     /// The results: names, and values that nodes compute.
     pub outputs: Vec<(String, ValueId)>,
-    /// Values whose extents depend on data: each lies at the start of a block of the largest shape that is possible, along each axis. The other value tells
-    /// its extents, as `int64`.
+    /// Values with data-dependent extents: each is at the start of a buffer of the largest possible
+    /// shape, along each axis. The other value has its extents, as `int64`.
     pub extents: BTreeMap<ValueId, ValueId>,
-    /// Known tensors that are dequantized bytes, by what they became.
+    /// Known tensors that are dequantized bytes.
     pub dequantized: BTreeMap<ValueId, Dequantized>,
-    /// The way in which it is computed for a dimension that each call tells.
+    /// The split into parts for a dynamic dimension.
     pub parts: Option<Arc<Parts>>,
-    /// For which other extents of a dimension it is compiled.
+    /// The other extents of a dimension that it is compiled for.
     pub sizes: Option<Arc<Sizes>>,
-    /// Findings that are no errors: shapes that a model declares and does not have.
+    /// Findings that are not errors: shapes that a model declares incorrectly.
     pub warnings: Vec<String>,
     /// The effort of evaluating known values so far, in steps of the evaluator.
     pub(crate) effort: u64,
-    /// Set where it may never be run: known values that a node does not accept are an error of the call then.
+    /// True if the graph may never be run. Invalid known values of a node are an error of the call
+    /// then.
     pub(crate) is_conditional: bool,
-    /// For each value that was asked about, whether a node behind it may fail.
+    /// For each value that was checked, whether a node that computes it may fail.
     pub(crate) of_failing: Vec<Option<bool>>,
 }
 
 impl Node {
-    /// The place for messages: `node 'conv_1' (Conv)`.
+    /// Returns the place for messages: `node 'conv_1' (Conv)`.
     pub fn place(&self) -> String {
         format!("node '{}' ({})", self.name, self.op.name())
     }
 
-    /// Computes the results of the node of these tensors, which stand for its inputs.
+    /// Computes the results of the node from these tensors, which replace its inputs.
     ///
     /// # Errors
-    /// Inputs that do not fit the operator, with the node.
+    /// Returns an error for inputs that do not match the operator, with the node.
     pub fn instantiate(&self, graph: &Graph, mut tensor: impl FnMut(ValueId) -> Tensor) -> Result<Vec<Tensor>> {
-        // What the node does not accept is an error of the call, not of an expression.
+        // An invalid input is an error of the call, not of an expression.
         let mut misfits = Vec::new();
         if graph.is_conditional {
             for check in graph.checks(self)? {
@@ -295,10 +306,10 @@ impl Graph {
         self.values.len() - 1
     }
 
-    /// The conditions on the data that a node depends on.
+    /// Returns the conditions on the data that a node depends on.
     ///
     /// # Errors
-    /// Attributes of another type.
+    /// Returns an error for attributes of another type.
     pub(crate) fn checks(&self, node: &Node) -> Result<Vec<Check>> {
         let input = |id: &Option<ValueId>| -> Input<'_> {
             let value = &self.values[(*id)?];
@@ -308,22 +319,22 @@ impl Graph {
         checks(&node.op, &node.attrs, &inputs).map_err(|error| error.within(&node.place()))
     }
 
-    /// An element of a known input that a check does not accept.
+    /// Returns an element of a known input that violates a check.
     ///
     /// # Errors
-    /// Elements that are not integers.
+    /// Returns an error for elements that are not integers.
     pub(crate) fn known_misfit(&self, node: &Node, check: &Check) -> Result<Option<i128>> {
         let known = node.inputs[check.input].and_then(|id| self.values[id].known.as_ref());
         let misfit = known.map(|known| check.first_misfit(known)).transpose();
         Ok(misfit.map_err(|error| error.within(&node.place()))?.flatten())
     }
 
-    /// The contents at this time, for [`Graph::take_back`].
+    /// Returns a snapshot for [`Graph::take_back`].
     pub(crate) fn mark(&self) -> Mark {
         Mark { values: self.values.len(), nodes: self.nodes.len(), warnings: self.warnings.len() }
     }
 
-    /// Forgets values and nodes that were added since.
+    /// Removes values and nodes that were added after a snapshot.
     pub(crate) fn take_back(&mut self, mark: Mark) {
         self.values.truncate(mark.values);
         self.of_failing.truncate(mark.values);
@@ -333,7 +344,7 @@ impl Graph {
         self.dequantized.retain(|id, _| *id < mark.values);
     }
 
-    /// Adds a tensor whose elements are known.
+    /// Adds a tensor with known elements.
     pub fn add_known(&mut self, name: &str, constant: Constant) -> ValueId {
         self.add_value(Value {
             name: name.to_owned(),

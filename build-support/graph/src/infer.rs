@@ -1,4 +1,5 @@
-//! Adds nodes to a graph: what they compute tells their types, shapes and, where all that they read is known, their values.
+//! Adds nodes to a graph: their computations determine their types, shapes and, if all inputs are
+//! known, their values.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,16 +18,18 @@ use crate::graph::{Graph, Node, Value, ValueId};
 use crate::moved::moved;
 use crate::op::{NodeOp, Pattern, beside, classic, extents, is_by_position, narrow};
 
-/// A known tensor of more bytes is not computed at build time if it is also this many times larger than what it is computed of.
+/// A known tensor with more bytes is not computed at build time if it is also this many times
+/// larger than its inputs.
 const LARGE: usize = 1 << 20;
 const GROWS: usize = 4;
 
-/// The shape of a tensor whose extents are constants.
+/// Returns the shape of a tensor with constant extents.
 fn shape_of(tensor: &Tensor) -> Vec<i64> {
     tensor.shape.iter().map(|extent| extent.as_int().unwrap_or(-1)).collect()
 }
 
-/// Results of a view, behind the first one, that are computed of nothing: no kernel would write them.
+/// Returns the results of a view after the first one that are computed without inputs: no kernel
+/// would write them.
 fn of_nothing(node: &Node, made: &[Tensor]) -> Result<Vec<Option<Constant>>> {
     let mut known = vec![None; made.len()];
     for (known, tensor) in known.iter_mut().zip(made).skip(1).filter(|_| node.op.pattern() == Pattern::View) {
@@ -39,7 +42,8 @@ fn of_nothing(node: &Node, made: &[Tensor]) -> Result<Vec<Option<Constant>>> {
     Ok(known)
 }
 
-/// Checks that no tensor of these operations has too many elements: also those that an operator makes on the way to its results.
+/// Checks that no tensor of these operations has too many elements, including intermediate tensors
+/// of an operator.
 fn check_sizes(order: &[Operation], results: &[Operation]) -> Result<()> {
     for op in order {
         // Results of other operations are those of the node.
@@ -54,10 +58,11 @@ fn check_sizes(order: &[Operation], results: &[Operation]) -> Result<()> {
 }
 
 impl Graph {
-    /// Adds a node; what can be computed now becomes known values, and no node. `names` are those of the outputs, "" for one that is not wanted.
+    /// Adds a node. Values that can be computed now become known values without a node. `names` are
+    /// those of the outputs, "" for an unused one.
     ///
     /// # Errors
-    /// Inputs that do not fit the operator.
+    /// Returns an error for inputs that do not match the operator.
     pub fn add_node(
         &mut self,
         op: impl Into<NodeOp>,
@@ -97,14 +102,14 @@ impl Graph {
             let stand = || {
                 let tensor = placeholder(extents(&value.shape), stored(value.dtype), &value.name);
                 if value.shape.contains(&0) {
-                    // An extent of 0 is a mistake in a kernel, and none in a model.
+                    // An extent of 0 is an error in a kernel, but not in a model.
                     let _ = take_reported();
                 }
                 tensor
             };
             stands.entry(id).or_insert_with(stand).clone()
         });
-        // A divisor that is zero is told with its name, if the inputs are such that there are checks.
+        // A zero divisor is reported with its name, if the inputs are such that there are checks.
         let made = made.map_err(|error| {
             let misfit = self.checks(&node).ok().and_then(|_| self.fits_known(&node).err());
             misfit.unwrap_or(error)
@@ -122,11 +127,12 @@ impl Graph {
         let computed_of: HashSet<&Operation> = order.iter().collect();
         let is_read = |id: &ValueId| stands.get(id).is_some_and(|tensor| computed_of.contains(&tensor.op));
         node.reads = inputs.iter().map(|id| id.as_ref().is_some_and(is_read)).collect();
-        // What is checked is read, also where the results do not depend on it.
+        // Checked values are read, also if the results do not depend on them.
         for check in self.checks(&node)? {
             node.reads[check.input] |= inputs[check.input].is_some_and(|id| self.values[id].known.is_none());
         }
-        // So is what is computed by nodes that may fail, where an identity as `x * 0` drops it.
+        // The same applies to values of nodes that may fail, if an identity such as `x * 0` drops
+        // them.
         if is_by_position(&node.op) {
             for (index, id) in inputs.iter().enumerate() {
                 if let Some(id) = id.filter(|id| !node.reads[index] && self.values[*id].known.is_none()) {
@@ -167,7 +173,8 @@ impl Graph {
         self.keep_bytes(&node, &ids)?;
         if is_computed {
             node.outputs.clone_from(&ids);
-            // One operation writes all of its results: those that are not wanted need memory for that moment, too.
+            // One operation writes all of its results, so unused ones need memory for that time,
+            // too.
             for (index, tensor) in made.iter().enumerate() {
                 let is_wanted = |index: usize| ids.get(index).is_some_and(Option::is_some);
                 let has_other = (0..made.len()).any(|other| is_wanted(other) && made[other].op == tensor.op);
@@ -187,10 +194,10 @@ impl Graph {
         Ok(ids)
     }
 
-    /// Tells if a node depends on indices or divisors that are not known, or are wrong.
+    /// Returns true if a node depends on indices or divisors that are unknown or invalid.
     ///
     /// # Errors
-    /// Attributes of another type.
+    /// Returns an error for attributes of another type.
     pub(crate) fn may_fail(&self, node: &Node) -> Result<bool> {
         for check in self.checks(node)? {
             let is_known = node.inputs[check.input].is_some_and(|id| self.values[id].known.is_some());
@@ -201,13 +208,14 @@ impl Graph {
         Ok(false)
     }
 
-    /// Tells if a value is computed by nodes of which one may fail. Each value is looked at once.
+    /// Returns true if a value is computed by nodes of which one may fail. Each value is visited
+    /// once.
     ///
     /// # Errors
     /// As for [`Graph::may_fail`].
     fn is_of_failing(&mut self, id: ValueId) -> Result<bool> {
         self.of_failing.resize(self.values.len(), None);
-        // A value comes a second time when all that it is computed of is known.
+        // A value is visited a second time after all its inputs.
         let mut left = vec![(id, false)];
         while let Some((id, is_second)) = left.pop() {
             #[cfg(test)]
@@ -233,10 +241,11 @@ impl Graph {
         Ok(self.of_failing[id] == Some(true))
     }
 
-    /// Looks at the inputs that are known: a node has to accept divisors and indices. Gives false where it does not, and may never be run.
+    /// Checks known inputs: a node must accept divisors and indices. Returns false if it does not
+    /// and may never be run.
     ///
     /// # Errors
-    /// It does not, and is certain to be run.
+    /// Returns an error if it does not and is certain to be run.
     fn fits_known(&self, node: &Node) -> Result<bool> {
         for check in self.checks(node)? {
             if let Some(found) = self.known_misfit(node, &check)? {
@@ -248,7 +257,8 @@ impl Graph {
         Ok(true)
     }
 
-    /// The values of all outputs, if everything that is read is known and they are not too large to keep.
+    /// Returns the values of all outputs, if all inputs are known and the values are not too large
+    /// to keep.
     fn evaluate(
         &mut self,
         node: &Node,
@@ -321,7 +331,8 @@ mod tests {
     use super::*;
     use crate::op;
 
-    /// Links `t = t + t * 0` behind a division that may fail: of each product all that comes before it is asked about.
+    /// Links `t = t + t * 0` after a division that may fail: each product visits all values before
+    /// it.
     #[test]
     fn each_value_is_looked_at_once() {
         const LINKS: usize = 600;
@@ -351,7 +362,7 @@ mod tests {
     }
 }
 
-/// Counts how often values were looked at.
+/// Counts the visits of values.
 #[cfg(test)]
 mod looked {
     use std::cell::Cell;

@@ -1,7 +1,8 @@
-//! Models as kernels, weights and one entry function.
+//! Compiles models to kernels, weights and one entry function.
 //!
-//! An ONNX file is read ([`onnx`]) and becomes a [`Graph`] of operators ([`op`]) on tensors of known shapes ([`import`]). Nodes share kernels ([`Group`]), values share
-//! one block of memory ([`plan`]), and the whole is lowered to functions for the code generators of the compiler ([`lower()`]).
+//! An ONNX file is read ([`onnx`]) and becomes a [`Graph`] of operators ([`op`]) on tensors of
+//! known shapes ([`import`]). Operators are fused ([`Group`]), values share one arena ([`plan`]),
+//! and the graph is lowered to functions for the code generators of the compiler ([`lower()`]).
 
 mod attrs;
 #[cfg(feature = "llvm")]

@@ -1,4 +1,5 @@
-//! Models for other languages: `kernpack.graph.from_onnx` reads one, methods of `kernpack.graph.Model` compile it.
+//! Models for other languages: `kernpack.graph.from_onnx` reads one, and methods of
+//! `kernpack.graph.Model` compile it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -25,18 +26,20 @@ use crate::options::ModelOptions;
 #[object(key = "kernpack.graph.Argument")]
 #[repr(C)]
 pub struct Argument {
-    /// Its name in the function: that of the model, as an identifier.
+    /// Its name in the function: the name in the model, as an identifier.
     pub name: Str,
     /// The element type of the tensor that is passed.
     pub dtype: DataType,
-    /// The extents of the tensor; of dimensions that each call tells, the largest ones that kernels are compiled for.
+    /// The extents of the tensor. For dynamic dimensions, the largest ones that kernels are
+    /// compiled for.
     pub shape: Shape,
-    /// Of an output whose extents depend on data: the output that tells them, an `int64` for each axis. The result lies at the start of the tensor along each axis.
+    /// For an output with data-dependent extents: the output with the extents, an `int64` for each
+    /// axis. The result is at the start of the tensor along each axis.
     #[field(default = None)]
     pub extents: Option<Str>,
 }
 
-/// A model whose shapes are known. It cannot be changed, so threads may share it.
+/// A model with known shapes. It is immutable, so threads may share it.
 #[derive(Object)]
 #[object(key = "kernpack.graph.Model", structural = "singleton")]
 #[repr(C)]
@@ -45,16 +48,16 @@ pub struct Model {
     pub name: Str,
     /// The arguments that the function takes first.
     pub inputs: Array<ObjRef<Argument>>,
-    /// The arguments behind the inputs, which it writes.
+    /// The arguments after the inputs, which it writes.
     pub outputs: Array<ObjRef<Argument>>,
-    /// Statements of the file that are not so.
+    /// Incorrect declarations in the file.
     pub warnings: Array<Str>,
     #[field(skip, default = Graph::default())]
     graph: Graph,
 }
 
 impl Model {
-    /// A graph for other languages.
+    /// Wraps a graph for other languages.
     pub fn new(graph: Graph) -> ObjRef<Self> {
         let names = argument_names(&graph);
         let of = |id: ValueId, name: &str, extents: Option<&str>| {
@@ -91,12 +94,16 @@ impl Model {
 
 #[object_methods]
 impl Model {
-    /// The kernels and the functions for callers, `name` among them, as a program, which `kernpack.build` compiles for the same target. `opt_level`: 0 has plain loops on
-    /// one thread, 1 schedules of rules, and from 2 on nodes share kernels. What the rules did and declined are notes of the context, which has the pipeline and the
-    /// rules as well.
+    /// Returns the kernels and the public functions, including `name`, as a program, which
+    /// `kernpack.build` compiles for the same target.
+    ///
+    /// `opt_level`: 0 has plain loops on one thread, 1 schedules of rules, and from 2 on operators
+    /// are fused. The actions of the rules, and the reasons why they did not apply, are notes of
+    /// the context, which also has the pipeline and the rules.
     ///
     /// # Errors
-    /// A name that is no identifier, an unknown level or target, and what the compiler says of a kernel.
+    /// Returns an error if the name is not an identifier, for an unknown level or target, and for
+    /// an error of the compiler in a kernel.
     pub fn lower(&self, name: &str, target: &str, context: PassContext, opt_level: i64) -> Result<IrModule> {
         if identifier(name) != name {
             return Err(error!(ValueError, "`{name}` is no name of a function: take `{}`", identifier(name)));
@@ -109,33 +116,35 @@ impl Model {
         Ok(lower(&self.graph, name, &target, &context, LowerOptions::of_level(level))?.module)
     }
 
-    /// The shapes of the outputs of a call with inputs of these shapes. Without dimensions that each call tells they are always the same.
+    /// Returns the shapes of the outputs of a call with inputs of these shapes. Without dynamic
+    /// dimensions they are always the same.
     ///
     /// # Errors
-    /// Shapes that no call can have, with the input or the dimension.
+    /// Returns an error for shapes that no call can have, with the input or the dimension.
     pub fn output_shapes(&self, inputs: Array<Shape>) -> Result<Array<Shape>> {
         let inputs: Vec<Vec<i64>> = inputs.iter().map(|shape| shape.to_vec()).collect();
         Ok(self.graph.output_shapes(&inputs)?.iter().map(|shape| Shape::new(shape)).collect())
     }
 
-    /// The weights and other values that are known before the model runs, by their names.
+    /// Returns the weights and other values that are known before run time, by their names.
     ///
     /// # Errors
-    /// Memory that the system does not have.
+    /// Returns an error if memory cannot be allocated.
     pub fn known_values(&self) -> Result<Map<Str, Tensor>> {
         let known = self.graph.values.iter().filter_map(|value| Some((&value.name, value.known.as_ref()?)));
         let tensor = |known: &Constant| tensor_of(stored(known.dtype()), known.shape(), known.bytes());
         known.map(|(name, known)| Ok((Str::from(name.as_str()), tensor(known)?))).collect()
     }
 
-    /// The graph for people: a line for each node, with what it computes, the operator, and what it reads. Weights are `name: f32[2, 3]`.
+    /// Formats the graph for people: a line for each node, with its results, the operator, and its
+    /// inputs. Weights are `name: f32[2, 3]`.
     #[operator(str)]
     fn text(&self) -> String {
         print(&self.graph)
     }
 }
 
-/// `scores: f32[2, 3]`.
+/// Formats `scores: f32[2, 3]`.
 fn typed(graph: &Graph, id: ValueId) -> String {
     let value = &graph.values[id];
     format!("{}: {}{:?}", value.name, value.dtype.short_name(), value.shape)
@@ -166,27 +175,33 @@ fn print(graph: &Graph) -> String {
     text
 }
 
-/// Reads a model of ONNX: the path of a file, or its bytes. Options say what the file leaves open, as a build script does:
+/// Reads a model of ONNX: the path of a file, or its bytes. Options set the properties that the
+/// file does not contain, like the build script does:
 ///
 /// | option | |
 /// |---|---|
 /// | `dims` | extents by the names of dimensions |
-/// | `dims_up_to` | the largest extent of a dimension that each call tells, by its name: a batch |
-/// | `dims_in` | several extents of a dimension, one of which each call has, by its name |
+/// | `dims_up_to` | the largest extent of a dynamic dimension, by its name: a batch |
+/// | `dims_in` | a list of extents of a dynamic dimension, by its name |
 /// | `inputs` | shapes by the names of inputs |
 /// | `constants` | tensors by the names of inputs that always have these values |
 /// | `sequences` | for each input that is a sequence, the shapes of its tensors |
-/// | `bounds` | for each loop whose number of rounds is known when the model runs only, the most rounds, by the names of nodes |
-/// | `absent` | names of optional inputs that are not there |
-/// | `outputs` | names of the values that are wanted |
-/// | `allow_nan` | whether weights may have elements that are not numbers |
-/// | `plain` | whether nodes stay as the model has them, where others would do the same faster |
-/// | `operators` | what operators compute that ONNX does not have: functions by `domain.name`, see below |
-/// | `weights` | the type that weights of products and convolutions are kept in: `"float16"` or `"bfloat16"` |
+/// | `bounds` | for each loop whose number of iterations is only known at run time, the maximum, by
+/// the names of nodes |
+/// | `absent` | names of missing optional inputs |
+/// | `outputs` | names of the values to return |
+/// | `allow_nan` | true if weights may have NaN elements |
+/// | `plain` | true to keep the nodes of the model instead of replacing them with faster
+/// equivalents |
+/// | `operators` | computations of operators that ONNX does not have: functions by `domain.name`,
+/// see below |
+/// | `weights` | the type in which weights of matrix products and convolutions are stored:
+/// `"float16"` or `"bfloat16"` |
 ///
-/// The function of an operator takes the attributes of a node and its inputs, which are tensors of `kernpack.te` of known shapes (one that is not there is `None`), and
-/// gives a tensor or a list of them. A pair of a function and a text says how it is fused: `"elementwise"`, `"injective"`, `"reduction"`, `"heavy"`; without that it
-/// is `"opaque"`.
+/// The function of an operator takes the attributes of a node and its inputs, which are tensors of
+/// `kernpack.te` with known shapes (missing ones are `None`), and returns a tensor or a list of
+/// them. A pair of a function and a text sets the fusion pattern: `"elementwise"`, `"injective"`,
+/// `"reduction"`, `"heavy"`. The default is `"opaque"`.
 #[packed_func(name = "kernpack.graph.from_onnx")]
 fn from_onnx(source: Any, options: Map<Str, Any>) -> Result<ObjRef<Model>> {
     let options = read(&options)?;
@@ -250,7 +265,7 @@ fn read(options: &Map<Str, Any>) -> Result<ModelOptions> {
     Ok(all)
 }
 
-/// An operator of another language: its function, or a pair of that and a pattern.
+/// Reads an operator from another language: its function, or a pair of the function and a pattern.
 fn operator(full_name: &str, value: &Any) -> Result<CustomOperator> {
     let (domain, name) = full_name.rsplit_once('.').unwrap_or(("", full_name));
     let (function, pattern): (Function, Pattern) = match value.to::<Function>() {
@@ -282,7 +297,7 @@ fn operator(full_name: &str, value: &Any) -> Result<CustomOperator> {
     Ok(CustomOperator::new(domain, name, make).pattern(pattern))
 }
 
-/// The patterns by the words of other languages.
+/// The patterns by their names in other languages.
 const PATTERNS: [(&str, Pattern); 5] = [
     ("elementwise", Pattern::Elementwise),
     ("injective", Pattern::Injective),
@@ -291,7 +306,7 @@ const PATTERNS: [(&str, Pattern); 5] = [
     ("opaque", Pattern::Opaque),
 ];
 
-/// An attribute for other languages.
+/// Converts an attribute for other languages.
 fn any(value: &Attr) -> crate::Result<Any> {
     Ok(match value {
         Attr::Float(value) => f64::from(*value).into(),

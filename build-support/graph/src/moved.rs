@@ -1,5 +1,6 @@
-//! Known tensors whose elements are those of another one at other places: transposed, sliced, repeated. They are copied: the evaluator takes some hundred times as
-//! long for each of them, and weights have millions.
+//! Known tensors with the elements of another tensor at other places: transposed, sliced, repeated.
+//! They are copied, because the evaluator takes some hundred times as long for each element, and
+//! weights have millions.
 
 use kernpack_compiler::arith::{Analyzer, detect_linear};
 use kernpack_compiler::ir::{ExprNode, OperationNode, Tensor, Var};
@@ -7,17 +8,19 @@ use kernpack_compiler::ir::{ExprNode, OperationNode, Tensor, Var};
 use crate::constant::{Constant, element_bytes, num_elements};
 use crate::error::Result;
 
-/// The places of the elements of a tensor in another one: the first one, and how far it is to the next along each axis.
+/// The places of the elements of a tensor in another one: the offset of the first one, and the
+/// stride of each axis.
 struct Places {
     start: i64,
     strides: Vec<i64>,
     shape: Vec<i64>,
 }
 
-/// The elements of `made`, if each of them is one of `source`'s at a place that is a sum of its indices; none if anything is computed.
+/// Returns the elements of `made`, if each of them is an element of `source` at a place that is a
+/// linear function of its indices. `None` if it computes anything.
 ///
 /// # Errors
-/// None but those of tensors.
+/// Only errors of tensors.
 pub(crate) fn moved(made: &Tensor, source: &Tensor, known: &Constant) -> Result<Option<Constant>> {
     let Some(places) = places(made, source, known.shape()) else { return Ok(None) };
     let bytes = known.bytes();
@@ -54,7 +57,7 @@ fn places(made: &Tensor, source: &Tensor, extents: &[i64]) -> Option<Places> {
             most += reach.max(0);
             places.strides[axis] += factor * stride;
         }
-        // An index outside of its axis is a mistake that the evaluator tells.
+        // An index outside its axis is an error that the evaluator reports.
         if least < 0 || most >= *extent {
             return None;
         }
@@ -64,13 +67,14 @@ fn places(made: &Tensor, source: &Tensor, extents: &[i64]) -> Option<Places> {
     Some(places)
 }
 
-/// Elements of `W` bytes. A build script is compiled without optimization: the inner loop does little for each element.
+/// Copies elements of `W` bytes. A build script is compiled without optimization, so the inner loop
+/// does little for each element.
 fn copied<const W: usize>(bytes: &[u8], places: &Places) -> Vec<u8> {
     let (words, _) = bytes.as_chunks::<W>();
     let count = num_elements(&places.shape).unwrap_or(0);
     let mut made: Vec<[u8; W]> = Vec::with_capacity(count);
     let extents: Vec<usize> = places.shape.iter().map(|extent| usize::try_from(*extent).unwrap_or(0)).collect();
-    // A step backwards is the complement: places stay in range, as was checked.
+    // A backward step is the two's complement: places stay in range, as was checked.
     #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "added with `wrapping_add`")]
     let strides: Vec<usize> = places.strides.iter().map(|stride| *stride as usize).collect();
     let (Some((last, outer)), Some((step, steps))) = (extents.split_last(), strides.split_last()) else {

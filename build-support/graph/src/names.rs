@@ -1,8 +1,8 @@
-//! Names that all languages can write.
+//! Names that are valid in all languages.
 
 use crate::graph::Graph;
 
-/// A name that all languages can write, of one that a model has: `input.1` becomes `input_1`.
+/// Converts a name of a model to one that is valid in all languages: `input.1` becomes `input_1`.
 pub fn identifier(name: &str) -> String {
     let mut text: String = name
         .chars()
@@ -14,7 +14,7 @@ pub fn identifier(name: &str) -> String {
     text
 }
 
-/// The names of the arguments of the entry, inputs first: identifiers, and no two alike.
+/// Returns the names of the arguments of the entry, inputs first: unique identifiers.
 pub fn argument_names(graph: &Graph) -> Vec<String> {
     let inputs = graph.inputs.iter().map(|id| graph.values[*id].name.as_str());
     let outputs = graph.outputs.iter().map(|(name, _)| name.as_str());

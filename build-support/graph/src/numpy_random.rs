@@ -1,7 +1,8 @@
-//! The numbers of NumPy's older generator for a seed: a Mersenne Twister of 32 bits, two words for each float. ONNX leaves open which generator an operator with a seed
-//! has; its own evaluator has this one.
+//! NumPy's legacy random generator for a seed: a 32-bit Mersenne Twister, with two words for each
+//! float. ONNX does not specify the generator of an operator with a seed; its own evaluator uses
+//! this one.
 
-/// Words of the state, and the distance of the one that is mixed in.
+/// The number of words in the state, and the distance of the word that is mixed in.
 const WORDS: usize = 624;
 const MIDDLE: usize = 397;
 
@@ -12,7 +13,7 @@ pub(crate) struct NumpyRandom {
 }
 
 impl NumpyRandom {
-    /// As `numpy.random.seed(seed)`.
+    /// Initializes the generator like `numpy.random.seed(seed)`.
     pub(crate) fn new(seed: u32) -> Self {
         let mut state = [seed; WORDS];
         for index in 1..WORDS {
@@ -41,7 +42,7 @@ impl NumpyRandom {
         word ^ word >> 18
     }
 
-    /// The next number from 0 up to 1, as `numpy.random.uniform()`.
+    /// Returns the next number from 0 up to 1, like `numpy.random.uniform()`.
     pub(crate) fn uniform(&mut self) -> f64 {
         let (high, low) = (f64::from(self.word() >> 5), f64::from(self.word() >> 6));
         (high * 67_108_864.0 + low) / 9_007_199_254_740_992.0
@@ -52,7 +53,7 @@ impl NumpyRandom {
 mod tests {
     use super::*;
 
-    /// Compares with what NumPy 2.2 prints.
+    /// Compares with the output of NumPy 2.2.
     #[test]
     fn numbers_of_numpy() {
         let first = |seed| {

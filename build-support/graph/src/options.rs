@@ -12,9 +12,9 @@ use crate::op::CustomOperator;
 pub struct ModelOptions {
     /// Extents of dimensions by their names in the model.
     pub dims: BTreeMap<String, i64>,
-    /// The largest extent of a dimension that each call tells, by its name in the model: one of them at most.
+    /// The largest extent of a dynamic dimension, by its name in the model: at most one dimension.
     pub up_to: BTreeMap<String, i64>,
-    /// Several extents of a dimension, one of which each call has, by its name in the model: one dimension at most.
+    /// The allowed extents of a dynamic dimension, by its name in the model: at most one dimension.
     pub dims_in: BTreeMap<String, Vec<i64>>,
     /// Shapes of inputs by their names.
     pub inputs: BTreeMap<String, Vec<i64>>,
@@ -22,18 +22,20 @@ pub struct ModelOptions {
     pub constants: BTreeMap<String, Constant>,
     /// Inputs that are sequences of tensors: the shape of each tensor, by the names of the inputs.
     pub sequences: BTreeMap<String, Vec<Vec<i64>>>,
-    /// The most rounds of loops whose number of rounds is known at run time only, by the names of their nodes.
+    /// The maximum number of iterations of loops whose number of iterations is only known at run
+    /// time, by the names of their nodes.
     pub bounds: BTreeMap<String, i64>,
-    /// Inputs that may be missing, and are.
+    /// Optional inputs that are missing.
     pub absent: BTreeSet<String>,
-    /// The type that weights of products and convolutions are kept in; none: their own.
+    /// The type in which weights of matrix products and convolutions are stored. `None` keeps their
+    /// own type.
     pub weights: Option<DataType>,
-    /// The outputs that are wanted; none: all.
+    /// The outputs to compute. Empty means all.
     pub outputs: Vec<String>,
-    /// Tells whether weights may have elements that are not numbers; without it they are an error.
+    /// True if weights may have NaN elements, which are an error otherwise.
     pub allow_nan: bool,
     /// Operators that ONNX does not have.
     pub operators: Vec<CustomOperator>,
-    /// Tells whether nodes stay as the model has them, where others would do the same faster.
+    /// True to keep the nodes of the model instead of replacing them with faster equivalents.
     pub plain: bool,
 }

@@ -1,14 +1,15 @@
-//! Places of values in one block of memory.
+//! Assigns values to places in one arena.
 //!
-//! The largest value is placed first, at the lowest offset that is free while it is needed: the greedy-by-size order of arXiv 2001.03288.
+//! The largest value is placed first, at the lowest offset that is free during its lifetime: the
+//! greedy-by-size order of arXiv 2001.03288.
 
-/// Offsets are multiples of this: a cache line, and the widest vector.
+/// The alignment of offsets: a cache line, and the widest vector.
 pub const ALIGNMENT: usize = 64;
 
 /// A value that needs memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// Bytes.
+    /// The number of bytes.
     pub bytes: usize,
     /// The step that writes it.
     pub first: usize,
@@ -16,12 +17,12 @@ pub struct Need {
     pub last: usize,
 }
 
-/// Bytes rounded up to the alignment.
+/// Rounds bytes up to the alignment.
 pub fn aligned(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGNMENT)
 }
 
-/// The offset of each value, and the bytes of the block.
+/// Returns the offset of each value, and the size of the arena in bytes.
 pub fn plan(needs: &[Need]) -> (Vec<usize>, usize) {
     let mut order: Vec<usize> = (0..needs.len()).collect();
     order.sort_by_key(|index| (core::cmp::Reverse(needs[*index].bytes), needs[*index].first));
@@ -62,7 +63,7 @@ mod tests {
 
     #[test]
     fn values_that_live_together_do_not_overlap() {
-        // A fixed stream of numbers: as many different needs as wanted, the same in each run.
+        // A fixed stream of numbers: arbitrarily many different needs, the same in each run.
         let mut state = 1_u64;
         let mut next = |below: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,9 +1,10 @@
-//! Rows of tables in the place of products with one-hot vectors.
+//! Replaces one-hot matmuls by gathers of table rows.
 //!
-//! `MatMul(Cast(Equal(x, [0, 1, .., n - 1])), w)` takes row `x` of `w`, or zeros where `x` is none of the numbers. What is then computed of each element and of constants
-//! depends on the row alone, so it is computed here, once for each row of the table. A network for text that has no `Gather` begins like this.
+//! `MatMul(Cast(Equal(x, [0, 1, .., n - 1])), w)` is row `x` of `w`, or zeros if `x` is not one of
+//! the numbers. Elementwise results of it and of constants depend only on the row, so they are
+//! computed here, once for each row of the table. A text network without `Gather` begins like this.
 //!
-//! With infinity or NaN in `w` a product stays one: zero times infinity is NaN in all other rows.
+//! With infinity or NaN in `w` a product is kept: zero times infinity is NaN in all other rows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +17,8 @@ use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::{Call, Operator, Pattern, element_tensor, is_by_position};
 
-/// A row of a table for each number; the table's last row stands for every number that has none.
+/// Returns a row of a table for each number. The table's last row is used for every number without
+/// a row.
 static ROWS: Operator = Operator { name: "Rows", pattern: Pattern::Injective, make: rows };
 
 fn rows(call: &Call) -> Result<Vec<Tensor>> {
@@ -34,7 +36,7 @@ fn rows(call: &Call) -> Result<Vec<Tensor>> {
     })])
 }
 
-/// The shape with another last extent.
+/// Returns the shape with another last extent.
 fn with_last(shape: &[i64], last: i64) -> Vec<i64> {
     let mut shape = shape.to_vec();
     if let Some(extent) = shape.last_mut() {
@@ -43,7 +45,7 @@ fn with_last(shape: &[i64], last: i64) -> Vec<i64> {
     shape
 }
 
-/// The origin of a value that is a row: the table, and the number of the row, whose last extent is 1.
+/// The origin of a value that is a row: the table, and the row index, which has last extent 1.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Row {
     table: ValueId,
@@ -51,10 +53,11 @@ struct Row {
 }
 
 impl Graph {
-    /// Finds products with one-hot vectors, and what is computed of them alone.
+    /// Replaces products with one-hot vectors, and values computed only from them, by table
+    /// lookups.
     ///
     /// # Errors
-    /// What computing a table says.
+    /// Returns the error of computing a table.
     pub(crate) fn take_rows_of_tables(&mut self) -> Result<()> {
         let mut found: HashMap<ValueId, Row> = HashMap::new();
         for number in 0..self.nodes.len() {
@@ -64,7 +67,7 @@ impl Graph {
                 None => self.computed_of_rows(number, output, &found)?,
             };
             let Some(row) = row else { continue };
-            // What came before has no readers any more, and is not computed.
+            // The earlier nodes have no readers any more, and are not computed.
             let node = &mut self.nodes[number];
             *node = Node {
                 name: node.name.clone(),
@@ -81,7 +84,7 @@ impl Graph {
         Ok(())
     }
 
-    /// The node that computes a value, if it is this operator.
+    /// Returns the node that computes a value, if it has this operator.
     fn made_by(&self, id: ValueId, name: &str) -> Option<&Node> {
         self.values[id].producer.map(|number| &self.nodes[number]).filter(|node| node.op.name() == name)
     }
@@ -107,7 +110,7 @@ impl Graph {
         Ok(Some(Row { table: self.add_known(&name, table), index }))
     }
 
-    /// The numbers that a value is the one-hot vectors of; their last extent is 1.
+    /// Returns the numbers that a value encodes as one-hot vectors. Their last extent is 1.
     fn one_hot_index(&self, one_hot: ValueId) -> Option<ValueId> {
         let cast = self.made_by(one_hot, "Cast")?;
         let equal = (*cast.inputs.first()?)?;
@@ -131,7 +134,8 @@ impl Graph {
         self.values[index].dtype.is_int().then_some(index)
     }
 
-    /// The table of what a node computes of rows with one number, and of constants that are the same for all rows.
+    /// Returns the table of a node's results from rows with one number, and constants that are the
+    /// same for all rows.
     fn computed_of_rows(
         &mut self,
         number: usize,
@@ -146,8 +150,8 @@ impl Graph {
             return Ok(None);
         };
         let rows = self.values[row.table].shape[0];
-        // Old versions say with an attribute how they broadcast.
-        // A row that no index asks for is computed as well, so nothing may depend on what is in it.
+        // Old versions select broadcasting with an attribute. A row without an index is computed as
+        // well, so nothing may depend on its contents.
         let is_plain = is_by_position(&node.op)
             && self.checks(&node)?.is_empty()
             && node.version >= 7
@@ -180,7 +184,7 @@ impl Graph {
         let before = self.nodes.len();
         let name = format!("{}.table", self.values[output].name);
         let made = self.add_node(node.op.clone(), &node.name, node.attrs.clone(), node.version, &inputs, &[name])?;
-        // What is too large to be computed now would be a node behind those that read it.
+        // A value that is too large to be computed now would be a node after its readers.
         self.nodes.truncate(before);
         let table = made.first().copied().flatten().filter(|id| {
             let value = &self.values[*id];
@@ -194,10 +198,11 @@ impl Graph {
 mod tests {
     use crate::op::{NodeOp, Pattern, find, is_by_position, names};
 
-    /// Operators of one element each that look at an axis, at a position, or at the shapes of their inputs.
+    /// Elementwise operators that depend on an axis, on a position, or on the shapes of their
+    /// inputs.
     const ALONG_AXES: &[&str] = &["BatchNormalization", "DequantizeLinear", "QuantizeLinear", "SwiGLU", "Trilu"];
 
-    /// A new operator on elements has to be in one of the two lists.
+    /// A new elementwise operator must be in one of the two lists.
     #[test]
     fn operators_on_elements_say_how_they_move() {
         for name in names() {

@@ -1,7 +1,8 @@
-//! Models that are compiled for several extents of a dimension, one of which each call has: the length of a text, or the size of an image.
+//! Models that are compiled for several extents of a dynamic dimension, such as the length of a
+//! text, or the size of an image. Each call has one of them.
 //!
-//! Each extent has a graph of its own, with all that follows from the extent; callers see one function. Each of these graphs may be cut along another dimension, too
-//! ([`crate::parts`]).
+//! Each extent has a separate graph, with everything that follows from the extent. Callers see one
+//! function. Each of these graphs may be split along another dimension, too ([`crate::parts`]).
 
 use std::sync::Arc;
 
@@ -11,13 +12,15 @@ use crate::graph::{Graph, Sizes, ValueId};
 use crate::names::argument_names;
 use crate::options::ModelOptions;
 
-/// The number of extents that one dimension may have: each has code of its own.
+/// The maximum number of extents of a dimension: each has separate code.
 const MOST: usize = 64;
 
-/// Reads a model for each extent of a dimension that the build script gives several extents; `read` reads it with the extents of its options.
+/// Reads a model for each extent of a dimension with several extents in the build script. `read`
+/// reads it with the extents of its options.
 ///
 /// # Errors
-/// Those of `read`; a dimension that the model does not have; extents that are none; a model that has other arguments for another extent.
+/// Returns the errors of `read`, and errors for a dimension that the model does not have, for
+/// invalid extents, and for a model whose arguments differ between extents.
 pub(crate) fn read<T>(
     options: &ModelOptions,
     named: &[String],
@@ -79,7 +82,7 @@ fn check(options: &ModelOptions, named: &[String], dim: &str, extents: &[i64]) -
     Ok(())
 }
 
-/// Finds what differs in the arguments of two graphs besides their extents.
+/// Returns the difference between the arguments of two graphs other than their extents.
 fn same_arguments((a, a_size): (&Graph, i64), (b, b_size): (&Graph, i64)) -> core::result::Result<(), String> {
     let outputs = |graph: &Graph| -> Vec<(String, ValueId)> { graph.outputs.clone() };
     let inputs = |graph: &Graph| -> Vec<(String, ValueId)> {
@@ -122,7 +125,8 @@ fn same_arguments((a, a_size): (&Graph, i64), (b, b_size): (&Graph, i64)) -> cor
 }
 
 impl Graph {
-    /// Takes the memory of another graph for the tensors that both know under one name, so that weights are in memory once.
+    /// Reuses the memory of another graph for tensors that both have under the same name, so that
+    /// only one copy of the weights is in memory.
     pub(crate) fn share_known(&mut self, other: &Graph) {
         let known: std::collections::HashMap<&str, &Constant> =
             other.values.iter().filter_map(|value| Some((value.name.as_str(), value.known.as_ref()?))).collect();

@@ -1,6 +1,7 @@
-//! Weights in the order in which products read them.
+//! Transposes weights to the order in which products read them.
 //!
-//! Exporters write dense layers as `Gemm` with `transB`: one row of the matrix for each output. Vectors of outputs want them side by side, so known matrices are transposed here.
+//! Exporters write dense layers as `Gemm` with `transB`: one row of the matrix for each output.
+//! Vectorization over outputs needs them to be contiguous, so known matrices are transposed here.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use crate::constant::{Constant, element_bytes};
 use crate::error::Result;
 use crate::graph::{Graph, ValueId};
 
-/// Fewer outputs are no vectors: each is the sum of a row of the matrix, if that is long.
+/// The minimum number of outputs. With fewer, each is the sum of a row of the matrix, if the row is
+/// long.
 const LEAST: i64 = 16;
 const LONG: i64 = 64;
 
@@ -18,7 +20,7 @@ impl Graph {
     /// Transposes the known matrices of `Gemm` with `transB`.
     ///
     /// # Errors
-    /// None but those of tensors.
+    /// Only errors of tensors.
     pub(crate) fn turn_weights(&mut self) -> Result<()> {
         let mut done: HashMap<ValueId, ValueId> = HashMap::new();
         let mut reads = self.reads();
@@ -52,7 +54,7 @@ impl Graph {
     }
 }
 
-/// A matrix with rows and columns exchanged; none if it is no matrix.
+/// Transposes a matrix. Returns `None` if it is not a matrix.
 fn transposed(matrix: &Constant) -> Result<Option<Constant>> {
     let &[rows, columns] = matrix.shape() else { return Ok(None) };
     let width = element_bytes(matrix.dtype());

@@ -1,12 +1,14 @@
-//! Known tensors that nothing reads any more: a model of hundreds of megabytes is in memory once while its weights get other layouts.
+//! Drops dead known tensors: only one copy of a model of hundreds of megabytes is in memory while
+//! its weights are packed.
 
 use crate::graph::{Graph, ValueId};
 
-/// The number of places of a graph that read each value.
+/// The number of readers of each value in a graph.
 pub(crate) struct Reads(Vec<usize>);
 
 impl Graph {
-    /// Counts who reads each value: nodes, whether or not they need it when the model runs, outputs, and what is known of dequantized bytes.
+    /// Counts the readers of each value: nodes, whether or not they need it at run time, outputs,
+    /// and the records of dequantized bytes.
     pub(crate) fn reads(&self) -> Reads {
         let mut counts = vec![0; self.values.len()];
         let by_nodes = self.nodes.iter().flat_map(|node| node.inputs.iter().flatten());
@@ -19,7 +21,7 @@ impl Graph {
         Reads(counts)
     }
 
-    /// Lets an input of a node be another value; the one before is dropped if nothing else reads it.
+    /// Replaces an input of a node. The previous value is dropped if nothing else reads it.
     pub(crate) fn replace_input(&mut self, reads: &mut Reads, node: usize, index: usize, new: ValueId) {
         let old = self.nodes[node].inputs[index].replace(new);
         reads.0.resize(self.values.len(), 0);
@@ -32,7 +34,7 @@ impl Graph {
         }
     }
 
-    /// Drops the elements of known values that nothing reads.
+    /// Drops the elements of dead known values.
     pub(crate) fn drop_unread(&mut self) {
         let Reads(counts) = self.reads();
         for (value, count) in self.values.iter_mut().zip(counts) {

@@ -1,6 +1,8 @@
-//! Weights as kernels read them: in fewer bits than the rest of a model, if the build script says so, and matrices in panels.
+//! Weights in the form of kernels: in fewer bits than the rest of a model, if the build script
+//! requests it, and matrices packed in panels.
 //!
-//! Matrices of products and filters of convolutions are kept in half precision or bfloat16, and widened where they are read: what is computed stays in single precision.
+//! Matrices of products and filters of convolutions are stored in half precision or bfloat16, and
+//! widened when they are read. Computations stay in single precision.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,24 +17,25 @@ use crate::graph::{Graph, ValueId};
 use crate::op::half::WIDENING;
 use crate::op::matmul::{PANELS, WIDTH};
 
-/// Fewer elements save nothing.
+/// The minimum number of elements for which it is worthwhile.
 const LEAST: usize = 256;
 
-/// The bits of a number in half precision: the nearest one, half to even. What is too large is infinite.
+/// Returns the bits of a number in half precision: the nearest one, half to even. A number that is
+/// too large is infinite.
 fn half(value: f32) -> u16 {
     let bits = value.to_bits();
     let (sign, size) = ((bits >> 16) as u16 & 0x8000, bits & 0x7fff_ffff);
     sign | match size {
         0x7f80_0001.. => 0x7e00,
         0x4780_0000.. => 0x7c00,
-        // What is rounded up may get the next exponent, that of infinity as well.
+        // Rounding up may carry into the exponent, and even reach infinity.
         0x3880_0000.. => ((size + 0xfff + (size >> 13 & 1) - 0x3800_0000) >> 13) as u16,
         // In a sum with 0.5 the last bit is that of the smallest number.
         _ => ((f32::from_bits(size) + 0.5).to_bits() - 0x3f00_0000) as u16,
     }
 }
 
-/// The bits of a number as bfloat16: the nearest one, half to even.
+/// Returns the bits of a number as bfloat16: the nearest one, half to even.
 fn brain(value: f32) -> u16 {
     let bits = value.to_bits();
     if value.is_nan() {
@@ -42,7 +45,7 @@ fn brain(value: f32) -> u16 {
     }
 }
 
-/// The same numbers in a narrower type; none if one of them is infinite there and was not before.
+/// Converts the numbers to a narrower type. Returns `None` if a finite one becomes infinite.
 fn narrowed(constant: &Constant, dtype: DataType) -> Result<Option<Constant>> {
     let mut bytes = Vec::with_capacity(constant.bytes().len() / 2);
     for word in constant.bytes().chunks_exact(4) {
@@ -58,16 +61,17 @@ fn narrowed(constant: &Constant, dtype: DataType) -> Result<Option<Constant>> {
 }
 
 impl Graph {
-    /// Keeps the weights of products and convolutions in another type. Those with numbers that it does not have stay as they are, with a warning.
+    /// Converts the weights of matrix products and convolutions to another type. Weights with
+    /// numbers that it cannot represent are kept, with a warning.
     ///
     /// # Errors
-    /// A type that is none for weights.
+    /// Returns an error for a type that is not supported for weights.
     pub(crate) fn narrow_weights(&mut self, dtype: DataType) -> Result<()> {
         require!([F16, BF16, F32].contains(&dtype), "weights are kept as float16, bfloat16 or float32, not as {dtype}");
         if dtype == F32 {
             return Ok(());
         }
-        // What others read as well is kept anyway.
+        // Weights with other readers are kept anyway.
         let others = self.read_otherwise(&WIDENING);
         let mut done: HashMap<ValueId, Option<ValueId>> = HashMap::new();
         let mut reads = self.reads();
@@ -76,7 +80,7 @@ impl Graph {
             let Some(Some(id)) = node.inputs.get(1).copied() else { continue };
             let is_weight = WIDENING.contains(&node.op.name()) && !others.get(id).copied().unwrap_or(true);
             let Some(known) = self.values[id].known.clone().filter(|known| known.dtype() == F32) else { continue };
-            // Matrices that are still the other way round have a few outputs: they are small.
+            // Matrices that are still transposed have a few outputs: they are small.
             let is_turned = node.op.name() == "Gemm" && node.attrs.flag("transB", false)?;
             if !is_weight || is_turned || known.len() < LEAST {
                 continue;
@@ -106,7 +110,8 @@ impl Graph {
     }
 }
 
-/// Rows and columns of a matrix in panels, `[column / 16][row][column % 16]`, with zeros behind the last column.
+/// Packs a matrix in panels, `[column / 16][row][column % 16]`, padded with zeros after the last
+/// column.
 fn panels(matrix: &Constant) -> Result<Option<Constant>> {
     let &[rows, columns] = matrix.shape() else { return Ok(None) };
     let (width, bytes) = (usize::try_from(WIDTH).unwrap_or(1), element_bytes(matrix.dtype()));
@@ -126,7 +131,7 @@ fn panels(matrix: &Constant) -> Result<Option<Constant>> {
 }
 
 impl Graph {
-    /// Makes zeros of what is below the smallest normal number in the weights of products and convolutions.
+    /// Replaces subnormal numbers in the weights of matrix products and convolutions by zeros.
     pub(crate) fn flush_weights(&mut self) {
         let weights = self.nodes.iter().filter(|node| WIDENING.contains(&node.op.name()));
         let mut ids: Vec<ValueId> = weights.filter_map(|node| node.inputs.get(1).copied().flatten()).collect();
@@ -139,10 +144,11 @@ impl Graph {
         }
     }
 
-    /// Lays known matrices of products out in the order in which the compiler's rule `panels` reads them, so that no call copies them.
+    /// Packs known matrices of products in the order in which the compiler's rule `panels` reads
+    /// them, so that no call copies them.
     ///
     /// # Errors
-    /// None but those of tensors.
+    /// Only errors of tensors.
     pub(crate) fn lay_out_weights(&mut self) -> Result<()> {
         let others = self.read_otherwise(&["Gemm", "MatMul"]);
         let mut done: HashMap<ValueId, Option<ValueId>> = HashMap::new();
@@ -162,7 +168,7 @@ impl Graph {
             }
             let Some(known) = self.values[id].known.clone() else { continue };
             let &[rows, columns] = known.shape() else { continue };
-            // A few columns are read as they are: panels would mostly have zeros.
+            // Matrices with a few columns are not packed: panels would mostly contain zeros.
             if ![F32, F16, BF16].contains(&known.dtype()) || columns < 2 * WIDTH || rows < WIDTH {
                 continue;
             }
@@ -186,7 +192,8 @@ impl Graph {
         Ok(())
     }
 
-    /// Which values are read by anything else than the second input of these operators.
+    /// Returns true for each value that is read as anything other than the second input of these
+    /// operators.
     pub(crate) fn read_otherwise(&self, operators: &[&str]) -> Vec<bool> {
         let mut others = vec![false; self.values.len()];
         for node in &self.nodes {
@@ -230,7 +237,7 @@ mod tests {
         }
         assert_eq!(half(f32::NAN) & 0x7e00, 0x7e00);
         assert!(brain(f32::NAN) & 0x7fff > 0x7f80);
-        // All numbers of half precision are their own.
+        // All numbers of half precision are converted exactly.
         for bits in (0..0x7c00_u16).step_by(7) {
             let (exponent, fraction) = (i32::from(bits >> 10), f32::from(bits & 0x3ff));
             let value =

@@ -7,20 +7,20 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// Tables larger than this are refused: libLLVM's largest has 3 MB.
+/// Larger tables are rejected. The largest table of libLLVM has 3 MB.
 const MOST: u64 = 256 << 20;
 
 const SHT_DYNSYM: u32 = 11;
 const SHT_GNU_VERDEF: u32 = 0x6fff_fffd;
 
-/// Why a file cannot be read.
+/// The reason why a file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ElfError {
     /// The file is not ELF.
     OtherFormat,
-    /// It is ELF, and this is wrong with it.
+    /// The file is ELF, but malformed in this way.
     Malformed(&'static str),
-    /// The system's error.
+    /// An error of the system.
     Io(String),
 }
 
@@ -77,7 +77,7 @@ impl Fields<'_> {
     }
 }
 
-/// The string at a place of a table.
+/// Returns the string at an offset of a table.
 fn text(names: &[u8], at: u32) -> Option<&str> {
     let rest = names.get(usize::try_from(at).ok()?..)?;
     let end = rest.iter().position(|byte| *byte == 0)?;
@@ -102,7 +102,7 @@ impl Elf {
     /// Reads the headers and the dynamic symbols.
     ///
     /// # Errors
-    /// A file that is not ELF, is malformed, or cannot be read.
+    /// Returns an error if the file is not ELF, is malformed, or cannot be read.
     pub fn open(path: &Path) -> Result<Self, ElfError> {
         let io = |error: std::io::Error| ElfError::Io(error.to_string());
         let mut file = File::open(path).map_err(io)?;
@@ -149,7 +149,7 @@ impl Elf {
         Ok(Self { is_64, is_little, machine, symbols, names, versions, version_names })
     }
 
-    /// The architecture, in rustc's word for it.
+    /// Returns the architecture in rustc's name for it.
     #[must_use]
     pub fn architecture(&self) -> String {
         let name = match (self.machine, self.is_64) {
@@ -168,23 +168,23 @@ impl Elf {
         name.to_owned()
     }
 
-    /// The sorted names of the exported symbols that begin like this.
+    /// Returns the sorted names of the exported symbols with this prefix.
     ///
     /// # Errors
-    /// A malformed table.
+    /// Returns an error for a malformed table.
     pub fn exports(&self, start: &str) -> Result<Vec<String>, ElfError> {
         self.dynamic_symbols(start, true)
     }
 
-    /// The sorted names of the symbols that begin like this and are those of other libraries.
+    /// Returns the sorted names of the symbols with this prefix that other libraries define.
     ///
     /// # Errors
-    /// A malformed table.
+    /// Returns an error for a malformed table.
     pub fn imports(&self, start: &str) -> Result<Vec<String>, ElfError> {
         self.dynamic_symbols(start, false)
     }
 
-    /// The size in bytes of an exported symbol.
+    /// Returns the size in bytes of an exported symbol.
     #[must_use]
     pub fn size_of(&self, symbol: &str) -> Option<u64> {
         let (size, section_at, size_at, bytes) = if self.is_64 { (24, 6, 16, 8) } else { (16, 14, 8, 4) };
@@ -213,10 +213,10 @@ impl Elf {
         Ok(found)
     }
 
-    /// The names of the versions that the library defines, such as `LLVM_22.1`.
+    /// Returns the names of the versions that the library defines, such as `LLVM_22.1`.
     ///
     /// # Errors
-    /// A malformed table.
+    /// Returns an error for a malformed table.
     pub fn version_names(&self) -> Result<Vec<String>, ElfError> {
         let fields = Fields { bytes: &self.versions, is_little: self.is_little };
         let malformed = ElfError::Malformed("the table of versions");

@@ -1,10 +1,8 @@
-//! Finds the shared library of LLVM that kernpack links: that of the Rust toolchain in use, else
-//! one
-//! of the system.
+//! Finds the shared library of LLVM that kernpack links: that of the Rust toolchain in use, or else
+//! one of the system.
 //!
-//! The build script of kernpack-llvm-link and `cargo kernpack doctor` ask the same question here,
-//! so
-//! they have the same answer.
+//! The build script of kernpack-llvm-link and `cargo kernpack doctor` both call this crate, so they
+//! get the same answer.
 //!
 //! ```no_run
 //! use kernpack_llvm_find::{Process, find};
@@ -15,10 +13,10 @@
 //! }
 //! ```
 //!
-//! An LLVM serves from major [`OLDEST`] on if its shared library exports every function in
-//! [`functions`]. Kernpack is tested with the majors in [`TESTED`]; a newer one is tried, and
-//! [`Library::warning`] says so. A program is bound to the major that it was linked with: the names
-//! of the functions in it carry a version such as `LLVM_22.1`.
+//! An LLVM is usable from major [`OLDEST`] on if its shared library exports every function in
+//! [`functions`]. Kernpack is tested with the majors in [`TESTED`]. A newer one is accepted with a
+//! [`Library::warning`]. A program is bound to the major that it was linked with: the names of its
+//! functions contain a version such as `LLVM_22.1`.
 
 mod elf;
 mod library;
@@ -32,7 +30,7 @@ pub use machine::{Machine, Process};
 pub use problem::{Problem, Problems};
 pub use search::find;
 
-/// The oldest major version that serves. The declarations of functions are those of this version.
+/// The oldest supported major version. The declarations of functions are those of this version.
 pub const OLDEST: u32 = 22;
 
 /// The major versions that kernpack is tested with, from the oldest to the newest.
@@ -48,12 +46,11 @@ pub fn functions() -> impl Iterator<Item = &'static str> {
     include_str!("functions.txt").lines().filter(|line| !line.starts_with('#') && !line.is_empty())
 }
 
-/// A static `bool` of LLVM 22 and 23, by its symbol. Where it is true, LLVM does not look for
-/// checksums
-/// in loops. That search takes minutes for some loops.
+/// A static `bool` of LLVM 22 and 23, by its symbol. If it is true, LLVM does not search for
+/// checksums in loops. That search takes minutes for some loops.
 pub const HASH_RECOGNIZE: &str = "_ZN4llvm11DisableLIRP13HashRecognizeE";
 
-/// `22 and 23`, `22, 23 and 24`.
+/// Formats the tested versions: `22 and 23`, `22, 23 and 24`.
 pub(crate) fn tested() -> String {
     let names: Vec<String> = TESTED.iter().map(u32::to_string).collect();
     match names.split_last() {

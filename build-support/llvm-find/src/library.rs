@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 use crate::elf::{Elf, ElfError};
 use crate::{HASH_RECOGNIZE, OLDEST, Problem, TESTED, functions, tested};
 
-/// Where a library was found.
+/// The place where a library was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// In the folder that this variable names.
+    /// In the folder in this variable.
     Prefix(&'static str),
     /// In the Rust toolchain.
     RustToolchain,
-    /// In the system, by this `llvm-config`.
+    /// In the system, found by this `llvm-config`.
     System(PathBuf),
 }
 
-/// A shared library of LLVM that serves.
+/// A usable shared library of LLVM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Library {
     /// The file.
@@ -26,22 +26,22 @@ pub struct Library {
     pub version: String,
     /// The major version.
     pub major: u32,
-    /// Where it was found.
+    /// The place where the library was found.
     pub origin: Origin,
-    /// Whether the exported functions were compared; they are in ELF files only.
+    /// True if the exported functions were compared, which is only possible in ELF files.
     pub is_checked: bool,
-    /// Whether it has the switch [`HASH_RECOGNIZE`], a byte, in a tested version.
+    /// True if the library has the switch [`HASH_RECOGNIZE`], a byte, and is of a tested version.
     pub has_switch: bool,
 }
 
 impl Library {
-    /// Whether kernpack is tested with this major version.
+    /// Returns true if kernpack is tested with this major version.
     #[must_use]
     pub fn is_tested(&self) -> bool {
         TESTED.contains(&self.major)
     }
 
-    /// The warning of a version that kernpack is not tested with.
+    /// The warning for a version that kernpack is not tested with.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         (!self.is_tested()).then(|| {
@@ -55,13 +55,13 @@ impl Library {
     }
 }
 
-/// The major version of `22.1.2`, `23.1.4-rust-1.99.1-stable` or `22.0.0git`; `None`: not a
-/// version.
+/// Parses the major version of `22.1.2`, `23.1.4-rust-1.99.1-stable` or `22.0.0git`. Returns `None`
+/// if the text is not a version.
 pub(crate) fn major(version: &str) -> Option<u32> {
     version.split('.').next()?.trim().parse().ok()
 }
 
-/// The library of this version in the first of some folders that has one.
+/// Finds the library of this version in the first of some folders that has one.
 pub(crate) fn library_in(folders: &[PathBuf], version: &str, arch: &str, origin: Origin) -> Result<Library, Problem> {
     let Some(major) = major(version) else {
         let folder = folders.first().map(|folder| folder.display().to_string()).unwrap_or_default();
@@ -72,7 +72,7 @@ pub(crate) fn library_in(folders: &[PathBuf], version: &str, arch: &str, origin:
     let mut first = None;
     for path in folders.iter().flat_map(|folder| candidates(folder, Some(major))) {
         match examine(&path, arch) {
-            // What the file says of itself counts; one of another version has only the name.
+            // The version in the file decides. The name is only used without one.
             Ok(found) if found.major.is_none_or(|found| found == major) => {
                 return check(path, version.to_owned(), major, origin, found);
             }
@@ -84,7 +84,7 @@ pub(crate) fn library_in(folders: &[PathBuf], version: &str, arch: &str, origin:
     Err(first.unwrap_or(Problem::NoSharedLibrary { version: version.to_owned(), folders }))
 }
 
-/// A library in these folders, whichever version it is: for folders without an `llvm-config`.
+/// Finds a library of any version in these folders, which have no `llvm-config`.
 pub(crate) fn any_library_in(folders: &[PathBuf], arch: &str, origin: &Origin) -> Option<Result<Library, Problem>> {
     let paths: Vec<PathBuf> = folders.iter().flat_map(|folder| candidates(folder, None)).collect();
     let mut first = None;
@@ -101,23 +101,23 @@ pub(crate) fn any_library_in(folders: &[PathBuf], arch: &str, origin: &Origin) -
     first.map(Err)
 }
 
-/// The files of a folder that have the name of LLVM's shared library; those with the version in the
-/// name first.
+/// Returns the files of a folder that have the name of LLVM's shared library, those with the
+/// version in the name first.
 fn candidates(folder: &Path, major: Option<u32>) -> Vec<PathBuf> {
     let names = fs::read_dir(folder).into_iter().flatten();
     let mut names: Vec<String> = names
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .filter(|name| is_library(name, major))
         .collect();
-    // Programs look for the name that the library has inside, which is `libLLVM.so.22.1` on Linux.
+    // Programs search for the name inside the library, which is `libLLVM.so.22.1` on Linux.
     let is_own_name = |name: &str| name.starts_with("libLLVM.so.");
     let has_version = |name: &str| major.is_some_and(|major| name.contains(&major.to_string()));
     names.sort_by_key(|name| (!is_own_name(name), !has_version(name), name.len(), name.clone()));
     names.into_iter().map(|name| folder.join(name)).collect()
 }
 
-/// `libLLVM.so`, `libLLVM-22.so`, `libLLVM.so.22.1`, `libLLVM.so.22.1-rust-1.95.0-stable`,
-/// `libLLVM.dylib`.
+/// Returns true for `libLLVM.so`, `libLLVM-22.so`, `libLLVM.so.22.1`,
+/// `libLLVM.so.22.1-rust-1.95.0-stable`, `libLLVM.dylib`.
 fn is_library(name: &str, major: Option<u32>) -> bool {
     let Some(rest) = name.strip_prefix("libLLVM") else { return false };
     if matches!(rest, ".dylib" | ".so") {
@@ -129,7 +129,7 @@ fn is_library(name: &str, major: Option<u32>) -> bool {
     };
     match rest.strip_prefix(".so.") {
         Some(version) => fits(version),
-        // `libLLVM-22.so`; not `libLLVM-22-rust-1.95.0-stable.so`, which is text for the linker.
+        // `libLLVM-22.so`, but not `libLLVM-22-rust-1.95.0-stable.so`, which is a linker script.
         None => rest
             .strip_prefix('-')
             .and_then(|rest| rest.strip_suffix(".so"))
@@ -137,11 +137,11 @@ fn is_library(name: &str, major: Option<u32>) -> bool {
     }
 }
 
-/// The parts of a file that decide.
+/// The relevant parts of a file.
 struct Examined {
     major: Option<u32>,
     version: Option<String>,
-    /// The names of exported functions; `None`: the file is not ELF, and they are unknown.
+    /// The names of exported functions. `None` if the file is not ELF, and they are unknown.
     exports: Option<Vec<String>>,
     has_switch: bool,
 }
@@ -150,7 +150,7 @@ fn examine(path: &Path, arch: &str) -> Result<Examined, Problem> {
     let unreadable = |reason: String| Problem::Unreadable { path: path.to_owned(), reason };
     let elf = match Elf::open(path) {
         Ok(elf) => elf,
-        // Mach-O files of macOS: what they export is left to the linker.
+        // Mach-O files of macOS: the linker checks their exports.
         Err(ElfError::OtherFormat) if path.extension().is_some_and(|end| end == "dylib") => {
             return Ok(Examined { major: None, version: None, exports: None, has_switch: false });
         }
@@ -168,7 +168,7 @@ fn examine(path: &Path, arch: &str) -> Result<Examined, Problem> {
     Ok(Examined { major: version.as_deref().and_then(major), version, exports: Some(exports), has_switch })
 }
 
-/// Compares version and functions with what kernpack needs.
+/// Compares version and functions with the requirements of kernpack.
 fn check(path: PathBuf, version: String, major: u32, origin: Origin, examined: Examined) -> Result<Library, Problem> {
     if major < OLDEST {
         return Err(Problem::TooOld { place: path.display().to_string(), version });

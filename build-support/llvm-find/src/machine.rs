@@ -5,18 +5,19 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The parts of a machine that the search looks at.
+/// The parts of a machine that the search reads.
 pub trait Machine {
-    /// The value of an environment variable; an empty one is unset.
+    /// Returns the value of an environment variable. An empty one counts as unset.
     fn variable(&self, name: &str) -> Option<OsString>;
 
-    /// Runs a program; returns its output without white space at the ends.
+    /// Runs a program and returns its output, trimmed.
     ///
     /// # Errors
-    /// One sentence without a full stop: the program does not start, or fails.
+    /// Returns one sentence without a full stop if the program does not start, or fails.
     fn run(&self, program: &Path, arguments: &[&str]) -> Result<String, String>;
 
-    /// The first file of this name in the folders of `PATH`; a path with folders is taken as it is.
+    /// Returns the first file with this name in the folders of `PATH`. A path with folders is
+    /// returned unchanged.
     fn program(&self, name: &Path) -> Option<PathBuf> {
         if name.components().count() > 1 {
             return name.is_file().then(|| name.to_owned());
@@ -26,7 +27,7 @@ pub trait Machine {
     }
 }
 
-/// The machine that this process runs on.
+/// The machine of this process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Process;
 

@@ -1,14 +1,15 @@
-//! Why an LLVM does not serve.
+//! The reasons why an LLVM cannot be used.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use crate::{OLDEST, PREFIX_VARIABLES, tested};
 
-/// One place where the search looked, and why that is not it. The text says what was found.
+/// A place that was searched, with the reason why it was rejected. The text describes what was
+/// found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// Nothing is there, or it cannot be asked.
+    /// The place does not exist, or cannot be queried.
     Absent(String),
     /// The version is below [`OLDEST`].
     TooOld {
@@ -42,15 +43,15 @@ pub enum Problem {
         /// The architecture of the build.
         expected: String,
     },
-    /// The file is not a shared library that can be read.
+    /// The file is not a readable shared library.
     Unreadable {
         /// The file.
         path: PathBuf,
         /// The reason.
         reason: String,
     },
-    /// A problem of the folder that a variable names: that is an order, so nothing else is looked
-    /// at.
+    /// A problem of the folder in a variable. The variable is binding, so no other place is
+    /// searched.
     Prefix {
         /// The variable.
         variable: &'static str,
@@ -97,7 +98,7 @@ impl fmt::Display for Problem {
 }
 
 impl Problem {
-    /// What to do about it; none where the general ways apply.
+    /// Advice on how to solve the problem. `None` if the general advice applies.
     fn remedy(&self) -> Option<String> {
         match self {
             Self::Absent(_) => None,
@@ -126,14 +127,15 @@ impl Problem {
     }
 }
 
-/// All places where the search looked in vain. The text has a line for each, and then what to do.
+/// All places that were searched without success. The text has a line for each, and then the
+/// advice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 
 impl std::error::Error for Problems {}
 
 impl Problems {
-    /// The places in one line.
+    /// Returns the places in one line.
     #[must_use]
     pub fn summary(&self) -> String {
         self.0.iter().map(Problem::to_string).collect::<Vec<_>>().join(", and ")

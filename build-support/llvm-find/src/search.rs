@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 use crate::library::{any_library_in, library_in, major};
 use crate::{Library, Machine, OLDEST, Origin, PREFIX_VARIABLES, Problem, Problems, TESTED};
 
-/// How many untested major versions above the newest tested one are looked for in `PATH`.
+/// The number of untested major versions above the newest tested one that are searched for in
+/// `PATH`.
 const AHEAD: u32 = 16;
 
-/// Finds the LLVM to link into programs for an architecture, in rustc's word for it.
+/// Finds the LLVM to link into programs for an architecture, in rustc's name for it.
 ///
-/// The folder that a variable names is an order: it is used, or it is an error. Without one the
-/// Rust
+/// The folder in a variable is binding: it is used, or it is an error. Without one the Rust
 /// toolchain comes first (`RUSTC`, else `rustc`), then `llvm-config-NN` in `PATH`: the newest
-/// tested
-/// version, the other tested ones, untested ones from the oldest on, and `llvm-config` itself.
+/// tested version, the other tested ones, untested ones from the oldest on, and `llvm-config`
+/// itself.
 ///
 /// # Errors
-/// Every place that was looked at, with the reason why it does not serve.
+/// Returns every place that was searched, with the reason why it was rejected.
 pub fn find(machine: &dyn Machine, arch: &str) -> Result<Library, Problems> {
     for &variable in PREFIX_VARIABLES {
         let Some(folder) = machine.variable(variable).map(PathBuf::from) else { continue };
@@ -37,7 +37,7 @@ pub fn find(machine: &dyn Machine, arch: &str) -> Result<Library, Problems> {
 fn in_prefix(machine: &dyn Machine, arch: &str, variable: &'static str, prefix: &Path) -> Result<Library, Problem> {
     let config = prefix.join("bin").join(format!("llvm-config{}", std::env::consts::EXE_SUFFIX));
     if config.is_file() {
-        // One for another machine does not start: its library says what it is.
+        // A program for another machine does not start, but its library contains the version.
         if let Ok(version) = machine.run(&config, &["--version"]) {
             return by_config(machine, arch, &config, &version, Origin::Prefix(variable));
         }
@@ -52,7 +52,7 @@ fn in_prefix(machine: &dyn Machine, arch: &str, variable: &'static str, prefix: 
     })
 }
 
-/// The LLVM of an `llvm-config` of this version.
+/// Finds the LLVM of an `llvm-config` of this version.
 fn by_config(
     machine: &dyn Machine,
     arch: &str,
@@ -67,7 +67,7 @@ fn by_config(
     library_in(&[PathBuf::from(folder)], version, arch, origin)
 }
 
-/// The LLVM that rustc itself uses.
+/// Finds the LLVM that rustc itself uses.
 fn in_rust_toolchain(machine: &dyn Machine, arch: &str) -> Result<Library, Problem> {
     let rustc = machine.variable("RUSTC").map_or_else(|| PathBuf::from("rustc"), PathBuf::from);
     let found = machine.program(&rustc);
@@ -81,9 +81,8 @@ fn in_rust_toolchain(machine: &dyn Machine, arch: &str) -> Result<Library, Probl
     }
     let sysroot = machine.run(&rustc, &["--print", "sysroot"]).map_err(Problem::Absent)?;
     let sysroot = Path::new(&sysroot);
-    // rustup's toolchains have it in `lib`. Those of distributions use that of the system, which is
-    // in
-    // `lib64` (Fedora) or `lib/x86_64-linux-gnu` (Debian).
+    // rustup's toolchains have it in `lib`. Those of distributions use the one of the system, which
+    // is in `lib64` (Fedora) or `lib/x86_64-linux-gnu` (Debian).
     let mut folders = vec![sysroot.join("lib"), sysroot.join("lib64")];
     if let [cpu, _, system @ ..] = &host.split('-').collect::<Vec<_>>()[..] {
         folders.push(sysroot.join("lib").join(format!("{cpu}-{}", system.join("-"))));

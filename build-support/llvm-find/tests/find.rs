@@ -1,5 +1,4 @@
-//! The search on stand-in machines: folders with small ELF files, and programs that only have
-//! answers.
+//! The search on fake machines: folders with small ELF files, and programs with fixed outputs.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -11,7 +10,7 @@ use kernpack_llvm_find::{Machine, OLDEST, Origin, PREFIX_VARIABLES, TESTED, find
 const X86_64: u16 = 62;
 const AARCH64: u16 = 183;
 
-/// A shared library in the ELF format: dynamic symbols and a version, nothing else.
+/// Builds a shared library in the ELF format with dynamic symbols and a version.
 fn elf(machine: u16, version: &str, exports: &[&str], imports: &[&str]) -> Vec<u8> {
     let mut names = vec![0];
     let mut name = |text: &str| {
@@ -26,7 +25,7 @@ fn elf(machine: u16, version: &str, exports: &[&str], imports: &[&str]) -> Vec<u
         symbols.extend(section.to_le_bytes());
         symbols.extend([0; 16]);
     }
-    // A version of the file, then that of the symbols.
+    // The version of the file, then that of the symbols.
     let mut versions = Vec::new();
     for (index, (text, next)) in [("libLLVM.so", 28_u32), (version, 0)].into_iter().enumerate() {
         for number in [1, 0, index as u16 + 1, 1] {
@@ -63,10 +62,11 @@ fn library(machine: u16, major: u32) -> Vec<u8> {
     elf(machine, &format!("LLVM_{major}.1"), &functions().collect::<Vec<_>>(), &[])
 }
 
-/// The path from the machine's folder, the version and the origin of a library; or the message.
+/// The path relative to the machine's folder, the version and the origin of a library, or the
+/// message.
 type Found = Result<(String, String, Origin), String>;
 
-/// A machine in a folder of its own.
+/// A machine in a separate folder.
 struct Fake {
     folder: PathBuf,
     variables: HashMap<&'static str, PathBuf>,
@@ -152,7 +152,7 @@ fn the_order_of_the_search() {
     for major in [25, 22, 23] {
         let libdir = format!("llvm-{major}/lib");
         machine.file(&format!("{libdir}/libLLVM.so.{major}.1"), &library(X86_64, major));
-        // Another name of it, and one of another version under the name without a version.
+        // Another name for it, and one with another version under the name without a version.
         machine.file(&format!("{libdir}/libLLVM-{major}.so"), &library(X86_64, major));
         machine.file(&format!("{libdir}/libLLVM.so"), &library(X86_64, 21));
         machine.config(&format!("bin/llvm-config-{major}"), &format!("{major}.1.0"), &libdir);
@@ -160,7 +160,7 @@ fn the_order_of_the_search() {
         let origin = system(&machine, &format!("llvm-config-{major}"));
         assert_eq!(machine.find(), found(&path, &version, origin));
     }
-    // Before all of them: the Rust toolchain in use, rustup's or that of a distribution.
+    // First of all: the Rust toolchain in use, from rustup or a distribution.
     machine.rustc("23.1.2");
     machine.file("rust/lib/x86_64-linux-gnu/libLLVM.so.22.1", &library(X86_64, 22));
     let multiarch = "rust/lib/x86_64-linux-gnu/libLLVM.so.23.1";
@@ -170,7 +170,7 @@ fn the_order_of_the_search() {
     let own = "rust/lib/libLLVM.so.23.1-rust-1.99.1-stable";
     machine.file(own, &library(X86_64, 23));
     assert_eq!(machine.find(), found(own, "23.1.2", Origin::RustToolchain));
-    // An order of the user comes before everything, the neutral variable first.
+    // The variables of the user take precedence over everything, the neutral variable first.
     for (folder, variable) in ["old", "new", "neutral"].into_iter().zip(PREFIX_VARIABLES.iter().rev()) {
         machine.file(&format!("{folder}/lib/libLLVM.so.22.1"), &library(X86_64, 22));
         machine.prefix(variable, folder);
@@ -195,8 +195,8 @@ fn warnings() {
     }
 }
 
-/// The messages for a Rust toolchain that does not serve on a machine without another LLVM, each
-/// with its remedy.
+/// The messages for an unusable Rust toolchain on a machine without another LLVM, each with its
+/// advice.
 #[test]
 fn toolchains_that_do_not_serve() {
     let new =
@@ -277,8 +277,8 @@ Do one of these:
     }
 }
 
-/// The folder that a variable names is an order: nothing else is looked at, though the toolchain
-/// would serve.
+/// The folder in a variable is binding: no other place is searched, even if the toolchain would be
+/// usable.
 #[test]
 fn prefixes_that_do_not_serve() {
     let rows = [
@@ -360,7 +360,7 @@ fn malformed_files() {
     for length in 0..whole.len() {
         assert_eq!(read(&whole[..length]), None, "{length}");
     }
-    // A byte that is wrong may change the answer, but nothing else.
+    // A wrong byte may change the answer, but has no other effect.
     for at in 0..whole.len() {
         for value in [0, 1, 0x7f, 0xff] {
             let mut bytes = whole.clone();
@@ -370,7 +370,7 @@ fn malformed_files() {
     }
 }
 
-/// What LLVM 22 and LLVM 23 give different meanings is not called at all.
+/// Functions with different meanings in LLVM 22 and LLVM 23 are never called.
 #[test]
 fn functions_with_two_meanings_are_not_called() {
     let names: Vec<&str> = functions().collect();

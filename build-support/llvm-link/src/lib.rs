@@ -1,31 +1,32 @@
-//! Links LLVM without an LLVM installation: the one inside the Rust toolchain in use, else that of the system.
+//! Links LLVM without an LLVM installation: the one inside the Rust toolchain in use, or else that
+//! of the system.
 //!
-//! All of it happens in `build.rs`; kernpack-llvm-find has the search. A crate that uses LLVM-C functions (through
-//! `inkwell` or `llvm-sys`, built with their `no-llvm-linking` features) names this crate once, or rustc drops the link
-//! flags:
+//! All of it happens in `build.rs`; kernpack-llvm-find contains the search. A crate that uses
+//! LLVM-C functions (through `inkwell` or `llvm-sys`, built with their `no-llvm-linking` features)
+//! must import this crate once, or rustc drops the link flags:
 //!
 //! ```
 //! use kernpack_llvm_link as _;
 //! ```
 //!
-//! A program is bound to the major version that it was linked with: the functions have versions such as `LLVM_22.1`,
-//! and the file names of libraries do, too.
+//! A program is bound to the major version that it was linked with: the functions have versions
+//! such as `LLVM_22.1`, and the file names of libraries do, too.
 #![no_std]
 
-/// The major version of the LLVM that is linked.
+/// The major version of the linked LLVM.
 pub const LLVM_MAJOR: u32 = number(env!("KERNPACK_LLVM_MAJOR"));
 
-/// The version of the LLVM that is linked, such as `22.1.2`.
+/// The version of the linked LLVM, such as `22.1.2`.
 pub const LLVM_VERSION: &str = env!("KERNPACK_LLVM_VERSION");
 
 /// The file of the linked LLVM library.
 pub const LLVM_LIBRARY: &str = env!("KERNPACK_LLVM_LIBRARY");
 
-/// The warning of an LLVM that kernpack is not tested with; empty where it is tested.
+/// The warning for an LLVM that kernpack is not tested with. Empty for a tested one.
 pub const LLVM_WARNING: &str = env!("KERNPACK_LLVM_WARNING");
 
-/// Keeps LLVM from looking for checksums in loops, which takes minutes for some: from here on, in the
-/// whole process. Does nothing where the linked LLVM does not have the switch.
+/// Disables LLVM's search for checksums in loops, which takes minutes for some loops, for the rest
+/// of the process. Has no effect if the linked LLVM does not have the switch.
 pub fn skip_hash_recognition() {
     #[cfg(kernpack_llvm_switch)]
     {
@@ -34,8 +35,8 @@ pub fn skip_hash_recognition() {
             #[link_name = "_ZN4llvm11DisableLIRP13HashRecognizeE"]
             static SWITCH: AtomicBool;
         }
-        // SAFETY: the build script has found this symbol in the linked library, with one byte: a `bool` of LLVM that
-        // passes only read.
+        // SAFETY: the build script found this symbol in the linked library, with one byte: a `bool`
+        // of LLVM that passes only read.
         unsafe { &SWITCH }.store(true, Ordering::Relaxed);
     }
 }

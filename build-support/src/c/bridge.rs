@@ -1,7 +1,9 @@
-//! Kernels made of plain C functions that a header declares: for each, a function in C that checks its arguments and calls it.
+//! Kernels from plain C functions that a header declares: for each function, a C function that
+//! checks the arguments and calls it.
 //!
-//! A declaration is read as text, as those of device kernels are: numbers, truth values, enums, pointers to numbers, a number or nothing as the
-//! result, under the names that typedefs of the header give them. How many elements a pointer leads to is nothing that C says, so build.rs does:
+//! A declaration is parsed as text, like those of device kernels: numbers, booleans, enums,
+//! pointers to numbers, and a number or nothing as the result, under the names that typedefs of the
+//! header define. C does not state the number of elements behind a pointer, so build.rs does:
 //! `"fft_run(samples[n], out[2*n], n)"`.
 
 use std::fmt::Write as _;
@@ -17,7 +19,7 @@ use crate::{Error, Result};
 /// The functions of one header that become kernels, as build.rs names them.
 #[derive(Clone, Debug)]
 pub(crate) struct Header {
-    /// Where build.rs names it.
+    /// The place in build.rs that names the header.
     pub(crate) at: String,
     pub(crate) path: PathBuf,
     pub(crate) functions: Vec<String>,
@@ -26,11 +28,11 @@ pub(crate) struct Header {
 /// A function as build.rs names it: `run(samples[n], out[2*n], n)`, or the name alone.
 struct Wanted<'a> {
     name: &'a str,
-    /// Parameters, with how many elements each has.
+    /// Parameters, with the number of elements of each.
     sizes: Vec<(&'a str, Option<&'a str>)>,
 }
 
-/// Writes a C file for each header, and gives their paths.
+/// Writes a C file for each header, and returns their paths.
 pub(crate) fn write(session: &Session, headers: &[Header]) -> Result<Vec<PathBuf>> {
     let files = headers.iter().enumerate().map(|(index, header)| {
         let shown = session.name_of(&header.path);
@@ -48,7 +50,7 @@ pub(crate) fn write(session: &Session, headers: &[Header]) -> Result<Vec<PathBuf
         if !fs::read_to_string(&file).is_ok_and(|written| written == source) {
             fs::write(&file, source).map_err(|error| Error::new(format!("{}: {error}", file.display())))?;
         }
-        // cargo runs the script again for inputs that are newer than its last run.
+        // cargo reruns the script if an input is newer than its last run.
         if let Ok(time) = fs::metadata(&path).map(|metadata| filetime::FileTime::from_last_modification_time(&metadata))
         {
             let _ = filetime::set_file_mtime(&file, time);
@@ -82,7 +84,7 @@ fn source(place: &str, shown: &str, path: &Path, is_cpp: bool, header: &str, fun
     Ok(out)
 }
 
-/// What the kernels share.
+/// Code that the generated kernels share.
 const HELPERS: &str = r#"
 #if defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wunused-function"
@@ -174,7 +176,7 @@ impl<'a> Wanted<'a> {
         Ok(Self { name, sizes: sizes.collect::<Result<_, &str>>()? })
     }
 
-    /// How many elements build.rs says a parameter has.
+    /// Returns the number of elements that build.rs gives for a parameter.
     fn size(&self, name: &str) -> Option<&'a str> {
         self.sizes.iter().find(|(own, _)| *own == name)?.1
     }
@@ -203,7 +205,8 @@ fn element(name: &str) -> Option<(&'static str, u8)> {
     })
 }
 
-/// A number of elements as C that cannot overflow: sums of products of integers and parameters.
+/// Converts a number of elements to C code that cannot overflow: sums of products of integers and
+/// parameters.
 fn size_in_c(text: &str, params: &[Param]) -> Result<String, String> {
     let mut sum: Option<String> = None;
     for term in text.split('+') {
@@ -303,7 +306,8 @@ fn kernel(wanted: &Wanted<'_>, function: &Declared) -> Result<String, String> {
             }
             Type::Int { bits, signed } => {
                 if let Some((lowest, highest)) = range(*bits, *signed) {
-                    // The lowest number of 64 bits has no literal in C, and is none of these.
+                    // The lowest 64-bit integer has no literal in C, and is not one of these
+                    // values.
                     let _ = writeln!(
                         check,
                         "  if (kernpack_bridge_range(function, \"{param}\", a{index}, INT64_C({lowest}), INT64_C({highest})) != 0) return -1;"
@@ -346,10 +350,11 @@ fn kernel(wanted: &Wanted<'_>, function: &Declared) -> Result<String, String> {
         _ => ("None".to_owned(), ("", "")),
     };
     let types: Vec<&str> = function.params.iter().map(|(spelled, _)| spelled.as_str()).collect();
-    // Not 0, which some pointers must not be.
+    // Not 0, because some pointers must not be null.
     let ones: Vec<String> = types.iter().map(|spelled| format!("({spelled})1")).collect();
     let types = if types.is_empty() { "void".to_owned() } else { types.join(", ") };
-    // A pointer to the function takes these parameters only; in C++ it is to the overload that was read.
+    // A pointer to the function accepts only these parameters. In C++ it selects the overload that
+    // was parsed.
     let _ = writeln!(
         compare,
         "  typedef __typeof__({name}({})) kernpack_result;\n  kernpack_result (*const as_read)({types}) = {name};",

@@ -1,29 +1,29 @@
-//! Types of plain C functions, as the text of a header tells them: its typedefs and enums, what is a truth value, and why something else is
-//! not passed.
+//! Types of plain C functions, from the text of a header: its typedefs and enums, the boolean
+//! types, and the reason why a type is not supported.
 
 use std::collections::HashMap;
 
-/// What a name of a type stands for.
+/// The meaning of a type name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Meaning {
-    /// Other words: `unsigned long`, `const float*`.
+    /// Other type words: `unsigned long`, `const float*`.
     Words(String),
-    /// An integer that has names.
+    /// An integer with named values.
     Enum,
     EnumPointer,
     Callback,
     Struct,
 }
 
-/// The names that a header gives to types.
+/// The type names that a header defines.
 pub(super) struct Typedefs(HashMap<String, Meaning>);
 
-/// A parameter in words that are known without the header.
+/// A parameter with all typedefs expanded.
 pub(super) struct Expanded {
     pub(super) text: String,
-    /// Whether it is a truth value.
+    /// True if the parameter is a truth value.
     pub(super) is_bool: bool,
-    /// How many elements an array parameter has, where the header says it.
+    /// The number of elements of an array parameter, if the header gives it.
     pub(super) size: Option<String>,
 }
 
@@ -31,7 +31,7 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// Words, and all other characters one by one.
+/// Splits text into words and single other characters.
 fn tokens(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -49,7 +49,7 @@ fn is_name(token: &str) -> bool {
 }
 
 impl Typedefs {
-    /// Those of a text without comments and lines of the preprocessor.
+    /// Reads the typedefs of a text without comments and preprocessor lines.
     pub(super) fn of(header: &str) -> Self {
         let mut known = HashMap::new();
         let all: Vec<&str> = tokens(header).collect();
@@ -64,7 +64,7 @@ impl Typedefs {
                 known.insert(name, meaning);
             }
         }
-        // In C++ these names stand alone.
+        // In C++ these names can be used without `struct` or `enum`.
         for (at, token) in all.iter().enumerate() {
             let meaning = match *token {
                 "enum" => Meaning::Enum,
@@ -80,7 +80,7 @@ impl Typedefs {
         Self(known)
     }
 
-    /// A declaration with what its names of types stand for.
+    /// Returns a declaration with its type names expanded.
     fn words(&self, text: &str) -> (String, Option<Meaning>) {
         let (mut out, mut found) = (Vec::new(), None);
         let mut all = tokens(text).peekable();
@@ -91,18 +91,19 @@ impl Typedefs {
                 continue;
             }
             if token == "enum" {
-                // And its name.
+                // Skip its name, too.
                 all.next();
                 found = Some(Meaning::Enum);
                 out.push("int".to_owned());
                 continue;
             }
             match self.resolved(token) {
-                // The last word is the name of the parameter, even where a type is called so.
+                // The last word is the name of the parameter, even if a type has the same name.
                 Some(_) if all.peek().is_none() && !out.is_empty() => out.push(token.to_owned()),
                 Some(Meaning::Words(words)) => {
                     found.get_or_insert(Meaning::Words(String::new()));
-                    // `const` before the name of a pointer type makes the pointer constant, not what it leads to.
+                    // `const` before the name of a pointer type makes the pointer constant, not the
+                    // pointee.
                     if words.contains('*') {
                         out.retain(|word| word != "const");
                     }
@@ -122,7 +123,7 @@ impl Typedefs {
         (out.join(" "), found)
     }
 
-    /// What a name stands for in the end: typedefs may lead to others.
+    /// Resolves a name to its final meaning, through typedefs of typedefs.
     fn resolved(&self, name: &str) -> Option<Meaning> {
         let mut meaning = self.0.get(name)?.clone();
         for _ in 0..self.0.len() {
@@ -140,7 +141,7 @@ impl Typedefs {
         Some(meaning)
     }
 
-    /// A parameter.
+    /// Expands a parameter.
     pub(super) fn param(&self, text: &str) -> Result<Expanded, String> {
         let (words, meaning) = self.words(text);
         let is_pointer = words.contains(['*', '[']);
@@ -174,9 +175,10 @@ impl Typedefs {
         Ok(Expanded { text: text_of_type, is_bool, size: size(text) })
     }
 
-    /// A result, without the words that export a function; and whether it is a truth value.
+    /// Expands a result type without the words that export a function, and returns whether it is a
+    /// boolean.
     pub(super) fn result(&self, text: &str) -> (String, bool) {
-        // A result has no name behind its type.
+        // A result has no name after its type.
         let (words, _) = self.words(&format!("{text} result"));
         let words = words.strip_suffix("result").unwrap_or(&words).trim().to_owned();
         let is_bool = !words.contains('*') && tokens(&words).any(|word| matches!(word, "bool" | "_Bool"));
@@ -199,7 +201,7 @@ fn renamed(words: &str, by: &str) -> String {
     replaced(&replaced(words, "bool", by), "_Bool", by)
 }
 
-/// The name that a typedef gives, and to what.
+/// Returns the name that a typedef defines, and its meaning.
 fn definition(words: &[&str]) -> Option<(String, Meaning)> {
     if let Some(star) = words.windows(2).position(|pair| pair == ["(", "*"]) {
         let name = words.get(star + 2).filter(|name| is_name(name))?;
@@ -211,7 +213,7 @@ fn definition(words: &[&str]) -> Option<(String, Meaning)> {
         depth += i32::from(*token == "{") - i32::from(*token == "}");
         *token == "," && depth == 0
     });
-    // Of `typedef double *vec, real;` no name is known.
+    // In `typedef double *vec, real;` no name is recognized.
     if !is_name(name) || has_many_names {
         return None;
     }
@@ -225,7 +227,8 @@ fn definition(words: &[&str]) -> Option<(String, Meaning)> {
     Some(((*name).to_owned(), meaning))
 }
 
-/// The type of a parameter in the header's own words: without its name, an array as a pointer.
+/// Returns the type of a parameter as the header spells it: without its name, an array as a
+/// pointer.
 pub(super) fn type_of(text: &str, name: &str) -> String {
     let (before, star) = text.split_once('[').map_or((text, ""), |(before, _)| (before, "*"));
     let before = before.trim();
@@ -234,7 +237,7 @@ pub(super) fn type_of(text: &str, name: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Words without attributes: `__attribute__((..))`, `__declspec(..)`, `[[..]]`.
+/// Removes attributes: `__attribute__((..))`, `__declspec(..)`, `[[..]]`.
 pub(super) fn without_attributes(text: &str) -> String {
     let (mut out, mut rest) = (String::new(), text);
     while let Some(start) = ["__attribute__", "__declspec", "[["].iter().filter_map(|mark| rest.find(mark)).min() {
@@ -251,7 +254,7 @@ pub(super) fn without_attributes(text: &str) -> String {
     out + rest
 }
 
-/// How many elements `double x[4]` and `double x[static 4]` have.
+/// Returns the number of elements of `double x[4]` or `double x[static 4]`.
 fn size(text: &str) -> Option<String> {
     let inner = text.split_once('[')?.1.split_once(']')?.0.trim();
     let number = inner.strip_prefix("static").unwrap_or(inner).trim();
@@ -328,7 +331,7 @@ mod tests {
         assert!(known.param("...").is_err_and(|why| why.starts_with("it takes any number of arguments")));
     }
 
-    /// `const` before such a name says nothing of the numbers.
+    /// `const` before such a name does not apply to the numbers.
     #[test]
     fn pointers_with_names() {
         let known = Typedefs::of(
@@ -343,7 +346,7 @@ mod tests {
             ("const held x", "double * const x"),
             ("const again x", "double * x"),
             ("const row x", "const float * x"),
-            // Typedefs that are not read leave their names.
+            // Typedefs that are not parsed keep their names.
             ("level_ptr x", "level_ptr x"),
             ("real x", "real x"),
             ("many x", "many x"),

@@ -5,7 +5,7 @@ use crate::describe::c_params;
 use crate::describe::device_source::declaration;
 use crate::describe::signature::{Signature, Type};
 
-/// A header without its directives.
+/// Removes preprocessor directives from a header.
 pub(super) fn without_lines_of_the_preprocessor(text: &str) -> String {
     let mut goes_on = false;
     let kept = text.lines().map(|line| {
@@ -16,11 +16,12 @@ pub(super) fn without_lines_of_the_preprocessor(text: &str) -> String {
     kept.collect::<Vec<_>>().join("\n")
 }
 
-/// Whether the type of a parameter is one that a kernel can check: a pointer to anything else than numbers and `void` is none.
+/// Returns true if a kernel can check the type of a parameter. Pointers to anything other than
+/// numbers and `void` cannot be checked.
 fn is_known(text: &str) -> bool {
     c_params::signature(&[text.to_owned()]).is_ok_and(|signature| match signature.params[0].ty {
         Type::Tensor { element: None, .. } => c_params::is_void_pointer(text),
-        // `half` is no type of C.
+        // `half` is not a C type.
         Type::Tensor { element: Some("float16" | "bfloat16"), .. } | Type::Float { bits: 16 } => false,
         _ => true,
     })
@@ -29,11 +30,13 @@ fn is_known(text: &str) -> bool {
 /// A function as a header declares it.
 pub(super) struct Declared {
     pub(super) signature: Signature,
-    /// For each parameter: its type in the header's words, and how many elements the header says it has.
+    /// For each parameter: its type as the header spells it, and the number of elements if the
+    /// header gives it.
     pub(super) params: Vec<(String, Option<String>)>,
 }
 
-/// The function of this name; `text` is the header without comments and lines of the preprocessor, in C++ or C.
+/// Finds the function with this name. `text` is the header without comments and preprocessor lines,
+/// in C++ or C.
 pub(super) fn declared(text: &str, header: &str, name: &str, is_cpp: bool) -> Result<Declared, String> {
     let typedefs = Typedefs::of(text);
     let mut at = 0;
@@ -65,7 +68,7 @@ pub(super) fn declared(text: &str, header: &str, name: &str, is_cpp: bool) -> Re
         };
         let known = params.iter().map(|param| typedefs.param(param)).collect::<Result<Vec<_>, _>>()?;
         let texts: Vec<String> = known.iter().map(|param| param.text.clone()).collect();
-        // One by one, so that the message has the header's words.
+        // One at a time, so that the message has the spelling of the header.
         if let Some((unknown, _)) = params.iter().zip(&texts).find(|(_, text)| !is_known(text)) {
             let unknown = unknown.trim();
             return Err(format!(

@@ -17,7 +17,7 @@ use crate::session::Session;
 use crate::tool::program::Program;
 use crate::{Error, Result, tool};
 
-/// What a compiler wrote: the object, and what it warned about.
+/// The output of a compiler: the object and the warnings.
 struct Product {
     compiled: Compiled,
     warnings: String,
@@ -34,7 +34,7 @@ struct Compiler {
 pub(crate) struct CObjects {
     /// By version, in the order of the inputs.
     pub(crate) objects: Vec<Vec<Compiled>>,
-    /// The C++ runtime library to link, when there is C++.
+    /// The C++ runtime library to link, if there are C++ inputs.
     pub(crate) cpp_runtime: Option<String>,
     pub(crate) warnings: String,
 }
@@ -45,7 +45,7 @@ enum Language {
     Cpp,
 }
 
-/// Variables that compilers read by themselves.
+/// Variables that compilers read themselves.
 const VARIABLES: [&str; 9] = [
     "CPATH",
     "C_INCLUDE_PATH",
@@ -58,7 +58,7 @@ const VARIABLES: [&str; 9] = [
     "SOURCE_DATE_EPOCH",
 ];
 
-/// Compiles every version of every input, even when one fails.
+/// Compiles every version of every input, even if one fails.
 pub(crate) fn compile(
     session: &Session,
     paths: &[PathBuf],
@@ -120,8 +120,8 @@ fn language(path: &Path) -> Option<Language> {
     }
 }
 
-/// The compiler for a language, or why there is none. Where there are several versions, nothing but `.cpu(..)` may say for which
-/// CPU the baseline is.
+/// Returns the compiler for a language, or the reason why there is none. If there are several
+/// versions, only `.cpu(..)` may set the CPU of the baseline.
 fn find(
     session: &Session,
     language: Language,
@@ -129,13 +129,13 @@ fn find(
     may_name_cpu: bool,
 ) -> std::result::Result<Compiler, String> {
     let name = if language == Language::Cpp { "C++" } else { "C" };
-    // The cc crate asks compilers for their name, and so do we.
+    // The cc crate asks compilers for their name, and so does this function.
     let _permit = session.permits.acquire();
     let mut build = compiler(session, language);
     for flag in session.target.c_flags().iter().chain(flags) {
         build.flag(flag);
     }
-    // What `assert` and `__FILE__` say must not depend on the folder that the package lies in.
+    // The text of `assert` and `__FILE__` must not depend on the folder of the package.
     build.flag(format!("-fmacro-prefix-map={}/=", session.package_dir.display()));
     let tool = build.try_get_compiler().map_err(|e| format!("no {name} compiler: {e}"))?;
     native_flags::check(session, if language == Language::Cpp { "CXXFLAGS" } else { "CFLAGS" }, flags, tool.args())?;
@@ -147,7 +147,7 @@ fn find(
     }
     let variable = if language == Language::Cpp { "CXX" } else { "CC" };
     let mut ours = session.target.c_flags();
-    // The cc crate's own.
+    // Set by the cc crate itself.
     ours.push("-march=x86-64".to_owned());
     let names_cpu = |argument: &&std::ffi::OsString| {
         let argument = argument.to_string_lossy();
@@ -170,8 +170,8 @@ fn find(
         tool::run(command, &format!("the {name} compiler"), option).unwrap_or_default()
     };
     let version = ask("--version");
-    // The program itself is often only a driver, and a package manager may replace it by one with an older date; the
-    // folder of its parts shows it.
+    // The program itself is often only a driver, and a package manager may replace it with one with
+    // an older date. The folder of its parts shows the change.
     let parts = if tool.is_like_clang() {
         PathBuf::from(ask("-print-resource-dir").trim())
     } else {
@@ -217,7 +217,8 @@ fn object(
     Ok(Product { compiled: Compiled { source, object }, warnings })
 }
 
-/// All that decides what a compiler makes of a source, but the files that it reads.
+/// A fingerprint of everything that determines the output of a compiler for a source, except the
+/// files that it reads.
 fn recipe(session: &Session, compiler: &Compiler, command: &Command) -> Digester {
     let mut digester = session.recipe("c", &VARIABLES);
     compiler.program.describe(&mut digester, &compiler.version);
@@ -228,7 +229,7 @@ fn recipe(session: &Session, compiler: &Compiler, command: &Command) -> Digester
     digester
 }
 
-/// The compiler of the cc crate: `CC` and `CFLAGS` or their relatives for the target, PIC, -O3.
+/// The compiler of the cc crate: `CC` and `CFLAGS` or their variants for the target, PIC, -O3.
 fn compiler(session: &Session, language: Language) -> cc::Build {
     let mut build = cc::Build::new();
     build
@@ -241,7 +242,7 @@ fn compiler(session: &Session, language: Language) -> cc::Build {
         .pic(true)
         .warnings(true)
         .extra_warnings(false)
-        // What rustc was told reaches C through cc, unless `.cpu()` says otherwise.
+        // The flags of rustc reach C through cc, unless `.cpu()` overrides them.
         .inherit_rustflags(!session.target.cpu_is_override);
     build
 }
@@ -262,7 +263,7 @@ fn track_variables(session: &Session) {
     }
 }
 
-/// `CXXSTDLIB`, else the platform's. An empty `CXXSTDLIB` links none.
+/// Returns `CXXSTDLIB`, or the platform's default. An empty `CXXSTDLIB` links none.
 fn cpp_runtime(session: &Session) -> Result<Option<String>> {
     session.environment.track("CXXSTDLIB");
     if let Some(name) = session.environment.cargo_optional("CXXSTDLIB") {
@@ -276,7 +277,7 @@ fn cpp_runtime(session: &Session) -> Result<Option<String>> {
     Ok(Some(name.to_owned()))
 }
 
-/// Puts objects into `lib<name>.a` in `out_dir`, unless they are in it.
+/// Puts objects into `lib<name>.a` in `out_dir`, unless it contains them already.
 pub(crate) fn archive(session: &Session, name: &str, objects: &[PathBuf]) -> Result<()> {
     let file = session.out_dir.join(format!("lib{name}.a"));
     let contents = || {
@@ -297,7 +298,7 @@ pub(crate) fn archive(session: &Session, name: &str, objects: &[PathBuf]) -> Res
     let archive = build.try_create_archive(name, objects);
     drop(permit);
     archive.map(drop).map_err(|e| Error::new(format!("lib{name}.a: the archiver failed: {e}")))?;
-    // Without the stamp it is made again.
+    // Without the stamp it is created again.
     let _ = fs::write(&stamp, contents());
     Ok(())
 }

@@ -1,14 +1,15 @@
-//! Flags of C compilers that mean the CPU of the machine that builds, where the target is another machine.
+//! Flags of C compilers that select the CPU of the build machine although the target is another
+//! machine.
 
 use std::ffi::OsString;
 
 use crate::session::Session;
 
-/// The options of GCC and Clang that take the name of a CPU.
+/// The options of GCC and Clang that take a CPU name.
 const OPTIONS: [&str; 3] = ["-march", "-mcpu", "-mtune"];
 
-/// Refuses an argument that names this machine's CPU, unless the target is this machine. `variable` is `CFLAGS` or `CXXFLAGS`, `own`
-/// what `.flag(..)` was given.
+/// Rejects an argument that names the CPU of this machine, unless the target is this machine.
+/// `variable` is `CFLAGS` or `CXXFLAGS`, and `own` are the arguments of `.flag(..)`.
 pub(crate) fn check(session: &Session, variable: &str, own: &[String], arguments: &[OsString]) -> Result<(), String> {
     let (target, host) = (&session.target.triple, &session.target.host);
     let native: Vec<String> = OPTIONS.iter().map(|option| format!("{option}=native")).collect();
@@ -75,7 +76,8 @@ mod tests {
             assert_eq!(message(arm, variables, own, arguments), format!("{start}, {rest}"));
         }
         assert_eq!(message(arm, &[], &[], &["-mcpu=cortex-a72", "-DNAME=native"]), "");
-        // Another C library is another machine, too: a build for it is run elsewhere.
+        // A target with another C library counts as another machine, too: such a build runs
+        // elsewhere.
         assert!(message("x86_64-unknown-linux-musl", &[], &["-march=native"], &["-march=native"]).contains("-musl"));
         assert_eq!(message("x86_64-unknown-linux-gnu", &[], &["-march=native"], &["-march=native"]), "");
         std::fs::remove_dir_all(&folder).unwrap();

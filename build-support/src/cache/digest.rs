@@ -1,5 +1,5 @@
-//! Fingerprints of contents: 128 bits of XXH3. They tell apart what differs by accident; they are not proof against
-//! forgery, and the cache that uses them is the user's own.
+//! Fingerprints of contents: 128 bits of XXH3. They detect accidental differences. They are not
+//! proof against forgery, and the cache that uses them belongs to the user.
 
 use std::fmt;
 use std::fs;
@@ -16,7 +16,7 @@ impl Digest {
         Self(xxhash_rust::xxh3::xxh3_128(bytes))
     }
 
-    /// Of what is in a file; nothing when it cannot be read.
+    /// Returns the fingerprint of a file's contents, or `None` if the file cannot be read.
     pub(crate) fn of_file(path: &Path) -> Option<Self> {
         fs::read(path).ok().map(|bytes| Self::of(&bytes))
     }
@@ -32,12 +32,13 @@ impl fmt::Display for Digest {
     }
 }
 
-/// Makes one fingerprint of several fields. Each goes in with its length, so that no two lists of fields look alike.
+/// Computes one fingerprint of several fields. The length of each field is included, so that
+/// different lists of fields do not collide.
 #[derive(Clone)]
 pub(crate) struct Digester(Box<Xxh3>);
 
 impl Digester {
-    /// `kind` keeps fingerprints of different things apart.
+    /// `kind` separates fingerprints of different kinds of data.
     pub(crate) fn new(kind: &str) -> Self {
         let mut digester = Self(Box::default());
         digester.field(kind);
@@ -51,7 +52,7 @@ impl Digester {
         self
     }
 
-    /// A list of fields, with its length.
+    /// Adds a list of fields, with its length.
     pub(crate) fn list<T: AsRef<[u8]>>(&mut self, fields: impl IntoIterator<Item = T>) -> &mut Self {
         let fields: Vec<T> = fields.into_iter().collect();
         self.0.update(&(fields.len() as u64).to_le_bytes());

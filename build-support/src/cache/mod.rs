@@ -1,11 +1,13 @@
-//! What compilers made before, by content: the source and the headers that were read, the flags, the compiler, the
-//! target and the variables that matter. A result that is found is what the compiler would make again. The cache is in
-//! `OUT_DIR`, so it belongs to one package and one configuration, and `cargo clean` removes it.
+//! A content-addressed cache of compiler outputs. The key covers the source and the headers that
+//! were read, the flags, the compiler, the target and the relevant variables. A cached result
+//! equals the result that the compiler would produce again. The cache is in `OUT_DIR`, so it
+//! belongs to one package and one configuration, and `cargo clean` removes it.
 //!
-//! A *recipe* fingerprints everything but the files that are read. For each recipe the cache knows the lists of files
-//! that such a run read (compilers say so afterwards); recipe and contents of one of these lists name the *entry*: the
-//! products and what the compiler printed. Every file of the cache is written beside its place, renamed into it, and
-//! ends in a fingerprint of itself, so that one that is torn or damaged counts as missing.
+//! A *recipe* is a fingerprint of every input except the files that are read. For each recipe, the
+//! cache stores the lists of files that earlier runs read (compilers report them afterwards). The
+//! recipe and the contents of the files of one list identify an *entry*: the products and the
+//! output that the compiler printed. Every file of the cache is written to a temporary path and
+//! renamed, and ends in a fingerprint of itself, so a truncated or damaged file counts as missing.
 
 pub(crate) mod digest;
 pub(crate) mod step;
@@ -21,16 +23,16 @@ use std::time::SystemTime;
 use crate::cache::digest::{Digest, Digester};
 use crate::{Error, Result};
 
-/// How much the cache may hold, in bytes.
+/// The size limit of the cache, in bytes.
 const LIMIT: u64 = 256 << 20;
 
-/// So many lists of read files are known for one recipe.
+/// The maximum number of lists of read files for one recipe.
 const LISTS: usize = 8;
 
-/// Of files of the cache. It changes with their format.
+/// The magic of cache files. It changes with their format.
 const MAGIC: &[u8; 16] = b"kernpack cache 2";
 
-/// A file that a run read, or looked for in vain.
+/// A file that a run read, or searched for without success.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Input {
     /// Absolute, or relative to the package.
@@ -53,12 +55,12 @@ impl Input {
     }
 }
 
-/// What a run made.
+/// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Made {
-    /// Contents of the products, in the order that the recipe says.
+    /// Contents of the products, in the order of the recipe.
     pub(crate) products: Vec<Vec<u8>>,
-    /// What the tool printed.
+    /// The output that the tool printed.
     pub(crate) printed: String,
 }
 
@@ -66,7 +68,7 @@ pub(crate) struct Cache {
     folder: PathBuf,
     limit: u64,
     package_dir: PathBuf,
-    /// Files of this folder are made by us, at any time.
+    /// Kernpack may write files of this folder at any time.
     work_dir: PathBuf,
     started: SystemTime,
     contents: Mutex<HashMap<PathBuf, Option<Digest>>>,
@@ -75,7 +77,7 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// Below `out_dir`.
+    /// Opens the cache below `out_dir`.
     pub(crate) fn new(package_dir: &Path, out_dir: &Path, work_dir: &Path, started: SystemTime) -> Result<Self> {
         let folder = out_dir.join("kernpack-cache");
         fs::create_dir_all(&folder)
@@ -92,12 +94,13 @@ impl Cache {
         })
     }
 
-    /// How many results were found so far.
+    /// Returns the number of cache hits so far.
     pub(crate) fn hits(&self) -> usize {
         self.hits.load(Ordering::Relaxed)
     }
 
-    /// What the recipe made from the files as they are now, and which files those are.
+    /// Returns the cached result of the recipe for the current contents of its files, and those
+    /// files.
     pub(crate) fn find(&self, recipe: Digest) -> Option<(Made, Vec<Input>)> {
         let list_file = self.folder.join(format!("{recipe}.inputs"));
         for list in lists(&read_file(&list_file)?) {
@@ -113,8 +116,8 @@ impl Cache {
         None
     }
 
-    /// Keeps what the recipe made. A result whose inputs changed meanwhile is not kept; nor does it matter when the
-    /// cache cannot be written.
+    /// Stores the result of a recipe. A result whose inputs changed in the meantime is not stored.
+    /// Failures to write the cache are ignored.
     pub(crate) fn keep(&self, recipe: Digest, inputs: &[Input], made: &Made) {
         if inputs.iter().any(|input| self.is_unstable(input)) {
             return;
@@ -141,7 +144,8 @@ impl Cache {
         }
     }
 
-    /// Removes the files that were not used for longest, until the rest fits. What this run used stays.
+    /// Removes the least recently used files until the rest fits. Files that this run used are
+    /// kept.
     pub(crate) fn trim(&self) {
         let used = lock(&self.used).clone();
         let mut files = Vec::new();
@@ -165,7 +169,7 @@ impl Cache {
         }
     }
 
-    /// Notes the time, so that [`Self::trim`] knows what is used.
+    /// Updates the modification times, so that [`Self::trim`] knows which files are used.
     fn mark_used(&self, paths: &[&Path]) {
         let now = SystemTime::now();
         for path in paths {
@@ -178,7 +182,7 @@ impl Cache {
         }
     }
 
-    /// Whether a file may be another one than the tool read.
+    /// Returns true if a file may have changed since the tool read it.
     fn is_unstable(&self, input: &Input) -> bool {
         let path = self.package_dir.join(&input.path);
         if !input.exists || path.starts_with(&self.work_dir) {
@@ -188,7 +192,8 @@ impl Cache {
         modified.map_or(true, |modified| modified > self.started)
     }
 
-    /// The name of the entry; nothing when a file is there that should not be, or the other way around.
+    /// Returns the name of the entry, or `None` if a file exists that should not, or the other way
+    /// around.
     fn entry(&self, recipe: Digest, inputs: &[Input]) -> Option<Digest> {
         let mut digester = Digester::new("entry");
         digester.field(recipe.to_bytes());
@@ -220,7 +225,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn lists(fields: &[Vec<u8>]) -> Vec<Vec<String>> {
     let texts = fields.iter().filter_map(|field| std::str::from_utf8(field).ok());
-    // What read no file has one empty list.
+    // A run that read no files has one empty list.
     texts.map(|text| text.split('\0').filter(|item| !item.is_empty()).map(str::to_owned).collect()).collect()
 }
 
@@ -230,7 +235,7 @@ fn made(fields: Vec<Vec<u8>>) -> Option<Made> {
     Some(Made { products: fields.collect(), printed })
 }
 
-/// The fields of a file of the cache; nothing when it is not there or not whole.
+/// Returns the fields of a cache file, or `None` if it is missing or incomplete.
 fn read_file(path: &Path) -> Option<Vec<Vec<u8>>> {
     parse(&fs::read(path).ok()?)
 }
@@ -369,7 +374,7 @@ mod tests {
                 fs::write(&file, content).unwrap();
                 assert_eq!(found(&folder, recipe), None);
             }
-            // It is simply made again.
+            // It is recreated.
             folder.cache().keep(recipe, &inputs(&["a.c"]), &made("one"));
             assert_eq!(found(&folder, recipe), Some(made("one")));
         }

@@ -1,4 +1,4 @@
-//! One step of a build: something that a compiler makes of one source, unless it is in the cache.
+//! A step of a build: it makes products from one source, unless they are in the cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,28 +10,28 @@ use crate::outputs::progress;
 use crate::session::Session;
 use crate::{Error, Result};
 
-/// What is to be made.
+/// A step that makes products.
 pub(crate) struct Step<'a> {
-    /// Fingerprint of all that decides the result but the files that are read.
+    /// Fingerprint of everything that determines the result, except the files that are read.
     pub(crate) recipe: Digest,
     /// The source as the user named it.
     pub(crate) source: &'a str,
     /// The tool that makes it: `cc`, `nvcc for sm_80`.
     pub(crate) tool: &'a str,
-    /// The files that come out.
+    /// The files that the step produces.
     pub(crate) products: &'a [PathBuf],
 }
 
-/// What a tool did.
+/// The result of running a tool.
 pub(crate) struct Ran {
     pub(crate) printed: String,
-    /// What it read, the source included.
+    /// The files that the tool read, including the source.
     pub(crate) inputs: Vec<Input>,
 }
 
 impl Step<'_> {
-    /// Puts the products into their places: out of the cache, else by `work`, which has a permit to run one tool. The
-    /// result is what the tool printed, now or when it made them.
+    /// Puts the products into place: from the cache, or with `work`, which holds a permit to run
+    /// one tool. Returns the output of the tool, from now or from when it made the products.
     pub(crate) fn make(&self, session: &Session, work: impl FnOnce() -> Result<Ran>) -> Result<String> {
         if let Some((made, inputs)) = session.cache.find(self.recipe)
             && made.products.len() == self.products.len()
@@ -67,7 +67,8 @@ impl Step<'_> {
     }
 }
 
-/// Whether a source of the package takes in something that no list of headers shows: another file, or the time.
+/// Returns true if a source of the package depends on an input that no list of headers shows:
+/// another file, or the time.
 fn reads_more(package_dir: &Path, input: &Input) -> bool {
     if !input.exists || input.path.is_absolute() && !input.path.starts_with(package_dir) {
         return false;
@@ -77,9 +78,9 @@ fn reads_more(package_dir: &Path, input: &Input) -> bool {
     [".incbin", "#embed", "__has_embed", "__DATE__", "__TIME__", "__TIMESTAMP__"].iter().any(|word| text.contains(word))
 }
 
-/// The headers that a compiler read, and the places where it would have found them first.
+/// Returns the headers that a compiler read, and the places where it would have found them first.
 ///
-/// `includes` are the folders it was told, in order; beside the source it looks before all of them.
+/// `includes` are the include folders in order. The folder of the source comes before all of them.
 pub(crate) fn inputs(
     package_dir: &Path,
     includes: &[PathBuf],

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 /// Value of a variable.
 type Lookup = Box<dyn Fn(&str) -> Option<OsString> + Send + Sync>;
 
-/// The variables of the build, and which of them decided something.
+/// The variables of the build, and the ones that affected it.
 pub(crate) struct Environment {
     lookup: Lookup,
     read: Mutex<BTreeSet<String>>,
@@ -27,19 +27,20 @@ impl Environment {
         Self { lookup: Box::new(move |name| variables.get(name).cloned()), read: Mutex::default() }
     }
 
-    /// A variable that the user may set. Cargo runs the build script again when it changes. Empty means not set.
+    /// Reads a variable that the user may set. Cargo reruns the build script when it changes. Empty
+    /// means unset.
     pub(crate) fn user(&self, name: &str) -> Result<Option<String>> {
         self.track(name);
         let Some(value) = (self.lookup)(name).filter(|value| !value.is_empty()) else { return Ok(None) };
         value.into_string().map(Some).map_err(|_| Error::new(format!("the environment variable {name} is not UTF-8")))
     }
 
-    /// Notes a variable that a tool reads by itself.
+    /// Records a variable that a tool reads itself.
     pub(crate) fn track(&self, name: &str) {
         self.read.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
     }
 
-    /// A variable that cargo sets for build scripts.
+    /// Reads a variable that cargo sets for build scripts.
     pub(crate) fn cargo(&self, name: &str) -> Result<String> {
         let value = self.cargo_optional(name).ok_or_else(|| {
             Error::new(format!(

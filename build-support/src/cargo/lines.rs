@@ -1,4 +1,4 @@
-//! What a build script tells cargo: lines of its standard output.
+//! The lines that a build script prints to its standard output for cargo.
 
 use std::fmt::{self, Display};
 use std::path::Path;
@@ -12,46 +12,47 @@ impl Lines {
         self.0.push_str(&format!("cargo::{directive}={value}\n"));
     }
 
-    /// Shows what a compiler warned about, though the build goes on.
+    /// Prints the warnings of a compiler, and the build continues.
     pub(crate) fn warnings(&mut self, text: &str) {
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             self.add("warning", line);
         }
     }
 
-    /// Shows what went wrong, in front of all else that cargo says of a build script that failed. The build fails, whatever `main` makes of it.
+    /// Prints the errors before cargo's own message about a failed build script. The build fails,
+    /// whatever the result of `main` is.
     pub(crate) fn errors(&mut self, text: &str) {
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             self.add("error", line);
         }
     }
 
-    /// Where rustc looks for libraries.
+    /// Adds a folder to the library search path of rustc.
     pub(crate) fn link_search(&mut self, folder: &Path) {
         self.add("rustc-link-search", format_args!("native={}", folder.display()));
     }
 
-    /// A library to link, with its kind and modifiers.
+    /// Adds a library to link, with its kind and modifiers.
     pub(crate) fn link_lib(&mut self, library: &str) {
         self.add("rustc-link-lib", library);
     }
 
-    /// An option of the linker for shared libraries.
+    /// Adds a linker option for shared libraries.
     pub(crate) fn link_arg_cdylib(&mut self, argument: &str) {
         self.add("rustc-link-arg-cdylib", argument);
     }
 
-    /// A variable that `env!` reads in the crate.
+    /// Sets a variable that `env!` reads in the crate.
     pub(crate) fn rustc_env(&mut self, name: &str, value: &Path) {
         self.add("rustc-env", format_args!("{name}={}", value.display()));
     }
 
-    /// A file or a folder whose change makes cargo run the build script again.
+    /// Reruns the build script when this file or folder changes.
     pub(crate) fn rerun_if_changed(&mut self, path: &Path) {
         self.add("rerun-if-changed", path.display());
     }
 
-    /// The same for an environment variable.
+    /// Reruns the build script when this environment variable changes.
     pub(crate) fn rerun_if_env_changed(&mut self, name: &str) {
         self.add("rerun-if-env-changed", name);
     }

@@ -1,4 +1,5 @@
-//! Input from cargo to a build script, and the lines back: variables, the target, paths that are watched, the jobserver.
+//! Input from cargo to a build script, and the output lines for cargo: variables, the target,
+//! watched paths, the jobserver.
 
 pub(crate) mod environment;
 pub(crate) mod lines;

@@ -1,7 +1,8 @@
-//! How many tools may run at a time: as many as cargo allows.
+//! Limits the number of tools that run at a time to the number that cargo allows.
 //!
-//! A process that cargo starts may do one thing at a time for free; for each further one it needs a token from the
-//! jobserver that cargo shares with everything that it runs. Without a jobserver, `NUM_JOBS` is the limit.
+//! A process that cargo starts may run one task for free. Each further task needs a token from the
+//! jobserver that cargo shares with all its processes. Without a jobserver, `NUM_JOBS` is the
+//! limit.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use jobserver::{Acquired, Client, HelperThread};
 
-/// The right to run tools, one permit each.
+/// A limit on the number of running tools, with one permit for each tool.
 pub(crate) struct Permits {
     shared: Arc<Shared>,
-    /// Asks the jobserver without blocking us. `None`: there is no jobserver.
+    /// Requests tokens from the jobserver without blocking this thread. `None` if there is no
+    /// jobserver.
     helper: Option<Mutex<HelperThread>>,
 }
 
@@ -25,9 +27,9 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Permits that need no token and are not in use.
+    /// Permits that need no token and are unused.
     free: usize,
-    /// Tokens that came and are not in use.
+    /// Tokens that were received and are unused.
     tokens: VecDeque<Acquired>,
     waiting: usize,
 }
@@ -37,11 +39,12 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A token from the jobserver. If the jobserver broke, all steps share the one permit that needs no token.
+    /// Adds a token from the jobserver. If the jobserver fails, all steps share the one permit that
+    /// needs no token.
     fn token(&self, token: io::Result<Acquired>) {
         let Ok(token) = token else { return };
         let mut state = self.state();
-        // If no thread waits any more, dropping it gives it back.
+        // If no thread is waiting any more, dropping the token returns it.
         if state.waiting > 0 {
             state.tokens.push_back(token);
         }
@@ -51,7 +54,7 @@ impl Shared {
 }
 
 impl Permits {
-    /// What cargo told this process, or `jobs` without a jobserver.
+    /// Uses the jobserver that cargo passed to this process, or the limit `jobs` without one.
     pub(crate) fn of_process(jobs: usize) -> Self {
         // SAFETY: cargo passes the descriptors of its jobserver to build scripts, and nothing else in this process
         // opens descriptors of these numbers. Nothing is read or written before the first request.
@@ -62,7 +65,7 @@ impl Permits {
         }
     }
 
-    /// At most `jobs` at a time.
+    /// Allows at most `jobs` tools at a time.
     pub(crate) fn of_number(jobs: usize) -> Self {
         let shared = Arc::new(Shared::default());
         shared.state().free = jobs.max(1);
@@ -71,7 +74,7 @@ impl Permits {
 
     fn of_jobserver(client: Client, jobs: usize) -> Self {
         let shared = Arc::new(Shared::default());
-        // The one permit that this process has by itself.
+        // The one permit that this process has without a token.
         shared.state().free = 1;
         let sink = Arc::clone(&shared);
         match client.into_helper_thread(move |token| sink.token(token)) {
@@ -83,16 +86,17 @@ impl Permits {
     /// Waits until a tool may run.
     pub(crate) fn acquire(&self) -> Permit<'_> {
         loop {
-            // The jobserver may have nothing to give for as long as others build.
+            // The jobserver may have no token for as long as other builds run.
             if let Some(permit) = self.acquire_within(Duration::from_secs(3600)) {
                 return permit;
             }
         }
     }
 
-    /// Up to `count` permits that can be had at once.
+    /// Returns up to `count` permits that are available immediately.
     pub(crate) fn try_acquire(&self, count: usize) -> Vec<Permit<'_>> {
-        // A jobserver has no way to ask without waiting on every system, but an answer that is there comes soon.
+        // Not every system allows a non-blocking request to the jobserver, but an available token
+        // arrives quickly.
         std::iter::from_fn(|| self.acquire_within(Duration::from_millis(5))).take(count).collect()
     }
 
@@ -116,7 +120,7 @@ impl Permits {
         };
         state.waiting -= 1;
         if state.waiting == 0 {
-            // Dropping them gives them back.
+            // Dropping the tokens returns them.
             state.tokens.clear();
         }
         permit
@@ -131,7 +135,7 @@ impl Permits {
     }
 }
 
-/// One tool may run while this lives.
+/// A permit to run one tool while this value is alive.
 pub(crate) struct Permit<'a> {
     permits: &'a Permits,
     token: Option<Acquired>,
@@ -143,7 +147,7 @@ impl Drop for Permit<'_> {
         match self.token.take() {
             None => state.free += 1,
             Some(token) if state.waiting > 0 => state.tokens.push_back(token),
-            // Dropping it gives it back to the jobserver.
+            // Dropping the token returns it to the jobserver.
             Some(_) => {}
         }
         drop(state);
@@ -158,7 +162,7 @@ mod tests {
 
     use super::*;
 
-    /// The most that ran at a time, when eight threads do ten things each.
+    /// Returns the maximum number of permits in use at a time when eight threads take ten each.
     fn most_at_a_time(permits: &Permits) -> usize {
         let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         thread::scope(|scope| {
@@ -176,7 +180,7 @@ mod tests {
         most.into_inner()
     }
 
-    /// What `attempt` gives, once it is as `wanted`.
+    /// Calls `attempt` until its result satisfies `wanted`, and returns that result.
     fn until<T>(attempt: impl Fn() -> T, wanted: impl Fn(&T) -> bool) -> T {
         let end = Instant::now() + Duration::from_secs(30);
         loop {
@@ -210,7 +214,8 @@ mod tests {
         let client = Client::new(2).unwrap();
         let permits = Permits::of_jobserver(client.clone(), 8);
         let one = permits.acquire();
-        // On a busy machine the jobserver's answer takes longer than an attempt; a token that comes too late goes back.
+        // On a busy machine the jobserver's response takes longer than an attempt. A token that
+        // arrives too late is returned.
         let more = until(|| permits.try_acquire(1), |more| more.len() == 1);
         until(|| client.available().unwrap(), |left| *left == 1);
         drop((one, more));

@@ -4,21 +4,21 @@ use std::process::Command;
 use crate::cargo::environment::Environment;
 use crate::{Error, Result};
 
-/// What kernels are compiled for: the target of rustc, and the CPU that rustc was told.
+/// The target that kernels are compiled for: the target of rustc, and the CPU in rustc's flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     /// Rust's triple of the target.
     pub(crate) triple: String,
-    /// Rust's triple of the machine that builds.
+    /// Rust's triple of the build machine.
     pub(crate) host: String,
     /// `x86_64`, `aarch64`, ...
     pub(crate) arch: String,
     /// `linux`, `macos`, ...
     pub(crate) os: String,
-    /// The C library: `gnu`, `musl`, ...; empty where the system has one only.
+    /// The C library: `gnu`, `musl`, ... Empty if the system has only one.
     pub(crate) env: String,
     pub(crate) cpu: Cpu,
-    /// Whether `.cpu()` named the CPU, not rustc's flags.
+    /// True if `.cpu()` set the CPU, not rustc's flags.
     pub(crate) cpu_is_override: bool,
     /// `+avx2`, `-sse4a`, ... in rustc's names.
     pub(crate) features: Vec<String>,
@@ -30,12 +30,12 @@ pub(crate) enum Cpu {
     Baseline,
     /// A CPU by LLVM's name.
     Named(String),
-    /// The CPU of the machine that builds. Only when asked for, and only when it is the target.
+    /// The CPU of the build machine. Only on request, and only if it is the target.
     Native,
 }
 
 impl Target {
-    /// `cpu_override` is what the user gave to `.cpu()`.
+    /// `cpu_override` is the argument of `.cpu()`.
     pub(crate) fn new(environment: &Environment, cpu_override: Option<&str>) -> Result<Self> {
         let told = rustc_flags(&environment.cargo_optional("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default());
         let mut target = Self {
@@ -50,7 +50,8 @@ impl Target {
         };
         let (name, origin) = match (cpu_override, told.cpu.as_deref()) {
             (Some(name), _) => {
-                // `.cpu()` says it all: features that rustc was told belong to the CPU that rustc was told.
+                // `.cpu()` replaces everything: the features in rustc's flags belong to the CPU in
+                // rustc's flags.
                 target.features.clear();
                 (name, ".cpu(..)")
             }
@@ -74,7 +75,7 @@ impl Target {
         Ok(target)
     }
 
-    /// What a triple says, with the baseline's CPU; none is this machine, and its own CPU.
+    /// Parses a triple, with the baseline CPU. `None` means this machine with its own CPU.
     #[cfg(feature = "llvm")]
     pub(crate) fn of_triple(triple: Option<&str>) -> Self {
         let host = inkwell::targets::TargetMachine::get_default_triple().as_str().to_string_lossy().into_owned();
@@ -104,7 +105,8 @@ impl Target {
         matches!(self.os.as_str(), "macos" | "ios" | "tvos" | "watchos" | "visionos")
     }
 
-    /// What GCC and Clang call the CPU; nothing for the baseline, which is their default.
+    /// The flags that select the CPU for GCC and Clang. Empty for the baseline, which is their
+    /// default.
     pub(crate) fn c_flags(&self) -> Vec<String> {
         let cpu = match &self.cpu {
             Cpu::Baseline => return Vec::new(),
@@ -127,7 +129,7 @@ impl Target {
         }
     }
 
-    /// The features that rustc was told, in LLVM's names.
+    /// The features in rustc's flags, in LLVM's names.
     #[cfg(feature = "llvm")]
     pub(crate) fn llvm_features(&self) -> String {
         let features = self.features.iter().filter_map(|feature| {
@@ -157,7 +159,8 @@ struct RustcFlags {
     features: Vec<String>,
 }
 
-/// The code generation flags in `CARGO_ENCODED_RUSTFLAGS`; the last CPU wins, features add up.
+/// Reads the code generation flags in `CARGO_ENCODED_RUSTFLAGS`. The last CPU wins, and features
+/// accumulate.
 fn rustc_flags(encoded: &str) -> RustcFlags {
     let mut flags = RustcFlags { cpu: None, features: Vec::new() };
     let mut words = encoded.split('\u{1f}');
@@ -177,7 +180,8 @@ fn rustc_flags(encoded: &str) -> RustcFlags {
     flags
 }
 
-/// LLVM only warns about a CPU that it does not know, and compiles for another one. rustc has the list.
+/// Checks a CPU name with rustc's list, because LLVM only warns about an unknown CPU and compiles
+/// for another one.
 fn check_cpu(name: &str, origin: &str, triple: &str, rustc: &Path) -> Result<()> {
     let Ok(output) = Command::new(rustc).args(["--print", "target-cpus", "--target", triple]).output() else {
         return Ok(());

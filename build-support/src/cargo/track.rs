@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::{Error, Result};
 
-/// The files that a build read: when one changes, cargo runs the build script again.
+/// The files that a build read. Cargo reruns the build script when one of them changes.
 pub(crate) struct Tracker {
     package_dir: PathBuf,
     out_dir: PathBuf,
@@ -19,7 +19,8 @@ impl Tracker {
 
     /// Tracks one file, relative to the package or absolute.
     ///
-    /// A file that this build makes, or that is not there, would make cargo rebuild every time; those are left out.
+    /// Files that this build creates and missing files are left out, because they would make cargo
+    /// rebuild every time.
     pub(crate) fn file(&self, path: &Path) {
         let full = self.package_dir.join(path);
         if !full.starts_with(&self.out_dir) && full.exists() {
@@ -32,15 +33,15 @@ impl Tracker {
     }
 }
 
-/// Every prerequisite of a dependency file that a compiler wrote (`-MD -MF`).
+/// Returns every prerequisite in a dependency file that a compiler wrote (`-MD -MF`).
 pub(crate) fn dependencies(depfile: &Path) -> Result<Vec<PathBuf>> {
     let text = fs::read(depfile)
         .map_err(|e| Error::new(format!("{}: cannot read the list of included headers: {e}", depfile.display())))?;
     Ok(prerequisites(&String::from_utf8_lossy(&text)).into_iter().map(PathBuf::from).collect())
 }
 
-/// Prerequisites in a make rule: words after the first colon that ends a word; `\` escapes spaces, `#` and line ends,
-/// `$$` is a dollar sign.
+/// Parses the prerequisites of a make rule: the words after the first colon that ends a word. `\`
+/// escapes spaces, `#` and line ends, and `$$` is a dollar sign.
 fn prerequisites(rule: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();

@@ -1,11 +1,13 @@
 //! Places where a tool may appear later.
 //!
-//! Cargo runs a build script again when a path that it printed changed, but also whenever such a path is not there. So
-//! a place without a file is watched in one of two ways. A folder of `PATH` that holds nothing but files is named
-//! itself: its time changes with every file that is put into it, even an old one out of a package. All other places
-//! (they do not exist yet, or cargo would walk through folders of folders) get a symbolic link that leads nowhere, in a
-//! folder of ours that cargo walks through: it passes over links that lead nowhere, and sees what they lead to as soon
-//! as it is there. The links and their folder have an old date, since cargo rebuilds for what is newer than the build.
+//! Cargo reruns a build script when a path that it printed changes, but also whenever such a path
+//! is missing. So a place without a file is watched in one of two ways. A folder of `PATH` that
+//! contains only files is printed itself: its modification time changes with every file that is
+//! added to it, even an old file from a package. All other places (they do not exist yet, or cargo
+//! would walk through nested folders) get a dangling symbolic link in a folder of Kernpack that
+//! cargo walks through. Cargo skips dangling links, and sees the target of a link as soon as it
+//! exists. The links and their folder have an old date, since cargo rebuilds if a path is newer
+//! than the build.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +18,7 @@ use std::time::SystemTime;
 /// A folder with more files is not worth walking through at each build.
 const MOST_FILES: usize = 10_000;
 
-/// What may appear.
+/// The places where a tool may appear later.
 #[derive(Debug)]
 pub(crate) struct Watch {
     out_dir: PathBuf,
@@ -26,7 +28,8 @@ pub(crate) struct Watch {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     path: PathBuf,
-    /// Whether the tool is missing altogether; else it is there, and this place would come first.
+    /// True if the tool is missing altogether. Otherwise it is present, and this place would take
+    /// precedence over it.
     is_missing: bool,
 }
 
@@ -35,12 +38,12 @@ impl Watch {
         Self { out_dir: out_dir.to_owned(), places: Mutex::default() }
     }
 
-    /// A tool was looked for here, in vain and for good.
+    /// Records a place where a tool was searched for without success, and not found elsewhere.
     pub(crate) fn missing(&self, path: &Path) {
         self.add(path, true);
     }
 
-    /// A tool was looked for here, and found further on.
+    /// Records a place where a tool was searched for before it was found elsewhere.
     pub(crate) fn passed(&self, path: &Path) {
         self.add(path, false);
     }
@@ -52,7 +55,7 @@ impl Watch {
         }
     }
 
-    /// The paths to tell cargo. Links are made on the way.
+    /// Returns the paths to print for cargo, and creates the links.
     pub(crate) fn paths(&self) -> BTreeSet<PathBuf> {
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut paths = BTreeSet::new();
@@ -73,7 +76,8 @@ impl Watch {
         paths
     }
 
-    /// Whether a folder exists, holds files only, not too many, and is not one that builds write to.
+    /// Returns true if a folder exists, contains only files, not too many, and is not one that
+    /// builds write to.
     fn is_flat(&self, folder: &Path) -> bool {
         let builds = self.out_dir.ancestors().nth(4).unwrap_or(&self.out_dir);
         let Ok(entries) = fs::read_dir(folder) else { return false };
@@ -85,7 +89,7 @@ impl Watch {
         let mut count = 0;
         for entry in entries.flatten() {
             count += 1;
-            // Of what a link leads to.
+            // The metadata of the target of a link.
             let fits = match fs::metadata(entry.path()) {
                 Ok(metadata) if metadata.is_dir() => leads_back(&entry.path(), folder),
                 Ok(metadata) => is_past(&metadata),
@@ -99,18 +103,19 @@ impl Watch {
     }
 }
 
-/// Whether a folder is a link to the folder that it is in, such as `/usr/bin/X11`; cargo stops there.
+/// Returns true if a folder is a link to the folder that contains it, such as `/usr/bin/X11`. Cargo
+/// stops there.
 fn leads_back(path: &Path, folder: &Path) -> bool {
     matches!((path.canonicalize(), folder.canonicalize()), (Ok(path), Ok(folder)) if path == folder)
 }
 
-/// The path itself, or the first folder on the way to it that does not exist.
+/// Returns the path itself, or its first parent folder that does not exist.
 fn first_missing(path: &Path) -> PathBuf {
     let missing = path.ancestors().take_while(|ancestor| !ancestor.exists());
     missing.last().unwrap_or(path).to_owned()
 }
 
-/// Makes the folder of links; nothing where there are none to make.
+/// Creates the folder of links, or returns `None` if no links are needed.
 #[cfg(unix)]
 fn link_folder(out_dir: &Path, targets: &BTreeSet<PathBuf>) -> Option<PathBuf> {
     use crate::cache::digest::Digest;
@@ -131,7 +136,7 @@ fn link_folder(out_dir: &Path, targets: &BTreeSet<PathBuf>) -> Option<PathBuf> {
         }
         filetime::set_file_mtime(&folder, old)
     };
-    // Without links a tool that appears is noticed at the next build for another reason.
+    // Without links, a new tool is noticed at the next build that runs for another reason.
     make().is_ok().then_some(folder)
 }
 

@@ -4,8 +4,9 @@ use std::fmt;
 
 use crate::{Error, Result};
 
-/// Cubins for these, and PTX for the first: code for every GPU from Turing on, new ones included, through the driver's
-/// compiler. Those that the tools at hand do not know are left out.
+/// The default architectures: cubins for all of them, and PTX for the first. Together they run on
+/// every GPU from Turing on, including future ones, through the driver's compiler. Architectures
+/// that the installed tools do not support are left out.
 pub(crate) const DEFAULTS: [&str; 5] = ["75", "80", "90", "100", "120"];
 
 /// A GPU architecture: `80`, `90a`.
@@ -16,7 +17,8 @@ pub(crate) struct Architecture {
 }
 
 impl Architecture {
-    /// From `sm_80`, `compute_80`, `80`, `8.0`, each with `a` or `f` behind. `origin` names its source.
+    /// Parses `sm_80`, `compute_80`, `80` or `8.0`, each with an optional suffix `a` or `f`.
+    /// `origin` names the source of the text.
     pub(crate) fn parse(text: &str, origin: &str) -> Result<Self> {
         let digits = text.trim_start_matches("sm_").trim_start_matches("compute_").replace('.', "");
         let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
@@ -38,18 +40,19 @@ impl fmt::Display for Architecture {
     }
 }
 
-/// What one kernel is compiled for.
+/// The architectures that one kernel is compiled for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Architectures {
-    /// Of the PTX.
+    /// The architecture of the PTX.
     pub(crate) floor: Architecture,
-    /// Of machine code; sorted, each once.
+    /// The architectures of the machine code, sorted and without duplicates.
     pub(crate) machine: Vec<Architecture>,
 }
 
 impl Architectures {
-    /// `floor` is what the user asked for; else it is the lowest one. PTX for an architecture with a suffix runs nowhere
-    /// else, so the floor is one without, if there is any.
+    /// `floor` is the architecture that the user requested; the default is the lowest one. PTX for
+    /// an architecture with a suffix runs on no other, so the default floor is one without a
+    /// suffix, if there is any.
     pub(crate) fn new(mut machine: Vec<Architecture>, floor: Option<Architecture>, source: &str) -> Result<Self> {
         machine.sort();
         machine.dedup();
@@ -61,7 +64,7 @@ impl Architectures {
     }
 }
 
-/// The default architectures that a tool knows, by the tool's own list.
+/// Returns the default architectures that a tool supports, according to its own list.
 pub(crate) fn defaults(known: &[String], tool: &str) -> Result<Vec<Architecture>> {
     let wanted = DEFAULTS.into_iter().filter(|name| known.iter().any(|known| known == name));
     let wanted = Error::collect(wanted.map(|name| Architecture::parse(name, ".cuda_arch(..)")))?;

@@ -1,4 +1,4 @@
-//! ptxas and fatbinary: from PTX to machine code, and from the pieces to one image.
+//! ptxas and fatbinary: compile PTX to machine code, and combine the pieces into one image.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use crate::session::Session;
 use crate::tool::program::Program;
 use crate::{Error, Result, tool};
 
-/// Checks PTX and makes machine code of it, and one fat binary of all.
+/// Checks PTX, compiles it to machine code, and combines everything into one fat binary.
 pub(crate) struct Assembler {
     pub(crate) ptxas: Program,
     version: String,
-    /// Architectures that ptxas has machine code for.
+    /// Architectures that ptxas supports.
     #[cfg_attr(not(feature = "llvm"), expect(dead_code, reason = "NVRTC knows its own"))]
     pub(crate) known: Vec<String>,
     fatbinary: Option<Program>,
@@ -30,7 +30,7 @@ pub(crate) struct Piece {
 }
 
 impl Assembler {
-    /// The one of the toolkit, if it is there.
+    /// Finds the assembler of the toolkit, if it is installed.
     pub(crate) fn find(session: &Session, toolkit: &Toolkit) -> Result<Option<Self>> {
         let Some(ptxas) = toolkit.program(session, "ptxas")? else { return Ok(None) };
         let version = ptxas.output(session, &["--version"], "ptxas", "CUDA")?;
@@ -52,7 +52,7 @@ impl Assembler {
         self.ptxas.describe(digester, &self.version);
     }
 
-    /// Machine code for an architecture, out of PTX.
+    /// Compiles PTX to machine code for an architecture.
     pub(crate) fn assemble(
         &self,
         session: &Session,
@@ -76,7 +76,7 @@ impl Assembler {
         })
     }
 
-    /// One fat binary.
+    /// Combines the pieces into one fat binary.
     pub(crate) fn combine(&self, session: &Session, source: &str, pieces: &[Piece], fatbin: &Path) -> Result<()> {
         let Some(fatbinary) = &self.fatbinary else {
             return Err(Error::new(format!("{source}: there is no fatbinary beside {}", self.ptxas.path.display())));

@@ -5,14 +5,14 @@ use crate::cuda::architecture::Architecture;
 use crate::session::Session;
 use crate::tool::program::Program;
 
-/// What [`detect`] found.
+/// The result of [`detect`].
 pub(crate) enum Gpus {
     Found(Vec<Architecture>),
-    /// None, and why.
+    /// There are none, with the reason.
     None(String),
 }
 
-/// Asks nvidia-smi.
+/// Queries nvidia-smi.
 pub(crate) fn detect(session: &Session) -> Result<Gpus> {
     for name in ["CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"] {
         session.environment.track(name);

@@ -1,4 +1,4 @@
-//! Device code for NVIDIA GPUs: from CUDA C++ through nvcc or NVRTC, from LLVM IR through LLVM.
+//! Device code for NVIDIA GPUs: CUDA C++ compiled by nvcc or NVRTC, and LLVM IR compiled by LLVM.
 
 pub(crate) mod architecture;
 #[cfg(any(feature = "llvm", feature = "nvrtc"))]
@@ -37,19 +37,19 @@ use crate::{Error, Result, tool};
 /// A compiled CUDA input.
 pub(crate) struct CudaImage {
     pub(crate) source: String,
-    /// What the code is: `fatbin` or `ptx`.
+    /// The format of the code: `fatbin` or `ptx`.
     pub(crate) format: &'static str,
     /// The code, in the working folder.
     pub(crate) code: PathBuf,
     pub(crate) kernels: Vec<PtxKernel>,
 }
 
-/// What became of the CUDA inputs.
+/// The result of compiling the CUDA inputs.
 #[derive(Default)]
 pub(crate) struct CudaOutcome {
     pub(crate) images: Vec<CudaImage>,
     pub(crate) skipped: Option<Skipped>,
-    /// Printed during a build.
+    /// Warnings that are printed during a build.
     pub(crate) warnings: String,
 }
 
@@ -59,20 +59,20 @@ pub(crate) struct Skipped {
     pub(crate) reason: String,
     /// The inputs by name.
     pub(crate) sources: Vec<String>,
-    /// Whether the user asked for it.
+    /// True if the user asked to skip them.
     pub(crate) is_wanted: bool,
     pub(crate) kernels: Vec<SkippedKernel>,
 }
 
-/// A kernel of an input that was not compiled, read off the source.
+/// A kernel of an input that was not compiled, found in the source.
 pub(crate) struct SkippedKernel {
     pub(crate) name: String,
     pub(crate) source: String,
 }
 
-/// The compilers at hand.
+/// The available compilers.
 struct Compilers<'a> {
-    /// Or why there is none.
+    /// The compiler, or the reason why there is none.
     cuda: Result<CudaCompilers<'a>, String>,
     #[cfg(feature = "llvm")]
     llvm: Option<Nvptx>,
@@ -80,20 +80,20 @@ struct Compilers<'a> {
     assembler: Option<Assembler>,
 }
 
-/// What compiles CUDA C++.
+/// The compilers of CUDA C++.
 enum CudaCompilers<'a> {
     Nvcc(Nvcc<'a>),
     #[cfg(feature = "nvrtc")]
     Nvrtc(Nvrtc),
 }
 
-/// Compiles every input, even when one fails.
+/// Compiles every input, even if one fails.
 pub(crate) fn compile(session: &Session, cuda: &CudaInputs) -> Result<CudaOutcome> {
     let policy = Policy::of(&session.environment, "KERNPACK_CUDA")?;
     if cuda.inputs.is_empty() {
         return Ok(CudaOutcome::default());
     }
-    // Mistakes in the build script are errors on every machine, with or without a compiler.
+    // Errors in the build script are reported on every machine, with or without a compiler.
     Error::collect(cuda.inputs.iter().map(|input| check(session, input)))?;
     let mut wanted = parse(&cuda.options.architectures, ".cuda_arch(..)")?;
     for input in &cuda.inputs {
@@ -120,7 +120,7 @@ pub(crate) fn compile(session: &Session, cuda: &CudaInputs) -> Result<CudaOutcom
         true => find_compiler(session, &toolkit, cuda.compiler)?,
         false => Err("no source needs one".to_owned()),
     };
-    // nvcc brings its own.
+    // nvcc includes its own assembler.
     #[cfg(any(feature = "llvm", feature = "nvrtc"))]
     let needs_assembler =
         has(CudaLanguage::LlvmIr) || matches!(&found, Ok(found) if !matches!(found, CudaCompilers::Nvcc(_)));
@@ -163,7 +163,7 @@ pub(crate) fn compile(session: &Session, cuda: &CudaInputs) -> Result<CudaOutcom
     Ok(outcome)
 }
 
-/// An input must be there, and its options must make sense.
+/// Checks that an input exists and that its options are valid.
 fn check(session: &Session, input: &CudaInput) -> Result<()> {
     session.input(&input.path)?;
     let source = session.name_of(&input.path);
@@ -185,7 +185,7 @@ fn parse(texts: &[String], origin: &str) -> Result<Vec<Architecture>> {
     Error::collect(texts.iter().map(|text| Architecture::parse(text, origin)))
 }
 
-/// The architecture that an input's PTX is asked to be for.
+/// Returns the requested PTX architecture of an input.
 fn floor(session: &Session, cuda: &CudaInputs, input: &CudaInput) -> Result<Option<Architecture>> {
     let source = session.name_of(&input.path);
     let own = input.options.ptx_floor.as_ref().map(|text| (text, format!("{source}: .ptx_floor(..)")));
@@ -193,7 +193,7 @@ fn floor(session: &Session, cuda: &CudaInputs, input: &CudaInput) -> Result<Opti
     own.or(all).map(|(text, origin)| Architecture::parse(text, &origin)).transpose()
 }
 
-/// What `KERNPACK_CUDA=require` says where nothing is found.
+/// The error of `KERNPACK_CUDA=require` if nothing is found.
 fn required(reason: &str) -> String {
     if let Some(what) = reason.strip_suffix(" in NVCC, CUDA_HOME, CUDA_PATH or PATH") {
         return format!(
@@ -205,7 +205,7 @@ fn required(reason: &str) -> String {
     )
 }
 
-/// The compiler of CUDA C++, or why there is none.
+/// Returns the compiler of CUDA C++, or the reason why there is none.
 fn find_compiler<'a>(
     session: &Session,
     toolkit: &'a Toolkit,
@@ -283,7 +283,7 @@ impl Compilers<'_> {
         }
     }
 
-    /// Compiles one input. The result is the image, and what the compiler warned about.
+    /// Compiles one input. Returns the image and the warnings of the compiler.
     fn image(
         &self,
         session: &Session,
@@ -334,8 +334,8 @@ impl Compilers<'_> {
         }
     }
 
-    /// One image of PTX and what `machine_code` makes for each architecture; where there is no fatbinary to put them
-    /// together, the PTX alone.
+    /// Combines PTX and the machine code of `machine_code` for each architecture into one image.
+    /// Without fatbinary, the image is the PTX alone.
     #[cfg(any(feature = "llvm", feature = "nvrtc"))]
     fn assembled(
         &self,
@@ -349,7 +349,7 @@ impl Compilers<'_> {
         let mut warnings = String::new();
         let source = session.name_of(path);
         let Some(assembler) = self.assembler.as_ref().filter(|assembler| assembler.can_combine()) else {
-            // PTX serves every GPU from its floor on.
+            // PTX runs on every GPU from its floor on.
             if let Some(assembler) = &self.assembler {
                 let checked = session.product("cuda", index, path, "checked");
                 warnings = assembler.assemble(session, &source, ptx, &architectures.floor, &checked)?;
@@ -376,7 +376,7 @@ struct Assembled {
     warnings: String,
 }
 
-/// Reads the kernels off the PTX.
+/// Reads the kernels from the PTX.
 #[cfg(any(feature = "llvm", feature = "nvrtc"))]
 fn finish(
     session: &Session,
@@ -391,7 +391,7 @@ fn finish(
     Ok((CudaImage { source, format: made.format, code: made.code, kernels }, made.warnings))
 }
 
-/// The kernels of PTX, at least one.
+/// Returns the kernels of PTX, at least one.
 fn kernels(ptx: &str, declared: &[device_source::SourceKernel], source: &str) -> Result<Vec<PtxKernel>> {
     let kernels = ptx::kernels(ptx, declared, source)?;
     if kernels.is_empty() {

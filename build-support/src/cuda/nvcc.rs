@@ -1,4 +1,4 @@
-//! CUDA C++ through nvcc.
+//! Compiles CUDA C++ with nvcc.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -13,7 +13,7 @@ use crate::session::Session;
 use crate::tool::program::{self, Program};
 use crate::{Result, tool};
 
-/// Variables that nvcc, or the host compiler's preprocessor inside it, reads.
+/// Variables that nvcc, or the preprocessor of its host compiler, reads.
 const VARIABLES: [&str; 7] = [
     "NVCC_PREPEND_FLAGS",
     "NVCC_APPEND_FLAGS",
@@ -31,19 +31,19 @@ pub(crate) struct Nvcc<'a> {
     host: Option<Program>,
 }
 
-/// What nvcc wrote for one source.
+/// The output of nvcc for one source.
 pub(crate) struct NvccImage {
-    /// For the floor, to read the kernels off.
+    /// PTX for the floor, to read the kernels from.
     pub(crate) ptx: String,
     pub(crate) fatbin: PathBuf,
-    /// What nvcc warned about.
+    /// The warnings of nvcc.
     pub(crate) printed: String,
 }
 
 impl<'a> Nvcc<'a> {
     pub(crate) fn new(session: &Session, program: &'a Program) -> Result<Self> {
         let version = program.output(session, &["--version"], "nvcc", "CUDA")?;
-        // nvcc preprocesses with a host compiler, which is a part of what it makes.
+        // nvcc preprocesses with a host compiler, which affects its output.
         let host = session.environment.user("NVCC_CCBIN")?.unwrap_or_else(|| "gcc".to_owned());
         let host = Program::find(session, &host)?;
         for part in Self::parts(program) {
@@ -52,7 +52,7 @@ impl<'a> Nvcc<'a> {
         Ok(Self { program, version, host })
     }
 
-    /// The programs that nvcc runs, which may be installed by themselves.
+    /// The programs that nvcc runs, which may be updated separately.
     fn parts(program: &Program) -> Vec<PathBuf> {
         let Some(bin) = program.path.canonicalize().ok().and_then(|path| path.parent().map(Path::to_owned)) else {
             return Vec::new();
@@ -62,7 +62,7 @@ impl<'a> Nvcc<'a> {
         parts.filter_map(|part| part.canonicalize().ok()).collect()
     }
 
-    /// The default architectures that it knows.
+    /// The default architectures that nvcc supports.
     pub(crate) fn default_architectures(&self, session: &Session) -> Result<Vec<Architecture>> {
         let listed = self.program.output(session, &["--list-gpu-arch"], "nvcc", "CUDA")?;
         let known = listed.split_whitespace().filter_map(|word| word.strip_prefix("compute_"));
@@ -70,7 +70,7 @@ impl<'a> Nvcc<'a> {
         architecture::defaults(&known, &self.program.path.display().to_string())
     }
 
-    /// PTX of the floor, to read the kernels off, and the fat binary.
+    /// Compiles PTX for the floor, to read the kernels from, and the fat binary.
     pub(crate) fn image(
         &self,
         session: &Session,
@@ -131,7 +131,7 @@ impl<'a> Nvcc<'a> {
         let products = [product.to_owned()];
         let step = Step { recipe, source, tool, products: &products };
         step.make(session, || {
-            // nvcc works on several architectures at a time when it may.
+            // nvcc compiles for several architectures in parallel if permits are available.
             let more = session.permits.try_acquire(architectures.len() - 1);
             if architectures.len() > 1 {
                 command.args(["--threads", &(more.len() + 1).to_string()]);
@@ -144,7 +144,7 @@ impl<'a> Nvcc<'a> {
         })
     }
 
-    /// All that decides what nvcc makes, but the files that it reads.
+    /// A fingerprint of everything that determines nvcc's output, except the files that it reads.
     fn recipe(&self, session: &Session, command: &Command, source: &str) -> Digester {
         let mut digester = session.recipe("nvcc", &VARIABLES);
         self.program.describe(&mut digester, &self.version);

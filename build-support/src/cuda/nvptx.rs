@@ -1,5 +1,5 @@
-//! Device code out of LLVM IR, by LLVM's own code generator: no CUDA toolkit is needed. Where ptxas is installed it
-//! checks the PTX and makes machine code of it.
+//! Compiles LLVM IR to device code with LLVM's own code generator, without a CUDA toolkit. If ptxas
+//! is installed, it checks the PTX and compiles it to machine code.
 
 use std::path::{Path, PathBuf};
 
@@ -24,14 +24,15 @@ const TRIPLE: &str = "nvptx64-nvidia-cuda";
 /// LLVM's number of the calling convention of kernels, `ptx_kernel`.
 const PTX_KERNEL: u32 = 71;
 
-/// The architectures that LLVM 22 knows (NVPTX.td). It does not refuse others: it writes PTX that no one can use.
+/// The architectures that LLVM 22 supports (NVPTX.td). It does not reject others, but writes PTX
+/// that cannot be used.
 const KNOWN: [&str; 34] = [
     "50", "52", "53", "60", "61", "62", "70", "72", "75", "80", "86", "87", "88", "89", "90", "90a", "100", "100a",
     "100f", "101", "101a", "101f", "103", "103a", "103f", "110", "110a", "110f", "120", "120a", "120f", "121", "121a",
     "121f",
 ];
 
-/// The library of device functions, `__nv_expf` and so on, and where toolkits keep it.
+/// The library of device functions, `__nv_expf` and so on, with its paths in toolkits.
 const LIBDEVICE: [&str; 3] = [
     "nvvm/libdevice/libdevice.10.bc",
     "libdevice/libdevice.10.bc",
@@ -41,7 +42,7 @@ const LIBDEVICE: [&str; 3] = [
 /// LLVM for GPUs.
 pub(crate) struct Nvptx {
     libdevice: Option<PathBuf>,
-    /// Where it was looked for.
+    /// The places that were searched.
     looked: String,
 }
 
@@ -61,7 +62,7 @@ impl Nvptx {
         Self { libdevice, looked }
     }
 
-    /// Every architecture must be one that LLVM knows.
+    /// Checks that LLVM supports every architecture.
     pub(crate) fn check(architectures: &Architectures, source: &str) -> Result<()> {
         let all = architectures.machine.iter().chain([&architectures.floor]);
         let unknown = all.filter(|arch| !KNOWN.contains(&arch.to_string().as_str()));
@@ -74,7 +75,7 @@ impl Nvptx {
         }
     }
 
-    /// PTX for one architecture.
+    /// Compiles to PTX for one architecture.
     pub(crate) fn ptx(
         &self,
         session: &Session,
@@ -109,7 +110,7 @@ impl Nvptx {
         Ok(ptx)
     }
 
-    /// Links what the module uses of libdevice. The result says whether it uses any.
+    /// Links the parts of libdevice that the module uses. Returns true if it uses any.
     fn link<'ctx>(&self, context: &'ctx Context, module: &Module<'ctx>, source: &str) -> Result<bool> {
         let needed: Vec<String> = undefined(module).filter(|name| name.starts_with("__nv_")).collect();
         let Some(first) = needed.first() else { return Ok(false) };
@@ -132,20 +133,21 @@ impl Nvptx {
         libdevice.set_triple(&module.get_triple());
         libdevice.set_data_layout(&module.get_data_layout());
         module.link_in_module(libdevice).map_err(|e| bad(e.to_string()))?;
-        // What is not used goes away.
+        // Unused functions are removed.
         for function in theirs.iter().filter_map(|name| module.get_function(name)) {
             if function.count_basic_blocks() > 0 {
                 function.set_linkage(Linkage::Internal);
             }
         }
-        // libdevice asks `__nvvm_reflect("__CUDA_FTZ")`; LLVM answers from this flag: small numbers are kept.
+        // libdevice calls `__nvvm_reflect("__CUDA_FTZ")`, which LLVM replaces by this flag:
+        // subnormal numbers are kept.
         let value = context.i32_type().const_zero();
         module.add_basic_value_flag("nvvm-reflect-ftz", inkwell::module::FlagBehavior::Override, value);
         Ok(true)
     }
 }
 
-/// Names of the kernels of a file, for where it is not compiled.
+/// Returns the names of the kernels of a file, for machines where it is not compiled.
 pub(crate) fn kernel_names(session: &Session, path: &Path) -> Result<Vec<String>> {
     let source = session.name_of(path);
     llvm::in_context(|context, _| {
@@ -187,14 +189,15 @@ fn undefined(module: &Module<'_>) -> impl Iterator<Item = String> {
     functions.map(|function| name_of(&function)).filter(|name| !name.starts_with("llvm."))
 }
 
-/// Names of the kernels. Functions that only `!nvvm.annotations` calls kernels, as nvcc and older compilers write them, got
-/// the calling convention when LLVM read them.
+/// Returns the names of the kernels. Functions that are only marked as kernels in
+/// `!nvvm.annotations`, as nvcc and older compilers do, got the calling convention when LLVM read
+/// them.
 fn kernels(module: &Module<'_>, source: &str) -> Result<Vec<String>> {
     let mut names = Vec::new();
     let mut others = Vec::new();
     for function in defined(module) {
         if function.get_call_conventions() == PTX_KERNEL {
-            // As text: kinds of types that LLVM 22 does not have are unknown to inkwell.
+            // As text, because inkwell does not support kinds of types that LLVM 22 does not have.
             let ty = function.get_type().print_to_string().to_string();
             if !ty.starts_with("void (") {
                 return Err(Error::new(format!(

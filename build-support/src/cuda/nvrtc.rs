@@ -1,4 +1,5 @@
-//! CUDA C++ through NVRTC, the compiler as a library: no toolkit, no host compiler and no GPU is needed.
+//! Compiles CUDA C++ with NVRTC, the compiler as a library: it needs no toolkit, no host compiler
+//! and no GPU.
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char};
@@ -21,16 +22,17 @@ const NAMES: [&str; 3] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
 
 /// NVRTC, loaded.
 pub(crate) struct Nvrtc {
-    /// Where it was found; nothing when the system found it.
+    /// The path of the library, or `None` if the system's loader found it.
     path: Option<PathBuf>,
     version: String,
     known: Vec<String>,
-    /// The toolkit's headers, if there are any.
+    /// The toolkit's headers, if they are installed.
     headers: Vec<PathBuf>,
 }
 
 impl Nvrtc {
-    /// Loads the library, from a toolkit's folder or from where the system looks; nothing when it is not there.
+    /// Loads the library from a toolkit's folder or with the system's loader. Returns `None` if it
+    /// is not installed.
     pub(crate) fn load(session: &Session, toolkit: &Toolkit) -> Result<Option<Self>> {
         let folders = ["lib64", "lib", "lib/x86_64-linux-gnu", "targets/x86_64-linux/lib"];
         let names = folders.iter().flat_map(|folder| NAMES.iter().map(move |name| format!("{folder}/{name}")));
@@ -39,16 +41,17 @@ impl Nvrtc {
         let path = toolkit.file(session, &paths);
         session.environment.track("LD_LIBRARY_PATH");
         if let Some(path) = &path {
-            // NVRTC asks for the library of its built-in functions by name alone.
+            // NVRTC loads the library of its built-in functions by name alone.
             for file in builtins(path).iter().chain([path]) {
                 // SAFETY: NVIDIA's libraries may be loaded anywhere; their constructors have no conditions.
                 let library = unsafe { libloading::Library::new(file) };
                 let library = library.map_err(|e| Error::new(format!("{}: cannot be loaded: {e}", file.display())))?;
-                // The loader finds it again by its name, which is how cudarc asks for it; so it stays.
+                // cudarc loads the library by its name, and the loader finds it again. So it must
+                // stay loaded.
                 std::mem::forget(library);
             }
         }
-        // SAFETY: as above. Without this question, a missing library is a panic in cudarc.
+        // SAFETY: as above. Without this check, a missing library is a panic in cudarc.
         if !unsafe { sys::is_culib_present() } {
             return Ok(None);
         }
@@ -74,7 +77,7 @@ impl Nvrtc {
         architecture::defaults(&self.known, &self.version)
     }
 
-    /// Compiles a source: to PTX, or to machine code. What the compiler warned about is the result.
+    /// Compiles a source to PTX or to machine code. Returns the warnings of the compiler.
     pub(crate) fn compile(
         &self,
         session: &Session,
@@ -89,7 +92,8 @@ impl Nvrtc {
         let mut options = vec![format!("--gpu-architecture={kind}_{architecture}")];
         options.extend(session.preprocessor_flags().iter().map(|flag| flag.to_string_lossy().into_owned()));
         options.extend(flags.iter().cloned());
-        // Beside the source first, as every compiler does; the toolkit's own headers last.
+        // The folder of the source comes first, as in every compiler, and the toolkit's own headers
+        // come last.
         options.extend(path.parent().map(|folder| format!("-I{}/", session.package_dir.join(folder).display())));
         options.extend(self.headers.iter().map(|folder| format!("-I{}", folder.display())));
         let mut recipe = session.recipe("nvrtc", &[]);
@@ -110,7 +114,8 @@ impl Nvrtc {
         })
     }
 
-    /// NVRTC does not tell which headers it read. These are all that `#include` may lead to, whatever `#if` says.
+    /// Returns all headers that `#include` may reach, whatever `#if` selects, because NVRTC does
+    /// not report the headers that it read.
     fn headers_of(&self, session: &Session, path: &Path, text: &[u8]) -> BTreeSet<PathBuf> {
         let mut found = BTreeSet::new();
         let mut open = vec![(path.to_owned(), String::from_utf8_lossy(text).into_owned())];
@@ -135,7 +140,7 @@ impl Nvrtc {
     }
 }
 
-/// The libraries of built-in functions beside NVRTC, such as `libnvrtc-builtins.so.13.0`.
+/// The libraries of built-in functions next to NVRTC, such as `libnvrtc-builtins.so.13.0`.
 fn builtins(nvrtc: &Path) -> Vec<PathBuf> {
     let folder = nvrtc.parent().unwrap_or(Path::new(""));
     let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -145,7 +150,7 @@ fn builtins(nvrtc: &Path) -> Vec<PathBuf> {
     files.filter(is_one).collect()
 }
 
-/// Compiles a text. The result is the code and the log.
+/// Compiles a text. Returns the code and the log.
 fn compile(source: &str, text: Vec<u8>, options: &[String], to_ptx: bool) -> Result<(Vec<u8>, String)> {
     let c_string = |bytes: Vec<u8>| {
         CString::new(bytes).map_err(|_| Error::new(format!("{source}: has a zero byte, or an option of it has")))
@@ -164,7 +169,7 @@ fn compile(source: &str, text: Vec<u8>, options: &[String], to_ptx: bool) -> Res
         )?;
         sys::nvrtcCompileProgram(program.0, count, pointers.as_ptr())
     };
-    // SAFETY: the program is alive, and each buffer has the size that NVRTC asks for.
+    // SAFETY: the program is alive, and each buffer has the size that NVRTC requests.
     unsafe {
         let log = program.text(sys::nvrtcGetProgramLogSize, |program, to| sys::nvrtcGetProgramLog(program, to))?;
         let log = String::from_utf8_lossy(log.strip_suffix(b"\0").unwrap_or(&log)).trim().to_owned();
@@ -184,13 +189,14 @@ fn compile(source: &str, text: Vec<u8>, options: &[String], to_ptx: bool) -> Res
     }
 }
 
-/// A program of NVRTC's.
+/// A program of NVRTC.
 struct Program(sys::nvrtcProgram);
 
 impl Program {
     /// # Safety
     ///
-    /// The functions are those of NVRTC for one text of a live program: its size, and the text itself.
+    /// The functions are those of NVRTC for one text of a live program: the text size, and the text
+    /// itself.
     unsafe fn text(
         &self,
         size: unsafe fn(sys::nvrtcProgram, *mut usize) -> sys::nvrtcResult,
@@ -208,7 +214,7 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         if !self.0.is_null() {
-            // SAFETY: the program is alive, and no other code has it.
+            // SAFETY: the program is alive, and no other code uses it.
             let _ = unsafe { sys::nvrtcDestroyProgram(&mut self.0) };
         }
     }

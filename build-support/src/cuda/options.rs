@@ -1,21 +1,23 @@
 use std::path::PathBuf;
 
-/// Which compiler makes device code of CUDA C++.
+/// The compiler of CUDA C++ device code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CudaCompiler {
-    /// nvcc where there is one, else NVRTC (with the Cargo feature `nvrtc`), else the kernels are not compiled.
+    /// nvcc if it is installed, else NVRTC (with the Cargo feature `nvrtc`), else the kernels are
+    /// not compiled.
     #[default]
     Auto,
     /// nvcc of a CUDA toolkit, from `NVCC`, `CUDA_HOME`, `CUDA_PATH` or `PATH`.
     Nvcc,
-    /// The library `libnvrtc`, which needs neither a toolkit nor a host compiler: the Python package
-    /// `nvidia-cuda-nvrtc` is enough. It is loaded while the build script runs, from `CUDA_HOME`, `CUDA_PATH` or where
-    /// the system keeps libraries. It compiles device code only: a source for it includes no header of the C++ library.
+    /// The library `libnvrtc`, which needs neither a toolkit nor a host compiler: the Python
+    /// package `nvidia-cuda-nvrtc` is enough. The build script loads it from `CUDA_HOME`,
+    /// `CUDA_PATH` or the system's library folders. It compiles only device code: a source for it
+    /// cannot include headers of the C++ library.
     Nvrtc,
 }
 
-/// How one CUDA kernel is compiled; see [`Library::cuda_with`](crate::Library::cuda_with).
+/// Options for compiling one CUDA kernel. See [`Library::cuda_with`](crate::Library::cuda_with).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "options are returned, not changed in place"]
 pub struct CudaOptions {
@@ -26,26 +28,27 @@ pub struct CudaOptions {
 }
 
 impl CudaOptions {
-    /// Compiles this kernel for a GPU architecture, such as `"sm_80"` or `"90a"`. The first call replaces the list of the
-    /// library; further ones add to it.
+    /// Compiles this kernel for a GPU architecture, such as `"sm_80"` or `"90a"`. The first call
+    /// replaces the list of the library. Further calls add to it.
     pub fn arch(mut self, architecture: impl Into<String>) -> Self {
         self.architectures.push(architecture.into());
         self
     }
 
-    /// Makes this kernel's PTX for an architecture; see [`Library::cuda_ptx_floor`](crate::Library::cuda_ptx_floor).
+    /// Sets the architecture of this kernel's PTX. See
+    /// [`Library::cuda_ptx_floor`](crate::Library::cuda_ptx_floor).
     pub fn ptx_floor(mut self, architecture: impl Into<String>) -> Self {
         self.ptx_floor = Some(architecture.into());
         self
     }
 
-    /// Adds an option of the compiler, behind those of the library.
+    /// Adds a compiler option, after those of the library.
     pub fn flag(mut self, flag: impl Into<String>) -> Self {
         self.flags.push(flag.into());
         self
     }
 
-    /// Defines a preprocessor macro, behind those of the library; `None` defines it without a value.
+    /// Defines a preprocessor macro, after those of the library. `None` defines it without a value.
     pub fn define<'a>(mut self, name: impl Into<String>, value: impl Into<Option<&'a str>>) -> Self {
         self.defines.push((name.into(), value.into().map(str::to_owned)));
         self
@@ -67,11 +70,11 @@ pub(crate) struct CudaInput {
     pub(crate) options: CudaOptions,
 }
 
-/// Everything that a library says about CUDA.
+/// All CUDA settings of a library.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CudaInputs {
     pub(crate) inputs: Vec<CudaInput>,
-    /// For all kernels that do not say otherwise.
+    /// The options of kernels that do not set their own.
     pub(crate) options: CudaOptions,
     pub(crate) compiler: CudaCompiler,
     pub(crate) detect_gpu: bool,

@@ -1,4 +1,4 @@
-//! Names and argument types of kernels, read off the PTX that nvcc wrote.
+//! Reads names and argument types of kernels from the PTX that nvcc wrote.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,8 @@ use crate::{Error, Result};
 pub(crate) struct PtxKernel {
     pub(crate) name: String,
     pub(crate) arg_types: Vec<ArgType>,
-    /// Whether it uses an `extern __shared__` array, directly or through functions that it calls.
+    /// True if the kernel uses an `extern __shared__` array, directly or through functions that it
+    /// calls.
     pub(crate) dynamic_shared_memory: bool,
 }
 
@@ -24,7 +25,8 @@ struct Function<'a> {
     body: &'a str,
 }
 
-/// All kernels of a PTX text, in order. `declared` is what the CUDA source says about them; `source` is its name.
+/// Returns all kernels of a PTX text, in order. `declared` are the declarations in the CUDA source,
+/// and `source` is its name.
 pub(crate) fn kernels(ptx: &str, declared: &[SourceKernel], source: &str) -> Result<Vec<PtxKernel>> {
     let functions = functions(ptx);
     let shared = uses_dynamic_shared_memory(ptx, &functions);
@@ -44,7 +46,8 @@ pub(crate) fn kernels(ptx: &str, declared: &[SourceKernel], source: &str) -> Res
     Error::collect(kernels)
 }
 
-/// Cuts the text into functions. PTX that nvcc writes has one directive per line and no comments inside a head.
+/// Splits the text into functions. PTX from nvcc has one directive per line and no comments inside
+/// a head.
 fn functions(ptx: &str) -> Vec<Function<'_>> {
     let mut functions = Vec::new();
     let mut rest = ptx;
@@ -54,7 +57,7 @@ fn functions(ptx: &str) -> Vec<Function<'_>> {
         let mut head = rest[position + keyword.len()..].trim_start();
         rest = head;
         let is_kernel = keyword == ".entry ";
-        // A function's result stands in parentheses before its name.
+        // A function's result is in parentheses before its name.
         if let Some(result) = head.strip_prefix('(') {
             let Some(end) = result.find(')') else { break };
             head = result[end + 1..].trim_start();
@@ -66,7 +69,8 @@ fn functions(ptx: &str) -> Vec<Function<'_>> {
             Some((params, after)) => (params, after),
             None => ("", after),
         };
-        // A declaration ends before any body; performance directives may stand between head and body.
+        // A declaration ends before any body. Performance directives may appear between head and
+        // body.
         let Some(open) = after.find(['{', ';']).filter(|&open| after[open..].starts_with('{')) else { continue };
         let body = braced(&after[open + 1..]);
         functions.push(Function { name, is_kernel, params, body });
@@ -75,7 +79,7 @@ fn functions(ptx: &str) -> Vec<Function<'_>> {
     functions
 }
 
-/// The text up to the brace that closes the one before it.
+/// Returns the text up to the brace that closes the one before it.
 fn braced(text: &str) -> &str {
     let mut depth = 1;
     for (position, c) in text.char_indices() {
@@ -91,7 +95,7 @@ fn braced(text: &str) -> &str {
     text
 }
 
-/// Names of the functions that reach an `extern .shared` array.
+/// Returns the names of the functions that use an `extern .shared` array, directly or indirectly.
 fn uses_dynamic_shared_memory<'a>(ptx: &str, functions: &[Function<'a>]) -> BTreeSet<&'a str> {
     let declarations = ptx.lines().filter(|line| line.trim_start().starts_with(".extern .shared"));
     let arrays: BTreeSet<&str> =
@@ -127,8 +131,8 @@ fn arg_types(
     types.collect()
 }
 
-/// One `.param`. PTX does not say whether an integer is signed, and before LLVM 21's NVPTX not what is a pointer; the
-/// source's text does.
+/// Parses one `.param`. PTX does not contain the signedness of integers, and before LLVM 21's NVPTX
+/// it does not mark pointers. The text of the source has both.
 fn arg_type(param: &str, text: Option<&str>, pointers_are_marked: bool) -> Option<ArgType> {
     if param.contains('[') {
         return None;
@@ -164,13 +168,14 @@ fn is_unsigned(text: &str) -> bool {
         })
 }
 
-/// Whether a parameter's text is an integer type that anyone knows; all else of 64 bits may be a pointer.
+/// Returns true if the text of a parameter is a well-known integer type. Any other 64-bit type may
+/// be a pointer.
 fn is_integer(text: &str) -> bool {
     let known = ["int", "long", "int64_t", "ptrdiff_t", "ssize_t", "intptr_t", "longlong", "int_fast64_t"];
     !text.contains(['*', '[']) && (is_unsigned(text) || type_words(text).any(|word| known.contains(&word)))
 }
 
-/// The first identifier inside an Itanium name: `_Z7mangledPf` is `mangled`.
+/// Returns the first identifier inside an Itanium name: `_Z7mangledPf` is `mangled`.
 fn readable(mangled: &str) -> &str {
     let digits_at = mangled.find(|c: char| c.is_ascii_digit()).unwrap_or(mangled.len());
     let digits = &mangled[digits_at..];
@@ -184,7 +189,7 @@ mod tests {
     use super::*;
     use crate::describe::device_source;
 
-    /// What nvcc 13.0 writes for compute_75, bodies shortened.
+    /// The output of nvcc 13.0 for compute_75, with shortened bodies.
     const PTX: &str = "\
 .version 9.0
 .target sm_75

@@ -1,4 +1,4 @@
-//! The parts of a CUDA toolkit that may be on this machine. No program needs all of them.
+//! The installed parts of a CUDA toolkit. No program needs all of them.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -7,16 +7,16 @@ use crate::Result;
 use crate::session::Session;
 use crate::tool::program::{self, Program};
 
-/// What was found.
+/// The parts of the CUDA toolkit that were found.
 pub(crate) struct Toolkit {
     pub(crate) nvcc: Option<Program>,
-    /// Folders of toolkits: `CUDA_HOME`, `CUDA_PATH`, and the one that nvcc is in.
+    /// Folders of toolkits: `CUDA_HOME`, `CUDA_PATH`, and the folder of nvcc.
     #[cfg_attr(not(any(feature = "llvm", feature = "nvrtc")), expect(dead_code))]
     homes: Vec<PathBuf>,
 }
 
 impl Toolkit {
-    /// nvcc from `NVCC`, `CUDA_HOME`, `CUDA_PATH`, `PATH`. A wrong `NVCC` is an error.
+    /// Finds nvcc in `NVCC`, `CUDA_HOME`, `CUDA_PATH`, `PATH`. A wrong `NVCC` is an error.
     pub(crate) fn find(session: &Session) -> Result<Self> {
         let mut homes = Vec::new();
         for variable in ["CUDA_HOME", "CUDA_PATH"] {
@@ -26,7 +26,7 @@ impl Toolkit {
         if let Some(bin) = nvcc.as_ref().and_then(|nvcc| nvcc.path.canonicalize().ok()?.parent().map(Path::to_owned)) {
             homes.extend(bin.parent().map(Path::to_owned));
         }
-        // A folder that several names lead to, as `/usr/local/cuda` is, counts once.
+        // A folder with several names, such as `/usr/local/cuda`, counts once.
         let mut seen = Vec::new();
         homes.retain(|home| {
             let real = home.canonicalize().unwrap_or_else(|_| home.clone());
@@ -40,7 +40,7 @@ impl Toolkit {
 
 #[cfg(any(feature = "llvm", feature = "nvrtc"))]
 impl Toolkit {
-    /// A tool of the toolkit, such as ptxas.
+    /// Finds a tool of the toolkit, such as ptxas.
     pub(crate) fn program(&self, session: &Session, name: &str) -> Result<Option<Program>> {
         let name = format!("{name}{}", env::consts::EXE_SUFFIX);
         let places = self.homes.iter().map(|home| home.join("bin").join(&name)).collect();
@@ -50,7 +50,7 @@ impl Toolkit {
         }
     }
 
-    /// A file of the toolkit under one of these paths, in the order of the folders.
+    /// Finds a file of the toolkit under one of these paths, in the order of the folders.
     pub(crate) fn file(&self, session: &Session, paths: &[&str]) -> Option<PathBuf> {
         let places = self.homes.iter().flat_map(|home| paths.iter().map(|path| home.join(path))).collect();
         Program::first(session, places).map(|found| found.path)

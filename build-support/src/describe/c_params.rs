@@ -1,11 +1,13 @@
-//! Parameters of CUDA C++ and OpenCL C kernels, and of kernels in LLVM IR, from their text: names and types that anyone knows.
+//! Parameters of CUDA C++ and OpenCL C kernels, and of kernels in LLVM IR, from their text: names
+//! and well-known types.
 //!
-//! Types that only a compiler knows (typedefs, templates, macros) are not guessed: a kernel with one of them has no typed function,
-//! unless it is declared. So what is generated does not depend on the compiler at hand.
+//! Types that only a compiler knows (typedefs, templates, macros) are not guessed: a kernel with
+//! such a type has no typed function, unless it is declared. So the generated code does not depend
+//! on the installed compiler.
 
 use crate::describe::signature::{Param, Signature, Type};
 
-/// Words that say nothing about the type of a value.
+/// Words that do not affect the type of a value.
 const QUALIFIERS: [&str; 17] = [
     "const",
     "volatile",
@@ -26,10 +28,10 @@ const QUALIFIERS: [&str; 17] = [
     "__local",
 ];
 
-/// Words that make numbers.
+/// Words that form number types.
 const NUMBERS: [&str; 7] = ["signed", "unsigned", "char", "short", "int", "long", "double"];
 
-/// The signature of a kernel with these parameters; else why there is none.
+/// Returns the signature of a kernel with these parameters, or the reason why there is none.
 pub(crate) fn signature(params: &[String]) -> Result<Signature, String> {
     let params = params.iter().map(|text| {
         param(text).ok_or_else(|| format!("the type of its parameter `{text}` is known to the compiler only"))
@@ -37,9 +39,10 @@ pub(crate) fn signature(params: &[String]) -> Result<Signature, String> {
     Ok(Signature { params: params.collect::<Result<_, _>>()?, result: Type::None }.name_all())
 }
 
-/// The type of a result, from the words before a function's name; `None` for what is no number and not `void`.
+/// Returns the type of a result, from the words before a function's name. `None` if it is neither a
+/// number nor `void`.
 pub(crate) fn result(text: &str) -> Option<Type> {
-    // Macros that export a function are written in capitals.
+    // Macros that export a function are upper-case.
     let is_macro =
         |word: &str| word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
     let text = text.replace("\"C\"", "");
@@ -53,7 +56,7 @@ pub(crate) fn result(text: &str) -> Option<Type> {
     match words[..] {
         _ if text.contains('*') => None,
         ["void"] => Some(Type::None),
-        // `long double` is wider than any type that is passed.
+        // `long double` is wider than any supported type.
         ["long", "double"] => None,
         _ => number(&words),
     }
@@ -63,7 +66,7 @@ fn words(text: &str) -> Vec<&str> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| !word.is_empty()).collect()
 }
 
-/// Whether a pointer leads to bytes of any kind: `const void*`.
+/// Returns true if a pointer points to bytes of any kind: `const void*`.
 pub(crate) fn is_void_pointer(text: &str) -> bool {
     let base = words(text.split('*').next().unwrap_or_default());
     text.contains('*') && base.into_iter().filter(|word| !QUALIFIERS.contains(word)).eq(["void"])
@@ -84,11 +87,11 @@ fn param(text: &str) -> Option<Param> {
     if text.contains('*') {
         let name = words(rest).into_iter().rfind(|word| !QUALIFIERS.contains(word)).unwrap_or_default();
         let is_constant = base_words.iter().any(|word| matches!(*word, "const" | "__constant" | "constant"));
-        // A pointer to a pointer is nothing that anyone can pass a tensor for, but its address fits.
+        // A tensor cannot be passed for a pointer to a pointer, but its address fits.
         let element = if text.matches('*').count() == 1 { element(&of_type) } else { None };
         return Some(Param { name: name.to_owned(), ty: Type::Tensor { element, written: !is_constant } });
     }
-    // The last word is the name, where there is one.
+    // The last word is the name, if there is one.
     let (name, of_type) = match of_type.split_last() {
         Some((name, rest)) if !rest.is_empty() && !NUMBERS.contains(name) && number(&of_type).is_none() => {
             (*name, rest.to_vec())
@@ -107,10 +110,11 @@ fn param(text: &str) -> Option<Param> {
     Some(Param { name: name.to_owned(), ty: number(&of_type)? })
 }
 
-/// The element type that a pointer to these words leads to.
+/// Returns the element type of a pointer to these words.
 fn element(words: &[&str]) -> Option<&'static str> {
     Some(match words {
-        // Whether it is signed is the compiler's to say, and bytes of any kind are passed as `char*`.
+        // The signedness of `char` depends on the compiler, and untyped bytes are passed as
+        // `char*`.
         ["char"] | ["void"] => return None,
         ["bool"] => "bool",
         ["half" | "__half"] => "float16",
@@ -131,7 +135,7 @@ fn element(words: &[&str]) -> Option<&'static str> {
     })
 }
 
-/// The number type that these words name.
+/// Returns the number type that these words name.
 fn number(words: &[&str]) -> Option<Type> {
     let int = |bits, signed| Some(Type::Int { bits, signed });
     let known = match words {
@@ -163,7 +167,7 @@ fn number(words: &[&str]) -> Option<Type> {
     }
 }
 
-/// Parameters of a kernel of LLVM IR: `ptr noalias %out, float %by, i32 %n`.
+/// Parses parameters of an LLVM IR kernel: `ptr noalias %out, float %by, i32 %n`.
 pub(crate) fn ir_signature(params: &str) -> Result<Signature, String> {
     let params: Vec<&str> = params.split(',').map(str::trim).filter(|param| !param.is_empty()).collect();
     let params = params.into_iter().map(|text| {

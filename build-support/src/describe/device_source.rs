@@ -1,4 +1,4 @@
-//! What can be read off CUDA C++ without compiling it: names and parameter types of `__global__` functions.
+//! Reads names and parameter types of `__global__` functions from CUDA C++ without compiling it.
 
 /// A `__global__` function with a body or declaration in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -6,14 +6,14 @@ pub(crate) struct SourceKernel {
     pub(crate) name: String,
     /// The text of each parameter, without its default.
     pub(crate) params: Vec<String>,
-    /// Where the word stands that makes it a kernel.
+    /// The position of the word that makes the function a kernel.
     pub(crate) position: usize,
 }
 
-/// All `__global__` functions that are not templates, once each, in order.
+/// Returns all `__global__` functions that are not templates, without duplicates, in order.
 ///
-/// This reads text, not C++: macros that make kernels are not seen. It serves where nvcc is missing, and to tell a
-/// signed from an unsigned parameter, which PTX does not say.
+/// This parses text, not C++: kernels from macros are not found. It is used if nvcc is missing, and
+/// to get the signedness of a parameter, which PTX does not contain.
 pub(crate) fn kernels(source: &str) -> Vec<SourceKernel> {
     let text = without_comments(source);
     let mut kernels: Vec<SourceKernel> = Vec::new();
@@ -30,7 +30,8 @@ pub(crate) fn kernels(source: &str) -> Vec<SourceKernel> {
     kernels
 }
 
-/// What `#include` names, quoted or in angles, even in comments; those that macros name are not seen.
+/// The names in `#include` directives, quoted or in angle brackets, even in comments. Names that
+/// macros produce are not found.
 #[cfg(feature = "nvrtc")]
 pub(crate) fn includes(source: &str) -> Vec<String> {
     let names = source.lines().filter_map(|line| {
@@ -45,13 +46,14 @@ pub(crate) fn includes(source: &str) -> Vec<String> {
     names.collect()
 }
 
-/// Whether what precedes `__global__` in its declaration opens a template.
+/// Returns true if the text before `__global__` in its declaration opens a template.
 fn is_template(before: &str) -> bool {
     let start = before.rfind([';', '}', '{']).map_or(0, |position| position + 1);
     before[start..].trim_start().starts_with("template")
 }
 
-/// `void __launch_bounds__(256) name(params)`, as it follows `__global__` (and `__kernel` of OpenCL C), which stands at `position`.
+/// Parses `void __launch_bounds__(256) name(params)`, which follows `__global__` (or `__kernel` of
+/// OpenCL C) at `position`.
 pub(crate) fn declaration(text: &str, position: usize) -> Option<SourceKernel> {
     let mut rest = text.trim_start();
     let mut last = "";
@@ -113,7 +115,8 @@ fn split_params(text: &str) -> Vec<String> {
     if matches!(params.as_slice(), [only] if only.is_empty() || only == "void") { Vec::new() } else { params }
 }
 
-/// The text with comments, and the contents of string and character literals, replaced by as many spaces. Line ends stay.
+/// Replaces comments, and the contents of string and character literals, by the same number of
+/// spaces. Line ends are kept.
 pub(crate) fn without_comments(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut chars = source.chars().peekable();

@@ -1,4 +1,5 @@
-//! What is known about kernels besides their code: documentation, and names and types of arguments, for typed functions and for hosts.
+//! Documentation of kernels, and the names and types of their arguments, for typed functions and
+//! for hosts.
 
 pub(crate) mod c_params;
 pub(crate) mod device_source;
@@ -18,17 +19,17 @@ use crate::describe::symbols::HostKernel;
 use crate::session::Session;
 use crate::{Error, Result, opencl};
 
-/// What is known about one kernel.
+/// The description of one kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct Description {
     pub(crate) doc: String,
-    /// Or why it is not known.
+    /// The signature, or the reason why it is unknown.
     pub(crate) signature: Result<Signature, String>,
-    /// Whether the author wrote it for us.
+    /// True if the author declared the signature for Kernpack.
     pub(crate) declared: bool,
 }
 
-/// By the names of the kernels.
+/// Descriptions by the names of the kernels.
 pub(crate) type Descriptions = BTreeMap<String, Description>;
 
 /// The files that kernels come from, as the user named them.
@@ -41,11 +42,11 @@ pub(crate) struct Sources {
     pub(crate) opencl: Vec<PathBuf>,
 }
 
-/// Says of a kernel that nothing tells its types.
+/// The reason for a kernel without declared types.
 const UNDECLARED: &str = "nothing declares its arguments";
 
-/// Reads all sources again, as text. `declared` are name and text of each `.signature(..)`; `built` are the device kernels that were
-/// compiled, with their sources.
+/// Reads all sources again, as text. `declared` contains the name and text of each
+/// `.signature(..)`, and `built` the device kernels that were compiled, with their sources.
 pub(crate) fn describe(
     session: &Session,
     sources: &Sources,
@@ -102,7 +103,8 @@ pub(crate) fn describe(
     Ok(found)
 }
 
-/// Bitcode, and what cannot be read, has nothing to say; its compiler complains.
+/// Reads the text of a source. Bitcode and unreadable files return no text. Their compiler reports
+/// the error.
 fn text_of(session: &Session, path: &Path) -> Option<String> {
     let bytes = fs::read(session.package_dir.join(path)).ok()?;
     String::from_utf8(bytes).ok()
@@ -139,7 +141,7 @@ fn add(
     Ok(())
 }
 
-/// A declaration in the build script.
+/// Adds a declaration from the build script.
 fn declare(found: &mut Descriptions, name: &str, text: &str, known: &[&str]) -> Result<()> {
     let wrong = |problem: String| Error::new(format!(".signature({name:?}, ..): {problem}"));
     let signature = Signature::parse(text).map_err(|error| wrong(error.to_string()))?;
@@ -152,8 +154,9 @@ fn declare(found: &mut Descriptions, name: &str, text: &str, known: &[&str]) -> 
     Ok(())
 }
 
-/// What is declared must be what was compiled. What was only read off the text may be the other branch of an `#if`, and counts for
-/// nothing then.
+/// Checks descriptions against the compiled kernel. A declared signature must agree with it. A
+/// signature that was only inferred from the text may belong to the other branch of an `#if`, and
+/// is ignored if it does not agree.
 fn agree(found: &mut Descriptions, source: &str, kernel: &PtxKernel) -> Result<()> {
     let Some(description) = found.get_mut(&kernel.name) else { return Ok(()) };
     let Ok(signature) = &description.signature else { return Ok(()) };
@@ -201,7 +204,7 @@ fn agrees(signature: &Signature, kernel: &PtxKernel) -> Result<(), String> {
     Ok(())
 }
 
-/// The comment in front of `KERNPACK_KERNEL(name)` or of `__tvm_ffi_name(`.
+/// Reads the comment before `KERNPACK_KERNEL(name)` or `__tvm_ffi_name(`.
 fn host_doc(text: &str, code: &str, name: &str) -> SourceDoc {
     let function = format!("{}{name}", symbols::PREFIX);
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -224,7 +227,8 @@ fn ir_doc(text: &str, name: &str) -> SourceDoc {
         .unwrap_or_default()
 }
 
-/// Functions of the calling convention for kernels: name, position, and the text of the parameters.
+/// Returns functions with the kernel calling convention: name, position, and the text of the
+/// parameters.
 fn ir_kernels(text: &str) -> Vec<(&str, usize, &str)> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -243,7 +247,7 @@ fn ir_kernels(text: &str) -> Vec<(&str, usize, &str)> {
     found
 }
 
-/// Where the parenthesis closes that was opened before `text`.
+/// Returns the position of the closing parenthesis that matches one opened before `text`.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 1;
     text.char_indices().find_map(|(at, c)| {

@@ -1,7 +1,8 @@
-//! What a kernel takes and gives: names and types, as a declaration or the source's own text says.
+//! The signature of a kernel: names and types, from a declaration or from the text of the source.
 //!
-//! A declaration is a line `kernpack: blur(src: Tensor[float32], dst: mut Tensor[float32], radius: int) -> None` in the comment before a
-//! kernel, or `.signature("blur", "(src: ...)")` in build.rs. Types have the names that messages and Python have for them.
+//! A declaration is a line `kernpack: blur(src: Tensor[float32], dst: mut Tensor[float32], radius:
+//! int) -> None` in the comment before a kernel, or `.signature("blur", "(src: ...)")` in build.rs.
+//! Types have the same names as in messages and in Python.
 
 use crate::{Error, Result};
 
@@ -14,14 +15,14 @@ pub(crate) struct Signature {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Param {
-    /// As the source has it, in any language; empty where it has none.
+    /// The name in the source, in any language. Empty if there is none.
     pub(crate) name: String,
     pub(crate) ty: Type,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
-    /// An integer; 64 bits where nothing else is said.
+    /// An integer. The default is 64 bits.
     Int {
         bits: u8,
         signed: bool,
@@ -32,7 +33,7 @@ pub(crate) enum Type {
     Bool,
     Str,
     Bytes,
-    /// The type of its elements, where it is known, and whether the kernel writes to it.
+    /// The type of its elements, if it is known, and whether the kernel writes to it.
     Tensor {
         element: Option<&'static str>,
         written: bool,
@@ -50,7 +51,7 @@ pub(crate) const ELEMENTS: [&str; 13] = [
     "bfloat16", "bool",
 ];
 
-/// Types of declarations, for messages.
+/// The types in declarations, for messages.
 const TYPES: &str = "int, int8 to int64, uint8 to uint64, float, float16 to float64, bool, str, bytes, Tensor, Tensor[float32] (or another \
                      type of elements), mut Tensor[..] (one that the kernel writes to), Device, DataType, Function, Any, and for \
                      a result None";
@@ -173,7 +174,7 @@ impl Type {
 }
 
 impl Signature {
-    /// `(a: int, b: Tensor[float32]) -> None`; the result may be left out.
+    /// Parses `(a: int, b: Tensor[float32]) -> None`. The result may be omitted.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let text = text.trim();
         let form = || {
@@ -210,14 +211,14 @@ impl Signature {
         Ok(Self { params, result })
     }
 
-    /// `(src: Tensor[float32], radius: int64)`, as documentation shows it.
+    /// Formats `(src: Tensor[float32], radius: int64)` for documentation.
     pub(crate) fn shown(&self) -> String {
         let params: Vec<String> =
             self.params.iter().map(|param| format!("{}: {}", param.name, param.ty.shown())).collect();
         format!("({})", params.join(", "))
     }
 
-    /// Gives a name to each parameter that has none.
+    /// Gives a name to each parameter without one.
     pub(crate) fn name_all(mut self) -> Self {
         for (index, param) in self.params.iter_mut().enumerate() {
             if param.name.is_empty() {

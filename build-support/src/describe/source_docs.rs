@@ -1,21 +1,22 @@
-//! The comment in front of a kernel: its documentation, and the declaration in it.
+//! The comment before a kernel: its documentation, and the declaration in it.
 
-/// What a comment says.
+/// The contents of a comment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SourceDoc {
-    /// Without comment marks, common indentation and the declaration.
+    /// The text without comment marks, common indentation and the declaration.
     pub(crate) text: String,
-    /// What follows `kernpack:`, up to the end of its parentheses and the result.
+    /// The text after `kernpack:`, up to the closing parenthesis and the result.
     pub(crate) declaration: Option<String>,
 }
 
-/// Start of a declaration's line.
+/// The start of a declaration's line.
 const MARK: &str = "kernpack:";
 
-/// The comment that ends right in front of the declaration that begins before `position`, in a text of C, C++, CUDA or OpenCL C.
+/// Reads the comment directly before the declaration that begins before `position`, in a text of C,
+/// C++, CUDA or OpenCL C.
 ///
-/// `code` is the same text with spaces in place of comments and of what is in quotes. An empty line separates a comment from what
-/// it is not about.
+/// `code` is the same text with spaces in place of comments and literals. An empty line separates a
+/// comment from unrelated code.
 pub(crate) fn before(source: &str, code: &str, position: usize) -> SourceDoc {
     let start = declaration_start(code, position);
     let Some(before) = source.get(..start) else { return SourceDoc::default() };
@@ -25,7 +26,7 @@ pub(crate) fn before(source: &str, code: &str, position: usize) -> SourceDoc {
     }
     if let Some(comment) = trimmed.strip_suffix("*/") {
         let Some(open) = comment.rfind("/*") else { return SourceDoc::default() };
-        // A comment behind code is about that code.
+        // A comment after code on the same line is about that code.
         let line = &code[..open].rsplit('\n').next().unwrap_or_default();
         return if line.trim().is_empty() { read(block_lines(&comment[open + 2..])) } else { SourceDoc::default() };
     }
@@ -38,7 +39,7 @@ pub(crate) fn before(source: &str, code: &str, position: usize) -> SourceDoc {
     read(lines)
 }
 
-/// The lines of `;` comments that end right in front of a line of LLVM IR.
+/// Reads the `;` comments directly before a line of LLVM IR.
 pub(crate) fn before_ir(source: &str, position: usize) -> SourceDoc {
     let start = source[..position].rfind('\n').map_or(0, |end| end + 1);
     let lines = source[..start].lines().rev().map_while(|line| line.trim_start().strip_prefix(';'));
@@ -47,7 +48,8 @@ pub(crate) fn before_ir(source: &str, position: usize) -> SourceDoc {
     read(lines)
 }
 
-/// Where the declaration with the word at `position` begins: behind the last statement, block or preprocessor line.
+/// Returns the start of the declaration that contains the word at `position`: after the last
+/// statement, block or preprocessor line.
 fn declaration_start(code: &str, position: usize) -> usize {
     let before = &code[..position];
     let mut start = before.rfind([';', '}', '{']).map_or(0, |end| end + 1);
@@ -62,7 +64,7 @@ fn declaration_start(code: &str, position: usize) -> usize {
     start + blank
 }
 
-/// The lines between `/*` and `*/`, without a column of stars.
+/// Returns the lines between `/*` and `*/`, without a column of stars.
 fn block_lines(text: &str) -> Vec<String> {
     let text = text.trim_start_matches(['*', '!']);
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -72,15 +74,15 @@ fn block_lines(text: &str) -> Vec<String> {
             *line = rest.to_owned();
         }
     }
-    // The first line begins behind the mark, wherever that stands.
+    // The first line begins after the mark, wherever the mark is.
     if let Some(first) = lines.first_mut() {
         *first = format!(" {}", first.trim_start());
     }
     lines
 }
 
-/// A line without characters that rustc refuses in comments and in text: those that change the direction of what follows, and lone
-/// control characters.
+/// Removes characters that rustc rejects in comments and text: those that change the text
+/// direction, and lone control characters.
 fn harmless(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     for c in line.chars() {
@@ -90,7 +92,7 @@ fn harmless(line: &str) -> String {
     text
 }
 
-/// Takes the declaration out, and the indentation that all lines have.
+/// Extracts the declaration, and removes the common indentation of all lines.
 fn read(lines: Vec<String>) -> SourceDoc {
     let mut lines: Vec<String> = lines.into_iter().map(|line| harmless(&line)).collect();
     let mut declaration = None;

@@ -6,7 +6,7 @@ use object::{Object as _, ObjectSymbol as _, SymbolScope};
 
 use crate::{Error, Result};
 
-/// What a symbol of a packed function starts with.
+/// The prefix of the symbols of packed functions.
 pub(crate) const PREFIX: &str = "__tvm_ffi_";
 
 /// A compiled input.
@@ -22,7 +22,7 @@ pub(crate) struct Compiled {
 pub(crate) struct HostKernel {
     pub(crate) name: String,
     pub(crate) source: String,
-    /// Whether an object defines its metadata, and its documentation.
+    /// True if the object defines the metadata of the function, and its documentation.
     pub(crate) has_metadata: bool,
     pub(crate) has_doc: bool,
 }
@@ -31,9 +31,10 @@ pub(crate) struct HostKernel {
 #[derive(Clone, Debug, Default)]
 struct Symbols {
     source: String,
-    /// Visible outside the library. The flag says that another definition may replace it.
+    /// Symbols that are visible outside the library. The flag is true if another definition may
+    /// replace the symbol.
     exported: BTreeMap<String, bool>,
-    /// Defined, but not visible outside the library.
+    /// Symbols that are defined, but not visible outside the library.
     hidden: BTreeSet<String>,
     undefined: BTreeSet<String>,
 }
@@ -75,15 +76,17 @@ impl Symbols {
     }
 }
 
-/// The kernels of all objects, in the order of the objects. Every mistake is in the error.
+/// Returns the kernels of all objects, in the order of the objects. The error contains every
+/// problem.
 pub(crate) fn host_kernels(inputs: &[Compiled]) -> Result<Vec<HostKernel>> {
     kernels_of(&Error::collect(inputs.iter().map(Symbols::read))?)
 }
 
-/// Whether objects call functions that only the process brings which loads the library: those of the TVM FFI.
+/// Returns true if objects call functions that only the process that loads the library provides:
+/// those of the TVM FFI.
 pub(crate) fn call_the_host(inputs: &[Compiled]) -> bool {
     let objects: Vec<Symbols> = inputs.iter().filter_map(|input| Symbols::read(input).ok()).collect();
-    // In C++ the name of the namespace is in that of the function.
+    // In C++ the name of the namespace is part of the function's name.
     let is_hosts = |name: &String| name.starts_with("TVM") || name.contains("3tvm");
     objects.iter().any(|object| object.undefined.iter().any(is_hosts))
 }
@@ -110,7 +113,8 @@ fn kernels_of(objects: &[Symbols]) -> Result<Vec<HostKernel>> {
     let mut seen = BTreeSet::new();
     for object in objects {
         for name in object.packed_names().filter(|name| !name.starts_with('_')) {
-            // A weak definition may be in several objects, such as the `main` that TVM makes; the linker keeps one.
+            // A weak definition may be in several objects, such as the `main` that TVM generates.
+            // The linker keeps one.
             if seen.insert(name) {
                 let defines = |what: &str| {
                     let symbol = format!("{PREFIX}{what}{name}");
@@ -135,7 +139,8 @@ fn defined_twice(name: &str, first: &str, second: &str) -> Error {
     })
 }
 
-/// Names that start with `__tvm_ffi__` belong to the ABI; only a kernel's own metadata and documentation are open.
+/// Checks names that start with `__tvm_ffi__`. They belong to the ABI, except for a kernel's own
+/// metadata and documentation.
 fn check_names(object: &Symbols) -> Result<()> {
     for name in object.packed_names().filter(|name| name.starts_with('_')) {
         let about = name.strip_prefix("_metadata_").or_else(|| name.strip_prefix("_doc_"));

@@ -40,7 +40,8 @@ pub(super) fn write(parts: &mut Parts, names: &Identifiers, kernel: &HostKernel,
     hidden(&mut parts.hidden, base, kernel, doc, signature);
 }
 
-/// What the runtime and other languages find. Metadata and documentation are the object's own where it defines them.
+/// Writes the items that the runtime and other languages look up. Metadata and documentation come
+/// from the object if it defines them.
 fn hidden(out: &mut String, base: &str, kernel: &HostKernel, doc: &str, signature: Option<&Signature>) {
     let HostKernel { name, source, has_metadata, has_doc } = kernel;
     let _ = write!(
@@ -95,7 +96,8 @@ fn hidden(out: &mut String, base: &str, kernel: &HostKernel, doc: &str, signatur
     out.push_str("    }\n\n");
 }
 
-/// The element type that a tensor must have; empty for what may have any, and for what is not a tensor.
+/// Returns the required element type of a tensor. Empty if any type is allowed, and for types other
+/// than tensors.
 pub(super) fn element(ty: &Type) -> &'static str {
     match ty {
         Type::Tensor { element: Some(element), .. } => element,

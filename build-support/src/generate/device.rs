@@ -67,7 +67,7 @@ pub(super) fn write(
     hidden(&mut parts.hidden, names, kernel, doc, signature.and_then(|signature| signature.as_ref().ok()));
 }
 
-/// What the runtime and other languages find.
+/// Writes the items that the runtime and other languages look up.
 fn hidden(out: &mut String, names: &Identifiers, kernel: &DeviceKernel<'_>, doc: &str, signature: Option<&Signature>) {
     let Identifiers { item, base } = names;
     let name = kernel.name;
@@ -130,7 +130,7 @@ fn hidden(out: &mut String, names: &Identifiers, kernel: &DeviceKernel<'_>, doc:
     out.push_str("    }\n\n");
 }
 
-/// How to launch a kernel.
+/// The documentation of how to launch a kernel.
 fn launch_doc(item: &str, kernel: &PtxKernel, signature: Option<&Signature>) -> String {
     let names = signature.map(|signature| signature.params.iter().map(|param| param.name.clone()).collect::<Vec<_>>());
     let names = names.filter(|names| names.len() == kernel.arg_types.len());
@@ -154,7 +154,7 @@ fn launch_doc(item: &str, kernel: &PtxKernel, signature: Option<&Signature>) -> 
     format!("Arguments: {types}. Launch it with `{call}`.\n{more}")
 }
 
-/// A type as the documentation names it.
+/// The name of a type in the documentation.
 fn type_name(ty: ArgType) -> String {
     let kind = match ty.code {
         0 => "i",

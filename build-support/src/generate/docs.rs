@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-/// Lines of documentation. Text of a source is not Markdown: what is indented becomes a block of text, not of Rust.
+/// Writes lines of documentation. Text of a source is not Markdown: indented lines become a text
+/// block, not a Rust block.
 pub(super) fn comment(out: &mut String, indent: usize, text: &str) {
     let space = " ".repeat(indent);
     for line in text.lines() {
@@ -10,7 +11,7 @@ pub(super) fn comment(out: &mut String, indent: usize, text: &str) {
     }
 }
 
-/// A comment of a source as Markdown that rustdoc shows and does not run.
+/// Converts a comment of a source to Markdown that rustdoc shows and does not run.
 pub(super) fn markdown(text: &str) -> String {
     let (mut out, mut in_block, mut in_fence, mut after_blank) = (String::new(), false, false, true);
     for line in text.lines() {
@@ -28,7 +29,7 @@ pub(super) fn markdown(text: &str) -> String {
         }
         if is_fence && !in_block {
             let marks = line.trim_start();
-            // What a fence holds is the source's language, never Rust.
+            // The contents of a fence are in the source's language, never Rust.
             let text = if !in_fence && marks.trim_end() == "```" { "text" } else { "" };
             in_fence = !in_fence;
             let _ = writeln!(out, "{line}{text}");

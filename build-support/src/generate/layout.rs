@@ -1,6 +1,8 @@
-//! How rustfmt lays out what is generated: its default options, edition 2024. A test runs rustfmt over generated files.
+//! Formats generated code like rustfmt with its default options and edition 2024. A test runs
+//! rustfmt over generated files.
 //!
-//! Lines have at most 100 characters; the arguments of a call and the elements of an array stay on one line up to 60.
+//! Lines have at most 100 characters. The arguments of a call and the elements of an array stay on
+//! one line up to 60 characters.
 
 use std::fmt::Write as _;
 
@@ -13,7 +15,8 @@ fn width(text: &str) -> usize {
     text.chars().count()
 }
 
-/// `head` and `tail` with items between them: on one line, or each on a line of its own. `head` ends with the bracket that opens.
+/// Writes `head` and `tail` with items between them: on one line, or one item per line. `head` ends
+/// with the opening bracket.
 pub(super) fn array(out: &mut String, indent: usize, head: &str, items: &[String], tail: &str) {
     let space = " ".repeat(indent);
     let inner = items.join(", ");
@@ -60,7 +63,7 @@ pub(super) fn array(out: &mut String, indent: usize, head: &str, items: &[String
     let _ = writeln!(out, "{space}{tail}");
 }
 
-/// A call as the value of a block.
+/// Writes a call as the value of a block.
 pub(super) fn call(out: &mut String, indent: usize, function: &str, args: &[String]) {
     let space = " ".repeat(indent);
     let inner = args.join(", ");
@@ -75,7 +78,7 @@ pub(super) fn call(out: &mut String, indent: usize, function: &str, args: &[Stri
     let _ = writeln!(out, "{space})");
 }
 
-/// The head of a function, up to the brace that opens its body.
+/// Writes the head of a function, up to the opening brace of its body.
 pub(super) fn function(out: &mut String, indent: usize, head: &str, params: &[String], result: &str) {
     let space = " ".repeat(indent);
     let inner = params.join(", ");
@@ -91,7 +94,7 @@ pub(super) fn function(out: &mut String, indent: usize, head: &str, params: &[St
     let _ = writeln!(out, "{space}) -> {result} {{");
 }
 
-/// `left = right;`, with the right side on a line of its own where both are too long for one.
+/// Writes `left = right;`, with the right side on its own line if one line would be too long.
 pub(super) fn assignment(out: &mut String, indent: usize, left: &str, right: &str) {
     let space = " ".repeat(indent);
     let line = format!("{space}{left} = {right};");
@@ -102,7 +105,7 @@ pub(super) fn assignment(out: &mut String, indent: usize, left: &str, right: &st
     }
 }
 
-/// `field: "text",`
+/// Writes `field: "text",`.
 pub(super) fn text_field(out: &mut String, indent: usize, field: &str, text: &str) {
     let space = " ".repeat(indent);
     let _ = writeln!(out, "{space}{field}: {text:?},");

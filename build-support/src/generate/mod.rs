@@ -1,4 +1,5 @@
-//! The Rust file that `kernpack::library!()` includes: one item for each kernel, and one function for each whose types are known.
+//! Generates the Rust file that `kernpack::library!()` includes: one item for each kernel, and one
+//! function for each kernel with known types.
 
 mod cpu;
 mod device;
@@ -24,7 +25,7 @@ use crate::{Error, Result};
 use model::ModelItems;
 use names::Names;
 
-/// The text of `kernpack_library.rs`, as rustfmt would write it.
+/// Generates the text of `kernpack_library.rs`, formatted like rustfmt.
 ///
 /// `models` are functions among `host`.
 pub(crate) fn generate(
@@ -104,14 +105,14 @@ pub(crate) struct Carried {
     pub(crate) symbol: String,
 }
 
-/// The places of the generated module that each kernel writes to.
+/// The parts of the generated module that each kernel writes to.
 #[derive(Default)]
 struct Parts {
-    /// What people use.
+    /// The items for users.
     items: String,
-    /// The same as typed functions.
+    /// The items as typed functions.
     typed: String,
-    /// What the runtime and other languages find.
+    /// The items that the runtime and other languages look up.
     hidden: String,
 }
 
@@ -139,19 +140,20 @@ const TYPED: &str = "    /// The kernels as functions whose arguments have names
 
 ";
 
-/// Whether the crate has CUDA kernels, compiled on this machine or not: what a crate needs does not depend on the machine.
+/// Returns true if the crate has CUDA kernels, compiled on this machine or not. The dependencies of
+/// a crate must not depend on the machine.
 fn needs_cuda(cuda: &CudaOutcome) -> bool {
     !cuda.images.is_empty() || cuda.skipped.as_ref().is_some_and(|skipped| !skipped.is_wanted)
 }
 
-/// A compile error that says what to add, when kernpack lacks what runs the kernels.
+/// A compile error that names the missing feature of kernpack if it cannot run the kernels.
 const CUDA_FEATURE: &str = "\n    super::__kernpack::__private_v0_1::has_cuda_kernels!();\n";
 
 /// The same for OpenCL.
 const OPENCL_FEATURE: &str = "\n    super::__kernpack::__private_v0_1::has_opencl_kernels!();\n";
 
-/// A library that carries modules of a kind that kernpack knows brings what loads them; of other kinds, their loaders are the
-/// crate's own.
+/// Writes the loaders of the modules that a library carries, for the kinds that kernpack knows. For
+/// other kinds the crate itself defines the loaders.
 fn carried_kinds(out: &mut String, carried: &Carried) {
     let mut library_bin = format!("library_bin: __k::library_bin!({:?}),", carried.symbol);
     if library_bin.len() > 88 {
@@ -181,13 +183,14 @@ fn carried_kinds(out: &mut String, carried: &Carried) {
     }
 }
 
-/// A symbol whose function gives a text; `call` is a function of kernpack with its first argument.
+/// Writes a symbol whose function returns a text. `call` is a function of kernpack with its first
+/// argument.
 fn text_symbol(out: &mut String, symbol: &str, function: &str, call: &str) {
     let _ = writeln!(out, "\n        __k::text_symbol!({symbol:?} {function} = {call});");
 }
 
-/// An item that makes the compiler refuse a function of Rust with the kernel's name, and show both: `#[packed_func]` makes the same. The line
-/// says where the kernel is.
+/// Writes an item that makes the compiler reject a Rust function with the kernel's name, and show
+/// both. `#[packed_func]` generates the same item. The line contains the origin of the kernel.
 fn claim(out: &mut String, name: &str, source: &str) {
     if name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         let _ = write!(
@@ -204,11 +207,11 @@ fn claim(out: &mut String, name: &str, source: &str) {
     }
 }
 
-/// A kernel that runs on a device, or would.
+/// A kernel that runs on a device, or would run there if it were built.
 struct DeviceKernel<'a> {
     name: &'a str,
     source: &'a str,
-    /// Kind of its module, and what people call it.
+    /// The kind of its module, and the name of the kind for users.
     kind: [&'static str; 2],
     state: State<'a>,
 }
@@ -228,7 +231,7 @@ fn opencl_kernels(image: &OpenClImage) -> impl Iterator<Item = DeviceKernel<'_>>
 
 enum State<'a> {
     Built(&'a PtxKernel),
-    /// Why not.
+    /// The reason why the kernel was not built.
     NotBuilt(String),
 }
 

@@ -1,4 +1,5 @@
-//! A model as a module of Rust: its outputs by their names, memory that is made once, and functions that make what they give.
+//! Generates a Rust module for a model: its outputs by name, memory that is allocated once, and
+//! functions that return new outputs.
 
 use std::fmt::Write as _;
 
@@ -14,60 +15,61 @@ pub(crate) struct ModelItems {
     pub(crate) source: String,
     pub(crate) inputs: Vec<ModelArgument>,
     pub(crate) outputs: Vec<ModelArgument>,
-    /// Inputs that a state keeps, and the outputs that take their place for the next call: by their numbers.
+    /// The pairs of an input that a state keeps and the output that replaces it in the next call,
+    /// by index.
     pub(crate) kept: Vec<(usize, usize)>,
-    /// The dimensions that each call tells.
+    /// The dynamic dimensions.
     pub(crate) dims: Vec<OpenDimension>,
     /// Bytes of temporary memory for a call, on any CPU level.
     pub(crate) state: u64,
-    /// How many kernels run, one after the other.
+    /// The number of kernels that run, one after the other.
     pub(crate) steps: usize,
-    /// What the model is, as JSON.
+    /// The description of the model, as JSON.
     pub(crate) info: String,
 }
 
-/// A tensor that a model takes or gives.
+/// An input or output tensor of a model.
 #[derive(Clone, Debug)]
 pub(crate) struct ModelArgument {
     pub(crate) name: String,
-    /// Of its elements: the code of DLPack, the number of bits, and what it is called.
+    /// The element type: the code of DLPack, the number of bits, and the name.
     pub(crate) dtype: (u8, u8, String),
     pub(crate) shape: Vec<i64>,
-    /// Its extents for people, with the names of dimensions that each call tells.
+    /// The extents as text, with the names of dynamic dimensions.
     pub(crate) texts: Vec<String>,
-    /// The axes whose extents are not those of `shape` in each call.
+    /// The axes whose extents may differ from those of `shape`.
     pub(crate) open: Vec<OpenAxis>,
 }
 
-/// An axis whose extent follows from dimensions that each call tells.
+/// An axis whose extent depends on dynamic dimensions.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenAxis {
     pub(crate) axis: usize,
-    /// The extent for each of the extents of `chosen`, or one of them that is the same for all.
+    /// The extent for each of the extents of `chosen`, or a single one if it is the same for all.
     pub(crate) by_size: Vec<i64>,
-    /// The number of the dimension that it is times the extent of.
+    /// The index of the dimension whose extent multiplies this one.
     pub(crate) cut: Option<usize>,
-    /// The number of the dimension with some extents, if it depends on that.
+    /// The index of the dimension with a list of extents that it depends on, if there is one.
     pub(crate) chosen: Option<usize>,
 }
 
-/// A dimension that each call tells.
+/// A dynamic dimension.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenDimension {
     /// Its name in the model.
     pub(crate) name: String,
-    /// Which extents it may have, for people: `1 to 64`, or `32, 64 or 128`.
+    /// The allowed extents, as text for people: `1 to 64`, or `32, 64 or 128`.
     pub(crate) extents: String,
-    /// The largest one.
+    /// The largest extent.
     pub(crate) most: i64,
-    /// All of them, the largest first, if it may have some only.
+    /// All extents, the largest first, if only a list of extents is allowed.
     pub(crate) one_of: Vec<i64>,
-    /// The number of the input that has it, and the axis.
+    /// The index of the input that has the dimension, and the axis.
     pub(crate) at: (usize, usize),
 }
 
 impl OpenDimension {
-    /// Whether an extent fits, as a condition of Rust.
+    /// Returns a Rust condition that is true if an extent is allowed.
     fn fits(&self, extent: &str) -> String {
         if self.one_of.is_empty() {
             return format!("(1..={}).contains(&{extent})", self.most);
@@ -85,12 +87,12 @@ impl ModelArgument {
         format!("{}{}", self.dtype.2, self.extents())
     }
 
-    /// `[2, 4]`, or `[batch, 4]`.
+    /// Formats the extents: `[2, 4]`, or `[batch, 4]`.
     pub(crate) fn extents(&self) -> String {
         format!("[{}]", self.texts.join(", "))
     }
 
-    /// The extents as an expression of Rust, in which dimensions that each call tells have these names.
+    /// Returns the extents as a Rust expression, in which the dynamic dimensions have these names.
     fn shape_in_rust(&self, dims: &[OpenDimension], names: &[String]) -> String {
         let mut extents: Vec<String> = self.shape.iter().map(i64::to_string).collect();
         for OpenAxis { axis, by_size, cut, chosen } in &self.open {
@@ -111,7 +113,7 @@ impl ModelArgument {
         format!("&[{}]", extents.join(", "))
     }
 
-    /// An expression of Rust: memory for it, all zeros.
+    /// Returns a Rust expression that allocates zeroed memory for the tensor.
     fn zeros(&self) -> String {
         let (code, bits, _) = &self.dtype;
         let bytes = self.shape.iter().product::<i64>() * i64::from(bits.div_ceil(8));
@@ -119,13 +121,14 @@ impl ModelArgument {
     }
 }
 
-/// Writes the module of a model, whose function has these identifiers; `steps` are those of the function that runs a part of it.
+/// Writes the module of a model. Its function has the identifiers `names`, and `steps` are those of
+/// the function that runs a part of it.
 pub(super) fn write(out: &mut String, names: &Identifiers, steps: &Identifiers, model: &ModelItems) {
     let (mut params, mut fields) = (Names::default(), Names::default());
     let outputs_name = params.take("outputs").item;
     let inputs: Vec<String> = model.inputs.iter().map(|input| params.take(&input.name).item).collect();
     let outputs: Vec<String> = model.outputs.iter().map(|output| fields.take(&output.name).item).collect();
-    // What a state keeps is no argument.
+    // Values that a state keeps are not arguments.
     let kept_input = |index: usize| model.kept.iter().position(|(input, _)| *input == index);
     let kept_output = |index: usize| model.kept.iter().position(|(_, output)| *output == index);
     let own_inputs: Vec<&String> =
@@ -156,7 +159,8 @@ pub(super) fn write(out: &mut String, names: &Identifiers, steps: &Identifiers, 
     let mut names_of_dims = Names::default();
     let dims: Vec<String> =
         model.dims.iter().map(|dim| names_of_dims.take(&dim.name.to_ascii_lowercase()).item).collect();
-    // What tells the dimensions, as Rust and as packed functions see it. A tensor without the axis is refused by the function itself.
+    // The expressions for the dimensions, for Rust and for packed functions. The function itself
+    // rejects a tensor without the axis.
     let told = |of: fn(&str, usize) -> String| {
         let one = |dim: &OpenDimension| format!("{}.unwrap_or({})", of(&inputs[dim.at.0], dim.at.1), dim.least());
         model.dims.iter().map(one).collect::<Vec<_>>().join(", ")
@@ -199,7 +203,7 @@ impl Outputs {{
 "
     );
     for (dim, name) in model.dims.iter().zip(&dims) {
-        // The name of the dimension is the model's own text.
+        // The name of the dimension is text of the model.
         let shown = dim.name.replace('{', "{{").replace('}', "}}");
         let text = format!("{}: the dimension '{shown}' is {{}}, and has to be {}", model.name, dim.extents);
         let _ = write!(
@@ -305,7 +309,7 @@ impl State {{
         part = part.join(", "),
         run = own_inputs.iter().map(|name| name.as_str()).chain([format!("&mut {outputs_name}").as_str()]).collect::<Vec<_>>().join(", "),
     );
-    // A call by itself has nothing to keep.
+    // A call without a state cannot keep values.
     if model.kept.is_empty() {
         let _ = write!(
             body,
@@ -325,7 +329,7 @@ pub fn run({}) -> Result<Outputs> {{
             values(&[])
         );
     }
-    // What other languages call.
+    // The functions for other languages.
     let views: Vec<String> = inputs.iter().map(|name| format!("{name}: AnyView<'_>")).collect();
     let args: Vec<String> = inputs.iter().map(|name| format!("__k::kernel_arg(&{name})")).collect();
     let args = args.into_iter().chain(written.iter().map(|name| format!("__k::kernel_arg({name})")));

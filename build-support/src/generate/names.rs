@@ -1,4 +1,4 @@
-//! Identifiers of Rust, made of names of kernels and of their parameters.
+//! Rust identifiers from the names of kernels and of their parameters.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 pub(super) struct Identifiers {
     /// The public item: `blur`, `r#type`.
     pub(super) item: String,
-    /// The same as part of other identifiers: `blur`, `type`.
+    /// The name as a part of other identifiers: `blur`, `type`.
     pub(super) base: String,
 }
 
-/// Makes identifiers of names, each once.
+/// Creates unique identifiers from names.
 #[derive(Default)]
 pub(super) struct Names {
     taken: BTreeSet<String>,
@@ -37,7 +37,7 @@ impl Names {
     }
 }
 
-/// Keywords of all editions, reserved ones too.
+/// Keywords of all editions, including reserved ones.
 const KEYWORDS: [&str; 49] = [
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "do", "dyn", "else", "enum",
     "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro", "match", "mod", "move",

@@ -31,7 +31,7 @@ fn no_kernels() {
     assert!(text.ends_with("none.\npub mod kernels {}\n"), "{text}");
 }
 
-/// A library with every kind of kernel; all names and texts contain `word`.
+/// A library with every kind of kernel. All names and texts contain `word`.
 fn with_everything(word: &str) -> String {
     let kernel = |name: &str, arg_types: &[ArgType], dynamic_shared_memory| PtxKernel {
         name: format!("{name}{word}"),
@@ -81,7 +81,7 @@ fn with_everything(word: &str) -> String {
     generate(&hosts, &cuda, &opencl, &carried, &descriptions, &[]).unwrap()
 }
 
-/// rustfmt with its default options has nothing to say.
+/// rustfmt with its default options changes nothing.
 #[test]
 fn what_is_generated_is_formatted() {
     let folder = std::env::temp_dir().join(format!("kernpack-generated-{}", std::process::id()));
@@ -204,7 +204,8 @@ fn the_module_of_a_model() {
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
-    // What a state keeps is no argument of its methods, and there is no call without a state.
+    // Values that a state keeps are not arguments of its methods, and there is no call without a
+    // state.
     let hosts = [host("digits", "nets/digits.onnx"), host("digits_steps", "nets/digits.onnx")];
     let kept = ModelItems { kept: vec![(0, 0)], ..model("digits") };
     let text =

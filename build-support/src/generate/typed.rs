@@ -5,16 +5,16 @@ use super::layout;
 use super::names::{Identifiers, Names};
 use crate::describe::signature::{Signature, Type};
 
-/// Whose function it is.
+/// The kind of kernel that a function calls.
 pub(super) enum Of {
     Host,
-    /// The launch says how much dynamic shared memory there is.
+    /// The launch sets the size of dynamic shared memory, if there is any.
     Device {
         dynamic_shared_memory: bool,
     },
 }
 
-/// Writes the function of one kernel. `about` says what the kernel is, as a sentence.
+/// Writes the function of one kernel. `about` describes the kernel in one sentence.
 pub(super) fn function(out: &mut String, names: &Identifiers, of: &Of, doc: &str, about: &str, signature: &Signature) {
     let mut params = Names::default();
     let own: Vec<String> = signature.params.iter().map(|param| params.take(&param.name).item).collect();

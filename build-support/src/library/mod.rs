@@ -17,7 +17,8 @@ use crate::{Error, Result};
 
 /// The kernels of a crate, and how to compile them. See the [crate documentation](crate).
 ///
-/// Paths are relative to the package. A kernel that fails does not hide the others: [`Library::build`] reports all.
+/// Paths are relative to the package. A failed kernel does not hide the others: [`Library::build`]
+/// reports all errors.
 #[derive(Default)]
 #[must_use = "nothing is compiled before .build()"]
 pub struct Library {
@@ -48,22 +49,24 @@ pub struct Library {
 }
 
 impl Library {
-    /// No kernels yet.
+    /// Creates a library without kernels.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Adds C (`.c`) and C++ (`.cc`, `.cpp`, `.cxx`, `.c++`, `.C`) files.
     ///
-    /// They are compiled with -O3 by the compiler that the `cc` crate finds; `CC`, `CFLAGS`, `CXX`, `CXXFLAGS` and
-    /// their variants per target are respected. A file without kernels is fine if another one uses what it defines.
+    /// The compiler that the `cc` crate finds compiles them with -O3. `CC`, `CFLAGS`, `CXX`,
+    /// `CXXFLAGS` and their variants per target are respected. A file may contain no kernels and
+    /// only define functions that other files use.
     pub fn c<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
         self.c.extend(paths.into_iter().map(|path| path.as_ref().to_owned()));
         self
     }
 
-    /// Makes kernels of plain functions in C that a header declares, so that no kernel is written around them. The functions are in a file of
-    /// [`Library::c`], or in a library that the build script links.
+    /// Adds kernels for plain C functions that a header declares, without handwritten kernels
+    /// around them. The functions are in a file of [`Library::c`], or in a library that the build
+    /// script links.
     ///
     /// ```no_run
     /// # fn main() -> kernpack_build::Result<()> {
@@ -74,14 +77,16 @@ impl Library {
     /// # }
     /// ```
     ///
-    /// A parameter is a number, a `bool`, an enum or a pointer to numbers, which becomes a tensor; the result is a number, a `bool` or nothing. How many
-    /// elements a pointer leads to (bytes, of `void*`) is said in brackets: an integer, the name of an integer parameter, products and sums of these;
-    /// an array parameter (`double x[4]`) says it itself. The kernel checks type,
-    /// place and size of each tensor and the range of each integer before it calls the function; what else the function demands is its callers'
-    /// to keep.
+    /// A parameter is a number, a `bool`, an enum or a pointer to numbers, which becomes a tensor;
+    /// the result is a number, a `bool` or nothing. The number of elements behind a pointer (bytes,
+    /// for `void*`) is given in brackets: an integer, the name of an integer parameter, or products
+    /// and sums of these. An array parameter (`double x[4]`) has its own size. The kernel checks
+    /// the type, device and size of each tensor and the range of each integer before it calls the
+    /// function. Callers must uphold all other requirements of the function.
     ///
-    /// The header is found in the package and the folders of [`Library::include`]. It is read as text, with its own typedefs: types of
-    /// other headers and those that macros hide are errors, which say so.
+    /// The header is searched for in the package and in the folders of [`Library::include`]. It is
+    /// parsed as text, with its own typedefs. Types of other headers and types hidden by macros are
+    /// reported as errors.
     #[track_caller]
     pub fn c_header<S: Into<String>>(mut self, path: impl AsRef<Path>, functions: impl IntoIterator<Item = S>) -> Self {
         let functions = functions.into_iter().map(Into::into).collect();
@@ -91,8 +96,9 @@ impl Library {
         self
     }
 
-    /// Adds files of LLVM IR, text or bitcode. LLVM verifies them, optimizes them with `default<O3>` and compiles
-    /// them for the target; what they say about target and data layout is replaced.
+    /// Adds files of LLVM IR, text or bitcode. LLVM verifies them, optimizes them with
+    /// `default<O3>` and compiles them for the target. Their target triple and data layout are
+    /// replaced.
     pub fn llvm_ir<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
         let paths = paths.into_iter().map(|path| path.as_ref().to_owned());
         #[cfg(feature = "llvm")]
@@ -131,8 +137,9 @@ impl Library {
         self
     }
 
-    /// Adds a kernel that is written as tensor expressions: what to compute for each element, in Rust. Its schedule follows from rules for the target,
-    /// one for each level of [`Self::multiversion`], unless the closure gives one.
+    /// Adds a kernel that is written as tensor expressions: the computation of each element, in
+    /// Rust. Its schedule follows from rules for the target, one for each level of
+    /// [`Self::multiversion`], unless the closure sets one.
     ///
     /// ```no_run
     /// use kernpack_build::te::*;
@@ -153,9 +160,10 @@ impl Library {
     /// # }
     /// ```
     ///
-    /// The library has a function `kernels::typed::dense_relu(&a, &w, &mut out)`, and the packed function `dense_relu(a, w, out)` for every other language.
-    /// Types, shapes, strides and alignment of the arguments are checked when it is called. Mistakes in the expressions and the schedule are errors of
-    /// [`Self::build`], with their lines in the build script.
+    /// The library has a function `kernels::typed::dense_relu(&a, &w, &mut out)`, and the packed
+    /// function `dense_relu(a, w, out)` for every other language. Each call checks types, shapes,
+    /// strides and alignment of the arguments. Errors in the expressions and the schedule are
+    /// errors of [`Self::build`], with their lines in the build script.
     #[cfg(feature = "compiler")]
     #[track_caller]
     pub fn te<F>(mut self, name: &str, build: F) -> Self
@@ -175,16 +183,17 @@ impl Library {
         self
     }
 
-    /// Keeps the text of each [`Self::te`] kernel after each pass, in files that `cargo kernpack outputs` lists; the programs are verified after each pass, too.
-    /// `KERNPACK_DUMP_PASSES=1` does the same.
+    /// Writes the text of each [`Self::te`] kernel after each pass to files that `cargo kernpack
+    /// outputs` lists. The programs are also verified after each pass. `KERNPACK_DUMP_PASSES=1` has
+    /// the same effect.
     #[cfg(feature = "compiler")]
     pub fn dump_passes(mut self, yes: bool) -> Self {
         self.dump_passes = yes;
         self
     }
 
-    /// Adds a model: an ONNX file, compiled with its weights into a function of the library that takes the inputs and then the outputs of the model. Its
-    /// name is that of the file.
+    /// Adds a model: an ONNX file, compiled with its weights into a function of the library that
+    /// takes the inputs and then the outputs of the model. The function has the name of the file.
     ///
     /// ```no_run
     /// # fn main() -> kernpack_build::Result<()> {
@@ -192,14 +201,16 @@ impl Library {
     /// # }
     /// ```
     ///
-    /// The library has a function `kernels::typed::digits(&image, &mut scores)`, and the packed function `digits(image, scores)` for every other language.
-    /// Types and shapes of the arguments are checked when it is called. Nothing of ONNX is needed where the library runs.
+    /// The library has a function `kernels::typed::digits(&image, &mut scores)`, and the packed
+    /// function `digits(image, scores)` for every other language. Each call checks types and shapes
+    /// of the arguments. The library does not need ONNX at run time.
     #[cfg(feature = "graph")]
     pub fn model(self, path: impl AsRef<Path>) -> Self {
         self.model_with(path, |model| model)
     }
 
-    /// [`Self::model`], with what the file does not say: extents of dimensions, inputs that are constants, which outputs are wanted.
+    /// [`Self::model`] with options that are not in the file: extents of dimensions, constant
+    /// inputs, the selection of outputs.
     ///
     /// ```no_run
     /// # fn main() -> kernpack_build::Result<()> {
@@ -218,13 +229,14 @@ impl Library {
         self
     }
 
-    /// Adds CUDA C++ files. Each becomes a fat binary inside the library; its kernels are the `extern "C" __global__`
-    /// functions. The crate needs the feature `cuda` of kernpack: without it, compiling the crate is an error that says so, on
-    /// machines without nvcc, too.
+    /// Adds CUDA C++ files. Each becomes a fat binary inside the library; its kernels are the
+    /// `extern "C" __global__` functions. The crate needs the feature `cuda` of kernpack: without
+    /// it, compiling the crate is an error that names the feature, also on machines without nvcc.
     ///
-    /// nvcc is taken from `NVCC`, `CUDA_HOME`, `CUDA_PATH` or `PATH`; [`Self::cuda_compiler`] says what else may compile.
-    /// `KERNPACK_CUDA` says what a missing compiler means: `auto` (the default) is a warning now and an error when the
-    /// kernel is called, `require` is an error now, and `off` skips CUDA in silence.
+    /// nvcc is taken from `NVCC`, `CUDA_HOME`, `CUDA_PATH` or `PATH`; [`Self::cuda_compiler`]
+    /// selects another compiler. `KERNPACK_CUDA` determines the effect of a missing compiler:
+    /// `auto` (the default) is a warning now and an error when the kernel is called, `require` is
+    /// an error now, and `off` silently skips CUDA.
     pub fn cuda<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
         for path in paths {
             self.cuda.add(path.as_ref().to_owned(), CudaLanguage::Cuda, CudaOptions::default());
@@ -232,7 +244,7 @@ impl Library {
         self
     }
 
-    /// Adds one CUDA C++ file with options of its own; a file named `.ll` or `.bc` is LLVM IR, as in
+    /// Adds one CUDA C++ file with its own options; a file named `.ll` or `.bc` is LLVM IR, as in
     /// [`Self::cuda_llvm_ir`].
     ///
     /// ```no_run
@@ -251,12 +263,13 @@ impl Library {
         self
     }
 
-    /// Adds GPU kernels in LLVM IR, text or bitcode, which LLVM compiles: no CUDA toolkit is needed.
+    /// Adds GPU kernels in LLVM IR, text or bitcode, which LLVM compiles without a CUDA toolkit.
     ///
-    /// A kernel is a function `define ptx_kernel void @name(..)`, or one that `!nvvm.annotations` names. Functions of
-    /// libdevice (`__nv_expf`) are linked from the toolkit, the only thing it is needed for. Where ptxas and fatbinary
-    /// are installed the result is checked and becomes a fat binary with machine code for all architectures; else it is
-    /// PTX for the lowest, which drivers compile for the GPU at hand.
+    /// A kernel is a function `define ptx_kernel void @name(..)`, or one that `!nvvm.annotations`
+    /// names. Functions of libdevice (`__nv_expf`) are linked from the toolkit, which is only
+    /// needed for them. If ptxas and fatbinary are installed, the result is checked and becomes a
+    /// fat binary with machine code for all architectures; otherwise it is PTX for the lowest
+    /// architecture, which drivers compile for the installed GPU.
     pub fn cuda_llvm_ir<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
         for path in paths {
             self.cuda.add(path.as_ref().to_owned(), CudaLanguage::LlvmIr, CudaOptions::default());
@@ -264,49 +277,51 @@ impl Library {
         self
     }
 
-    /// Says what compiles CUDA C++: nvcc, or NVRTC.
+    /// Selects the compiler of CUDA C++: nvcc or NVRTC.
     pub fn cuda_compiler(mut self, compiler: CudaCompiler) -> Self {
         self.cuda.compiler = compiler;
         self
     }
 
-    /// Makes PTX for an architecture, such as `"75"`: the oldest GPU that drivers can compile it for. Without this it is
-    /// the lowest architecture of the kernel.
+    /// Sets the architecture of the PTX, such as `"75"`: the oldest GPU that drivers can compile it
+    /// for. The default is the lowest architecture of the kernel.
     pub fn cuda_ptx_floor(mut self, architecture: impl Into<String>) -> Self {
         self.cuda.options.ptx_floor = Some(architecture.into());
         self
     }
 
-    /// Compiles CUDA kernels also for the GPUs of the machine that builds, as nvidia-smi names them; for them alone if no
-    /// architecture is named. A machine without GPU gets a warning, and what it would get without this call.
+    /// Compiles CUDA kernels also for the GPUs of the build machine, as nvidia-smi reports them;
+    /// only for them if no architecture is set. On a machine without a GPU, this prints a warning
+    /// and has no other effect.
     ///
-    /// The library then depends on where it was built. Without this call, nvidia-smi is not asked.
+    /// The library then depends on the build machine. Without this call, nvidia-smi is not queried.
     pub fn cuda_detect_gpu(mut self) -> Self {
         self.cuda.detect_gpu = true;
         self
     }
 
-    /// Names the GPU architectures to compile for, such as `"sm_80"`, `"90"` or `"90a"`.
+    /// Sets the GPU architectures to compile for, such as `"sm_80"`, `"90"` or `"90a"`.
     ///
-    /// Every architecture gets machine code; the lowest also gets PTX, the floor from which a driver compiles for newer
-    /// GPUs. Without this the list is 75, 80, 90, 100 and 120 as far as the toolkit knows them, so the floor is Turing.
-    /// The GPU of the machine that builds is asked only by [`Self::cuda_detect_gpu`].
+    /// Every architecture gets machine code. The lowest also gets PTX, the floor from which a
+    /// driver compiles for newer GPUs. The default list is 75, 80, 90, 100 and 120 as far as the
+    /// toolkit supports them, so the floor is Turing. Only [`Self::cuda_detect_gpu`] queries the
+    /// GPU of the build machine.
     pub fn cuda_arch<S: Into<String>>(mut self, architectures: impl IntoIterator<Item = S>) -> Self {
         self.cuda.options.architectures.extend(architectures.into_iter().map(Into::into));
         self
     }
 
-    /// Adds an option of the CUDA compiler, for all kernels in CUDA C++.
+    /// Adds a CUDA compiler option for all kernels in CUDA C++.
     pub fn cuda_flag(mut self, flag: impl Into<String>) -> Self {
         self.cuda.options.flags.push(flag.into());
         self
     }
 
-    /// Makes the library carry and import a module of any kind, with what that imports. A module that is imported more than once is
-    /// stored once.
+    /// Adds a module of any kind to the library, with its imports. A module that is imported more
+    /// than once is stored once.
     ///
-    /// The program that loads the library needs a loader of the kind; the crate itself can register one, as a packed function named
-    /// `ffi.Module.load_from_bytes.<kind>`.
+    /// The program that loads the library needs a loader of the kind. The crate itself can register
+    /// one, as a packed function named `ffi.Module.load_from_bytes.<kind>`.
     ///
     /// ```no_run
     /// use kernpack_build::{Library, Module};
@@ -320,46 +335,53 @@ impl Library {
         self
     }
 
-    /// Compresses the modules that the library carries, device images too, where that makes them smaller. The crate needs the
-    /// feature `zstd` of `kernpack`, this one its own; the modules are decompressed when the library is loaded.
+    /// Compresses the modules of the library, including device images, if that makes them smaller.
+    /// This needs the feature `zstd` of `kernpack` and of this crate. The modules are decompressed
+    /// when the library is loaded.
     pub fn compress(mut self, yes: bool) -> Self {
         self.compress = yes;
         self
     }
 
-    /// Adds OpenCL C files. Each travels inside the library as source, and is compiled for a device when one of its kernels is first
-    /// called there. Its kernels are the `__kernel` functions: what they take is read off the text. A `__local` pointer may be the last parameter; the launch says
-    /// how large it is (`dynamic_shared_memory`).
+    /// Adds OpenCL C files. The library contains each as source, which is compiled for a device on
+    /// the first call of one of its kernels there. Its kernels are the `__kernel` functions; their
+    /// parameters are read from the text. A `__local` pointer may be the last parameter; the launch
+    /// sets its size (`dynamic_shared_memory`).
     ///
-    /// Nothing of OpenCL is needed to build. With this crate's feature `opencl`, and where there is a device, its compiler is asked as well, in a process
-    /// of its own, and mistakes of all sources are errors of the build, with file and line. A source that some devices' compilers take and others do not
-    /// is a warning.
-    /// `KERNPACK_OPENCL` says what a missing device means: `auto` (the default) is nothing, `require` is an error, and `off` asks no device.
+    /// Building does not need OpenCL. With this crate's feature `opencl`, and if there is a device,
+    /// its compiler also checks the sources, in a separate process. Errors of all sources are
+    /// errors of the build, with file and line. If the compilers of only some devices reject a
+    /// source, it is a warning. `KERNPACK_OPENCL` determines the effect of a missing device: `auto`
+    /// (the default) ignores it, `require` is an error, and `off` checks no device.
     ///
-    /// The crate needs kernpack's feature `opencl`. A device's compiler sees no files, so the headers that a source includes (beside it, or in a folder of
-    /// [`Library::include`]) and the macros of [`Library::define`] travel in the text.
+    /// The crate needs kernpack's feature `opencl`. A device's compiler cannot read files, so the
+    /// headers that a source includes (next to it, or in a folder of [`Library::include`]) and the
+    /// macros of [`Library::define`] are stored in the text.
     pub fn opencl<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
         self.opencl.extend(paths.into_iter().map(|path| path.as_ref().to_owned()));
         self
     }
 
-    /// An option for the compilers of OpenCL devices, such as `-cl-fast-relaxed-math`. It travels with the code, in a comment in its first line.
+    /// Adds an option for the compilers of OpenCL devices, such as `-cl-fast-relaxed-math`. It is
+    /// stored with the code, in a comment in its first line.
     pub fn opencl_option(mut self, option: impl Into<String>) -> Self {
         self.opencl_options.push(option.into());
         self
     }
 
-    /// Compiles cpu kernels for this CPU, by LLVM's name: `"x86-64-v3"`, `"skylake"`, `"native"`.
+    /// Compiles CPU kernels for this CPU, by LLVM's name: `"x86-64-v3"`, `"skylake"`, `"native"`.
     ///
-    /// Without this it is the CPU that rustc is told (`-C target-cpu` in `RUSTFLAGS` or the cargo configuration), else
-    /// the target's baseline. `"native"` is an error when the target is another machine.
+    /// The default is the CPU in rustc's flags (`-C target-cpu` in `RUSTFLAGS` or the cargo
+    /// configuration), or else the target's baseline. `"native"` is an error if the target is
+    /// another machine.
     pub fn cpu(mut self, name: impl Into<String>) -> Self {
         self.cpu = Some(name.into());
         self
     }
 
-    /// Compiles every cpu kernel once more for each of these levels of x86-64: `"x86-64-v2"`, `"x86-64-v3"`, `"x86-64-v4"`, `"x86-64-v4-vnni"`. When the
-    /// library is loaded, the highest version that the CPU can run is picked, once; the baseline ([`Self::cpu`]) is always there, too.
+    /// Compiles every CPU kernel once more for each of these levels of x86-64: `"x86-64-v2"`,
+    /// `"x86-64-v3"`, `"x86-64-v4"`, `"x86-64-v4-vnni"`. When the library is loaded, it selects the
+    /// highest version that the CPU can run, once. The baseline ([`Self::cpu`]) is always included.
     ///
     /// ```no_run
     /// # fn main() -> kernpack_build::Result<()> {
@@ -367,16 +389,19 @@ impl Library {
     /// # }
     /// ```
     ///
-    /// Kernels keep their names, and a call costs one jump more. Each version has its own copy of everything that the files define,
-    /// variables too. For other targets than x86-64 with ELF objects there is one version, and cargo's `-vv` shows a line that says
-    /// so. `KERNPACK_CPU_LEVEL` in the environment of the program that loads the library names the highest version to pick
-    /// (`baseline`, or a level); `kernels::blur.cpu_level()` and the library's function `<crate>.cpu_level` tell which it was.
+    /// Kernels keep their names, and a call costs one additional jump. Each version has its own
+    /// copy of everything that the files define, including variables. For targets other than x86-64
+    /// with ELF objects there is one version, and cargo's `-vv` shows a line about it.
+    /// `KERNPACK_CPU_LEVEL` in the environment of the program that loads the library sets the
+    /// highest version to select (`baseline`, or a level). `kernels::blur.cpu_level()` and the
+    /// library's function `<crate>.cpu_level` return the selected version.
     pub fn multiversion<S: Into<String>>(mut self, levels: impl IntoIterator<Item = S>) -> Self {
         self.levels.get_or_insert_default().extend(levels.into_iter().map(Into::into));
         self
     }
 
-    /// Adds a folder in which C, C++, CUDA and OpenCL C look for headers. The one of `kernpack/kernel.h` is always there.
+    /// Adds a folder to the header search path of C, C++, CUDA and OpenCL C. The folder of
+    /// `kernpack/kernel.h` is always included.
     pub fn include(mut self, folder: impl AsRef<Path>) -> Self {
         self.includes.push(folder.as_ref().to_owned());
         self
@@ -394,8 +419,9 @@ impl Library {
         self
     }
 
-    /// Declares what a kernel takes and gives, which makes it a function of `kernels::typed` and tells hosts its types: for kernels whose
-    /// source cannot say it. A line in the comment before a kernel does the same:
+    /// Declares the signature of a kernel whose source does not contain it. The kernel becomes a
+    /// function of `kernels::typed`, and hosts get its types. A line in the comment before a kernel
+    /// does the same:
     ///
     /// ```c
     /// /* Box blur.
@@ -405,11 +431,13 @@ impl Library {
     /// KERNPACK_KERNEL(blur) { ... }
     /// ```
     ///
-    /// Types are `int`, `int8` to `int64`, `uint8` to `uint64`, `float`, `float16` to `float64`, `bool`, `str`, `bytes`, `Tensor`,
-    /// `Tensor[float32]` or another type of elements, `mut Tensor[..]` for one that the kernel writes to, `Device`, `DataType`, `Function`,
-    /// `Any`, and for a result `None`.
+    /// Types are `int`, `int8` to `int64`, `uint8` to `uint64`, `float`, `float16` to `float64`,
+    /// `bool`, `str`, `bytes`, `Tensor`, `Tensor[float32]` or another element type, `mut
+    /// Tensor[..]` for a tensor that the kernel writes to, `Device`, `DataType`, `Function`, `Any`,
+    /// and for a result `None`.
     ///
-    /// Kernels in CUDA C++ and OpenCL C need none: their parameters say it.
+    /// Kernels in CUDA C++ and OpenCL C do not need a declaration: their parameters contain the
+    /// types.
     ///
     /// ```no_run
     /// # fn main() -> kernpack_build::Result<()> {
@@ -424,22 +452,24 @@ impl Library {
         self
     }
 
-    /// Puts the commands that compile C, C++ and CUDA C++ also into a file of the package, as a
-    /// [JSON Compilation Database](https://clang.llvm.org/docs/JSONCompilationDatabase.html), which clangd and clang-tidy read. Without this
-    /// it is in `OUT_DIR` only; `KERNPACK_COMPILE_COMMANDS` names a file for all packages of a workspace.
+    /// Also writes the commands that compile C, C++ and CUDA C++ to a file of the package, as a
+    /// [JSON Compilation Database](https://clang.llvm.org/docs/JSONCompilationDatabase.html), which
+    /// clangd and clang-tidy read. By default it is only in `OUT_DIR`. `KERNPACK_COMPILE_COMMANDS`
+    /// sets a file for all packages of a workspace.
     ///
-    /// The path is relative to the package. Entries of other packages and of other tools stay in the file; it is written only when it
-    /// changes, and never makes cargo build anything.
+    /// The path is relative to the package. Entries of other packages and of other tools are kept.
+    /// The file is only written when it changes, and never makes cargo rebuild.
     pub fn compile_commands(mut self, path: impl AsRef<Path>) -> Self {
         self.compile_commands = Some(path.as_ref().to_owned());
         self
     }
 
-    /// Compiles everything, writes what `kernpack::library!()` includes, and tells cargo what to link and to track.
+    /// Compiles everything, writes the file that `kernpack::library!()` includes, and prints the
+    /// link and tracking instructions for cargo.
     ///
     /// # Errors
-    /// All problems of all sources. cargo shows them in front of what else the build script wrote, and the build fails, also where the
-    /// result is ignored.
+    /// Returns all problems of all sources. cargo shows them before the other output of the build
+    /// script, and the build fails even if the result is ignored.
     pub fn build(self) -> Result<()> {
         let outcome = self.build_all();
         if let Err(error) = &outcome {
@@ -451,11 +481,11 @@ impl Library {
     }
 
     fn build_all(self) -> Result<()> {
-        // It has run already, in front of `main`, unless a linker left it out.
+        // It already ran before `main`, unless a linker left it out.
         #[cfg(feature = "opencl")]
         crate::opencl::answer_as_worker();
         let environment = Environment::of_process();
-        // What is written there changes nothing, so cargo need not know of the variable.
+        // The output there does not affect the build, so cargo need not track the variable.
         progress::open(
             environment.cargo_optional("KERNPACK_PROGRESS").filter(|file| !file.is_empty()).map(PathBuf::from),
         )?;
@@ -469,14 +499,14 @@ impl Library {
         if session.cache.hits() > 0 {
             progress::line(&format!("{} results were in the cache", session.cache.hits()));
         }
-        // Also after a failure: cargo then knows what the failure depends on.
+        // Also after a failure, so that cargo knows the dependencies of the failure.
         print!("{}", tracking(&session));
         print!("{}", lines?);
         Ok(())
     }
 }
 
-/// Writes the headers that come with this crate into `out_dir`, so that no path of the registry is needed.
+/// Writes the headers of this crate into `out_dir`, so that no path of the registry is needed.
 fn header_folder(session: &Session) -> Result<PathBuf> {
     let folder = session.work_dir.join("include");
     let header = folder.join("kernpack").join("kernel.h");
@@ -486,7 +516,7 @@ fn header_folder(session: &Session) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// What makes cargo run the build script again.
+/// The lines that make cargo rerun the build script.
 fn tracking(session: &Session) -> Lines {
     let mut lines = Lines::default();
     for path in session.tracker.paths().into_iter().chain(session.watch.paths()) {

@@ -1,4 +1,5 @@
-//! The stages of a build. Each does one thing with one value, [`Build`]: it reads what the stages before it made, and adds its own.
+//! The stages of a build. Each performs one task on one value, [`Build`]: it reads the results of
+//! earlier stages, and adds its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use crate::outputs::{Output, compile_commands};
 use crate::session::Session;
 use crate::{Error, Result, c, cuda, generate, multiversion, outputs, pack};
 
-/// Does the work; the result is what to tell cargo.
+/// Runs all stages. Returns the lines to print for cargo.
 pub(super) fn run(library: Library, session: &Session) -> Result<Lines> {
     let mut build = Build::new(library, session)?;
     build.compile()?;
@@ -30,35 +31,35 @@ pub(super) fn run(library: Library, session: &Session) -> Result<Lines> {
     Ok(build.lines)
 }
 
-/// A build on its way.
+/// A build in progress.
 struct Build<'a> {
     session: &'a Session,
     library: Library,
     sources: Sources,
     versions: Vec<Version>,
-    /// Of cpu kernels, by version, the baseline first.
+    /// The CPU kernels, by version, the baseline first.
     compiled: Vec<Vec<Compiled>>,
     cpp_runtime: Option<String>,
     cuda: CudaOutcome,
     opencl: Vec<OpenClImage>,
     kernels: Vec<HostKernel>,
-    /// Whether kernels call functions that the process brings which loads the library.
+    /// True if kernels call functions that only the process that loads the library provides.
     calls_the_host: bool,
-    /// What the library is linked with.
+    /// The objects that the library is linked with.
     objects: Vec<PathBuf>,
     /// The modules that the library carries.
     carried: generate::Carried,
-    /// What is known of models, by name.
+    /// The descriptions of models, by name.
     #[cfg(feature = "graph")]
     models: Vec<(String, describe::Description)>,
-    /// As generated code sees them.
+    /// The models for code generation.
     model_items: Vec<generate::model::ModelItems>,
-    /// Objects with their weights.
+    /// Objects with the weights of models.
     #[cfg(feature = "graph")]
     weights: Vec<PathBuf>,
-    /// For people.
+    /// The outputs, for people.
     outputs: Vec<Output>,
-    /// For cargo.
+    /// The lines for cargo.
     lines: Lines,
 }
 
@@ -88,7 +89,7 @@ impl<'a> Build<'a> {
         })
     }
 
-    /// All compilers at once. Sources that fail do not hide the mistakes of others.
+    /// Runs all compilers in parallel. Failed sources do not hide the errors of others.
     fn compile(&mut self) -> Result<()> {
         let llvm = std::mem::take(&mut self.library.llvm);
         let (session, library, versions) = (self.session, &self.library, &self.versions);
@@ -99,7 +100,7 @@ impl<'a> Build<'a> {
         #[cfg(feature = "graph")]
         let uses_llvm = uses_llvm || !library.models.is_empty();
         let (c, llvm, cuda, opencl) = thread::scope(|scope| {
-            // Closures of the build script stay on their thread, so only their results leave this one.
+            // Closures of the build script stay on their thread, so only their results leave it.
             let (inputs, flags) = (&library.c, &library.flags);
             let c = scope.spawn(move || c::compile(session, inputs, flags, versions));
             let inputs = &library.cuda;
@@ -176,7 +177,7 @@ impl<'a> Build<'a> {
         Ok(())
     }
 
-    /// Reads the names of the cpu kernels off the objects, and lists what was compiled.
+    /// Reads the names of the CPU kernels from the objects, and lists the compiled outputs.
     fn find_kernels(&mut self) -> Result<()> {
         self.kernels = symbols::host_kernels(&self.compiled[0])?;
         self.calls_the_host = symbols::call_the_host(&self.compiled[0]);
@@ -196,7 +197,7 @@ impl<'a> Build<'a> {
         Ok(())
     }
 
-    /// Makes one set of objects of the versions of cpu kernels.
+    /// Combines the versions of CPU kernels into one set of objects.
     fn join_versions(&mut self) -> Result<()> {
         let sets = std::mem::take(&mut self.compiled);
         self.objects = multiversion::link::link(self.session, &self.versions, sets, &self.kernels)?;
@@ -220,7 +221,7 @@ impl<'a> Build<'a> {
         Ok(())
     }
 
-    /// Makes the archive of all objects, and has rustc link it.
+    /// Creates the archive of all objects, and makes rustc link it.
     fn archive_objects(&mut self) -> Result<()> {
         let (session, lines) = (self.session, &mut self.lines);
         if !self.objects.is_empty() {
@@ -236,9 +237,10 @@ impl<'a> Build<'a> {
         if session.target.is_elf() && makes_cdylib(session) {
             // Objects and functions of the library may outlive the module that loaded it.
             lines.link_arg_cdylib("-Wl,-z,nodelete");
-            // Kernels of the same name in two libraries of a process stay apart, however the libraries were loaded.
+            // Kernels of the same name in two libraries of a process stay separate, however the
+            // libraries were loaded.
             lines.link_arg_cdylib("-Wl,-Bsymbolic");
-            // A function that is nowhere is an error of the build, not of a first call.
+            // An undefined function is an error of the build, not of a first call.
             if !self.calls_the_host && !is_sanitized(session) {
                 lines.link_arg_cdylib("-Wl,-z,defs");
             }
@@ -246,7 +248,7 @@ impl<'a> Build<'a> {
         Ok(())
     }
 
-    /// Writes what `kernpack::library!()` includes.
+    /// Writes the file that `kernpack::library!()` includes.
     fn generate_rust(&mut self) -> Result<()> {
         let session = self.session;
         let of_cuda =
@@ -260,7 +262,7 @@ impl<'a> Build<'a> {
             let mut descriptions = descriptions;
             for kernel in self.library.te.iter().flatten() {
                 let own = crate::te_kernels::description(kernel);
-                // A declaration of the user's is kept, as for any kernel.
+                // A declaration of the user is kept, as for any kernel.
                 descriptions.entry(kernel.name().to_owned()).or_insert(own);
             }
             descriptions
@@ -293,7 +295,8 @@ impl<'a> Build<'a> {
         Ok(())
     }
 
-    /// Names sources that were generated from `OUT_DIR`: the library must not depend on the folder that they lie in.
+    /// Names generated sources relative to `OUT_DIR`: the library must not depend on the folder
+    /// that contains them.
     fn name_generated_sources(&mut self) {
         let folder = format!("{}/", self.session.name_of(&self.session.out_dir));
         let host = self.kernels.iter_mut().map(|kernel| &mut kernel.source);
@@ -309,7 +312,7 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// Writes the lists for people and their editors.
+    /// Writes the lists of outputs for people and their editors.
     fn list_outputs(&mut self) -> Result<()> {
         let commands = compile_commands::write(self.session, self.library.compile_commands.as_deref())?;
         self.outputs.push(Output::new("compile_commands", &commands));
@@ -317,7 +320,7 @@ impl<'a> Build<'a> {
     }
 }
 
-/// The files of the kernels.
+/// The source files of the kernels.
 fn sources(library: &Library) -> Sources {
     #[cfg(feature = "llvm")]
     let llvm = library.llvm.iter().filter_map(|input| match input {
@@ -345,12 +348,13 @@ fn compile_llvm(session: &Session, inputs: Vec<PathBuf>, versions: &[Version]) -
     Error::collect(problems).map(|_| vec![Vec::new(); versions.len()])
 }
 
-/// What a thread returned.
+/// Returns the result of a thread, and resumes its panic.
 fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Whether the manifest asks for a shared library; cargo warns about options for one that is not made.
+/// Returns true if the manifest declares a shared library. Cargo warns about options for one that
+/// is not built.
 fn makes_cdylib(session: &Session) -> bool {
     let manifest = Path::new("Cargo.toml");
     let text = fs::read_to_string(session.package_dir.join(manifest)).unwrap_or_default();
@@ -361,14 +365,14 @@ fn makes_cdylib(session: &Session) -> bool {
     true
 }
 
-/// Whether a sanitizer is on, whose functions only the program has.
+/// Returns true if a sanitizer is on. Only the program has the functions of a sanitizer.
 fn is_sanitized(session: &Session) -> bool {
     ["CARGO_ENCODED_RUSTFLAGS", "CFLAGS", "CXXFLAGS"]
         .into_iter()
         .any(|name| session.environment.cargo_optional(name).is_some_and(|flags| flags.contains("sanitize")))
 }
 
-/// Leaves a file alone that has this text already.
+/// Writes a file, unless it already has this text.
 fn write_if_changed(path: &Path, text: &str) -> std::io::Result<()> {
     if fs::read(path).is_ok_and(|old| old == text.as_bytes()) { Ok(()) } else { fs::write(path, text) }
 }

@@ -1,8 +1,9 @@
-//! Lists of constructors and destructors in objects of LLVM: what its C interface calls `.ctors` and `.dtors` becomes
-//! `.init_array` and `.fini_array`.
+//! Lists of constructors and destructors in LLVM objects: converts `.ctors` and `.dtors`, which
+//! LLVM's C interface emits, to `.init_array` and `.fini_array`.
 //!
-//! GNU ld does this itself. lld, which rustc uses by default, does not, and then the functions are not called: the C library
-//! knows only the arrays. The old lists are called from the back, and a priority in a name is 65535 less the priority.
+//! GNU ld does this itself. lld, which rustc uses by default, does not, and then the functions are
+//! not called: the C library only reads the arrays. The old lists are called from the back, and a
+//! priority in a name is 65535 minus the priority.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,7 @@ use object::{LittleEndian as LE, elf};
 use crate::multiversion::elf::ElfObject;
 use crate::{Error, Result};
 
-/// Changes an object in its place; objects that are not ELF with 64 bits stay as they are.
+/// Changes an object in place. Objects that are not 64-bit ELF are not changed.
 pub(crate) fn use_arrays(object: &Path, source: &str) -> Result<()> {
     let failed = |e: std::io::Error| Error::new(format!("{source}: its object {}: {e}", object.display()));
     let bytes = fs::read(object).map_err(failed)?;
@@ -29,7 +30,7 @@ pub(crate) fn use_arrays(object: &Path, source: &str) -> Result<()> {
     if is_changed { fs::write(object, elf.into_bytes()).map_err(failed) } else { Ok(()) }
 }
 
-/// The array that a list becomes.
+/// Returns the array that a list is converted to.
 fn array(name: &str) -> Option<(String, elf::SectionType)> {
     let (list, rest) = name.split_at_checked(6)?;
     let (array, kind) = match list {

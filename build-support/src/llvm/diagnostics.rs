@@ -12,14 +12,15 @@ use inkwell::llvm_sys::prelude::LLVMDiagnosticInfoRef;
 
 use crate::{Error, Result, tool};
 
-/// Errors that LLVM reports while it generates code. By default it prints the first and ends the process.
+/// Collects the errors that LLVM reports during code generation. By default LLVM prints the first
+/// and ends the process.
 #[derive(Default)]
 pub(crate) struct Diagnostics {
     errors: RefCell<Vec<String>>,
 }
 
 impl Diagnostics {
-    /// What was reported since the last check, as an error.
+    /// Returns the errors reported since the last check as one error.
     pub(crate) fn check(&self, source: &str) -> Result<()> {
         let errors = self.errors.take();
         if errors.is_empty() {
@@ -41,7 +42,8 @@ pub(crate) fn in_context<R>(work: impl FnOnce(&Context, &Diagnostics) -> R) -> R
 }
 
 extern "C" fn report(info: LLVMDiagnosticInfoRef, sink: *mut c_void) {
-    // SAFETY: LLVM passes a live diagnostic and the sink that `in_context` gave it; the description is ours to free.
+    // SAFETY: LLVM passes a live diagnostic and the sink that `in_context` gave it. This function
+    // must free the description.
     unsafe {
         if LLVMGetDiagInfoSeverity(info) != LLVMDiagnosticSeverity::LLVMDSError {
             return;

@@ -1,4 +1,4 @@
-//! What LLVM compiles for: the target, the CPU and its features.
+//! The target of LLVM: the triple, the CPU and its features.
 
 use inkwell::OptimizationLevel;
 use inkwell::llvm_sys::core::LLVMGetVersion;
@@ -11,7 +11,7 @@ use crate::multiversion::Version;
 use crate::session::Session;
 use crate::{Error, Result};
 
-/// What LLVM compiles for. Each thread makes its own machine of it.
+/// The target that LLVM compiles for. Each thread creates its own target machine from it.
 pub(crate) struct Machine {
     pub(crate) version: Version,
     pub(crate) triple: String,
@@ -61,7 +61,7 @@ impl Machine {
             .ok_or_else(|| Error::new(format!("LLVM has no code generator for the target {}", self.triple)))
     }
 
-    /// All that decides what LLVM makes of a source, but the source.
+    /// A fingerprint of everything that determines LLVM's output for a source, except the source.
     pub(crate) fn recipe(&self, session: &Session) -> Digester {
         let mut digester = session.recipe("llvm", &[]);
         digester.field(version()).field(PASSES).field(&self.triple).field(&self.cpu).field(&self.features);
@@ -70,7 +70,7 @@ impl Machine {
     }
 }
 
-/// A machine for a target.
+/// Creates a machine for a target.
 pub(crate) fn machine(target: &Target) -> Result<TargetMachine> {
     Machine::of(target, Version::BASELINE)?.create()
 }

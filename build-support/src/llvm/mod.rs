@@ -14,7 +14,7 @@ use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{FileType, TargetMachine, TargetTriple};
-// Without this, rustc drops the flags that link LLVM.
+// Without this import, rustc drops the flags that link LLVM.
 use kernpack_llvm_link as _;
 
 use crate::cache::Input;
@@ -27,14 +27,14 @@ pub(crate) use diagnostics::{Diagnostics, in_context};
 pub(crate) use machine::Machine;
 pub(crate) use machine::{machine, version};
 
-/// Adds a module's functions.
+/// A closure that adds the functions of a module.
 pub(crate) type ModuleBuilder = Box<dyn for<'ctx> FnOnce(&'ctx Context, &Module<'ctx>) -> Result<()>>;
 
-/// Where LLVM IR comes from.
+/// The origin of LLVM IR.
 pub(crate) enum LlvmInput {
     /// A file of text or bitcode.
     File(PathBuf),
-    /// A closure of the build script, and where it was given.
+    /// A closure of the build script, and its location there.
     Builder(ModuleBuilder, &'static Location<'static>),
 }
 
@@ -44,7 +44,8 @@ const PACKED_TYPE: &str = "i32 (ptr, ptr, i32, ptr)";
 /// The pipeline of optimizations.
 const PASSES: &str = "default<O3>";
 
-/// Optimizes and compiles every version of every input, even when one fails. The objects are by version, in the order of the inputs.
+/// Optimizes and compiles every version of every input, even if one fails. The objects are grouped
+/// by version, in the order of the inputs.
 pub(crate) fn compile(session: &Session, inputs: Vec<LlvmInput>, versions: &[Version]) -> Result<Vec<Vec<Compiled>>> {
     if inputs.is_empty() {
         return Ok(vec![Vec::new(); versions.len()]);
@@ -109,8 +110,8 @@ fn file(session: &Session, machine: &Machine, index: usize, path: &Path) -> Resu
     Ok(Compiled { source, object })
 }
 
-/// The versions of a module that a closure of the build script makes. The closure runs each time, once; what LLVM makes of it is in
-/// the cache.
+/// Returns the versions of a module that a closure of the build script creates. The closure runs
+/// once in every build. LLVM's output is cached.
 fn built(
     session: &Session,
     machines: &[Machine],
@@ -125,7 +126,7 @@ fn built(
             let baseline = machines[0].create()?;
             prepare(&module, &baseline, &session.target.triple, source)?;
             build(context, &module).map_err(|e| e.within(source))?;
-            // There may be no bitcode of a module that is not valid, and no copy.
+            // Bitcode and a copy require a valid module.
             module.verify().map_err(|e| rejected(source, &e.to_string()))
         };
         if let Err(error) = built() {
@@ -151,8 +152,9 @@ fn built(
     })
 }
 
-/// Functions that say for themselves which CPU and features they are for, as those that Clang writes, become those of the version,
-/// with what they had besides; the others follow the machine.
+/// Sets the CPU and features of functions that specify their own, like those from Clang, to those
+/// of the version, and keeps their additional features. The other functions use those of the
+/// machine.
 fn make_version(context: &Context, module: &Module<'_>, machine: &Machine) {
     let features = machine.version.llvm_features();
     for function in module.get_functions().filter(|_| !features.is_empty()) {
@@ -169,14 +171,14 @@ fn make_version(context: &Context, module: &Module<'_>, machine: &Machine) {
         }
         let all = [own.unwrap_or_default(), features.clone()];
         set("target-features", &all.into_iter().filter(|list| !list.is_empty()).collect::<Vec<_>>().join(","));
-        // The name of a real CPU stays: it says more than a level.
+        // The name of a specific CPU is kept, because it is more precise than a level.
         if cpu.is_some_and(|cpu| cpu == "generic" || cpu.starts_with("x86-64")) {
             set("target-cpu", &machine.cpu);
         }
     }
 }
 
-/// Makes the module one of the target. A module that names another architecture is an error.
+/// Sets the target of the module. A module for another architecture is an error.
 pub(crate) fn prepare(module: &Module<'_>, machine: &TargetMachine, target: &str, source: &str) -> Result<()> {
     let theirs = module.get_triple();
     let theirs = theirs.as_str().to_string_lossy();
@@ -195,7 +197,7 @@ pub(crate) fn prepare(module: &Module<'_>, machine: &TargetMachine, target: &str
     Ok(())
 }
 
-/// Verifies, optimizes and writes the object.
+/// Verifies and optimizes the module, and writes the object.
 pub(crate) fn emit(
     module: &Module<'_>,
     machine: &TargetMachine,
@@ -206,7 +208,7 @@ pub(crate) fn emit(
     emit_by(PASSES, module, machine, diagnostics, source, object)
 }
 
-/// The same with another pipeline of optimizations.
+/// Like `emit`, with another optimization pipeline.
 pub(crate) fn emit_by(
     passes: &str,
     module: &Module<'_>,
@@ -220,14 +222,14 @@ pub(crate) fn emit_by(
     constructors::use_arrays(object, source)
 }
 
-/// Verifies and optimizes a module of cpu kernels.
+/// Verifies and optimizes a module of CPU kernels.
 fn optimize(passes: &str, module: &Module<'_>, machine: &TargetMachine, source: &str) -> Result<()> {
     module.verify().map_err(|e| rejected(source, &e.to_string()))?;
     check_signatures(module, source)?;
     run_passes_of(passes, module, machine, source)
 }
 
-/// Optimizes.
+/// Runs the optimization passes.
 pub(crate) fn run_passes(module: &Module<'_>, machine: &TargetMachine, source: &str) -> Result<()> {
     run_passes_of(PASSES, module, machine, source)
 }
@@ -243,7 +245,7 @@ fn run_passes_of(passes: &str, module: &Module<'_>, machine: &TargetMachine, sou
         .map_err(|e| Error::new(format!("{source}: LLVM cannot optimize it\n{}", tool::indented(&e.to_string()))))
 }
 
-/// Writes the code.
+/// Writes the object or assembly code.
 pub(crate) fn write(
     module: &Module<'_>,
     machine: &TargetMachine,
@@ -258,18 +260,20 @@ pub(crate) fn write(
     diagnostics.check(source)
 }
 
-/// The error of a module that is not valid.
+/// The error for an invalid module.
 pub(crate) fn rejected(source: &str, message: &str) -> Error {
     Error::new(format!("{source}: LLVM's verifier rejects it\n{}", tool::indented(message)))
 }
 
-/// Kernels follow the packed calling convention; a function of another type would be called with the wrong arguments.
+/// Checks that kernels have the packed calling convention. A function of another type would be
+/// called with wrong arguments.
 fn check_signatures(module: &Module<'_>, source: &str) -> Result<()> {
     let kernels = module.get_functions().filter(|function| function.count_basic_blocks() > 0);
     for function in kernels {
         let name = function.get_name().to_string_lossy();
         let Some(kernel) = name.strip_prefix(PREFIX) else { continue };
-        // Compared as text: kinds of types that LLVM 22 does not have are unknown to inkwell.
+        // Compared as text, because inkwell does not support kinds of types that LLVM 22 does not
+        // have.
         let ty = function.get_type().print_to_string().to_string();
         if ty != PACKED_TYPE {
             return Err(Error::new(format!(
@@ -289,13 +293,13 @@ mod tests {
     use crate::cargo::environment::Environment;
     use crate::multiversion::level::Level;
 
-    /// Compiles one module for a target, on whatever machine this is.
+    /// Compiles one module for a target, independent of this machine.
     fn compile_for(triple: &str, arch: &str, name: &str, ir: &str) -> Result<Vec<u8>> {
         let mut versions = compile_versions(triple, arch, "x86_64-unknown-linux-gnu", name, ir, &[Version::BASELINE])?;
         Ok(versions.remove(0))
     }
 
-    /// The objects of all versions, where `host` is the machine that builds.
+    /// Returns the objects of all versions, where `host` is the build machine.
     fn compile_versions(
         triple: &str,
         arch: &str,
@@ -335,14 +339,14 @@ mod tests {
             ("aarch64-unknown-linux-gnu", "aarch64", Architecture::Aarch64),
         ];
         for (triple, arch, expected) in rows {
-            // What the text says about the layout gives way.
+            // The layout in the text is replaced.
             let ir = format!("target datalayout = \"e-m:e-i64:64-n32:64\"\n{KERNEL}");
             let object = compile_for(triple, arch, arch, &ir).unwrap();
             assert_eq!(object::File::parse(object.as_slice()).unwrap().architecture(), expected);
         }
     }
 
-    /// A loop that is vectorized with what the CPU has.
+    /// A loop that is vectorized with the features of the CPU.
     const LOOP: &str = "define i32 @__tvm_ffi_k(ptr %a, ptr %b, i32 %n, ptr %r) {
 entry:
   br label %loop

@@ -1,4 +1,4 @@
-//! Modules of kind `llvm`: code that LLVM compiles, made at run time.
+//! Modules of kind `llvm`: code that is created at run time and compiled by LLVM.
 
 use std::sync::OnceLock;
 
@@ -14,10 +14,10 @@ use crate::describe::symbols::PREFIX;
 use crate::llvm::{Diagnostics, PASSES, in_context, machine, optimize, prepare};
 use crate::{Error, Result, tool};
 
-/// What messages call the code.
+/// The name of the code in messages.
 const SOURCE: &str = "the LLVM module";
 
-/// Code as optimized bitcode; every use of it has an LLVM context of its own, so threads do not meet.
+/// Code as optimized bitcode. Every use has its own LLVM context, so threads do not share one.
 struct LlvmModule {
     bitcode: Vec<u8>,
     target: Target,
@@ -26,11 +26,12 @@ struct LlvmModule {
     compiled: OnceLock<kernpack::Result<Module>>,
 }
 
-/// A module of kind `llvm` of LLVM IR, text or bitcode, for this machine. LLVM verifies and optimizes it at once.
+/// Creates a module of kind `llvm` from LLVM IR, text or bitcode, for this machine. LLVM verifies
+/// and optimizes it immediately.
 ///
-/// Its packed functions (`__tvm_ffi_<name>`) can be called: the first call compiles the module, which needs a C compiler to link. It
-/// can be inspected as `ll`, `asm` and `bc` (in hexadecimal), written as `o`, `s`, `ll` and `bc`, and it becomes a part of the library
-/// that it is exported to.
+/// Its packed functions (`__tvm_ffi_<name>`) can be called. The first call compiles the module,
+/// which needs a C compiler to link. The module can be inspected as `ll`, `asm` and `bc` (in
+/// hexadecimal), written as `o`, `s`, `ll` and `bc`, and exported as part of a library.
 ///
 /// ```
 /// let module = kernpack_build::llvm_module(
@@ -47,23 +48,25 @@ struct LlvmModule {
 /// ```
 ///
 /// # Errors
-/// What LLVM says of the code; a function named like a packed one that is of another type; code for another architecture.
+/// Returns an error if LLVM reports a problem in the code, if a function with the name of a packed
+/// function has another type, or if the code is for another architecture.
 pub fn llvm_module(ir: impl AsRef<[u8]>) -> Result<Module> {
     from_ir(ir.as_ref(), Target::of_triple(None))
 }
 
-/// [`llvm_module`] for another machine, by its triple. Its functions cannot be called here.
+/// Creates an [`llvm_module`] for another machine, by its triple. Its functions cannot be called on
+/// this machine.
 ///
 /// # Errors
-/// As for [`llvm_module`]; a target that LLVM does not know.
+/// As for [`llvm_module`]. Also an error for a target that LLVM does not support.
 pub fn llvm_module_for(ir: impl AsRef<[u8]>, triple: &str) -> Result<Module> {
     from_ir(ir.as_ref(), Target::of_triple(Some(triple)))
 }
 
-/// [`llvm_module`] of what a closure builds.
+/// Creates an [`llvm_module`] with a closure.
 ///
 /// # Errors
-/// As for [`llvm_module`]; what the closure reports.
+/// As for [`llvm_module`]. Also returns errors of the closure.
 pub fn llvm_module_with<F>(build: F) -> Result<Module>
 where
     F: for<'ctx> FnOnce(&'ctx Context, &LlvmIr<'ctx>) -> Result<()>,
@@ -96,7 +99,7 @@ fn parsed<'ctx>(context: &'ctx Context, ir: &[u8]) -> Result<LlvmIr<'ctx>> {
         .map_err(|e| Error::new(format!("{SOURCE}: LLVM cannot read it\n{}", tool::indented(&e.to_string()))))
 }
 
-/// Optimizes; the result is the bitcode and the names of the packed functions.
+/// Optimizes, and returns the bitcode and the names of the packed functions.
 fn finished(module: &LlvmIr<'_>, machine: &TargetMachine) -> Result<(Vec<u8>, Vec<String>)> {
     optimize(PASSES, module, machine, SOURCE)?;
     let defined = module.get_functions().filter(|function| function.count_basic_blocks() > 0);
@@ -112,7 +115,7 @@ impl LlvmModule {
         Module::new(Self { bitcode, target, functions, compiled: OnceLock::new() })
     }
 
-    /// Does something with the code in a context of its own.
+    /// Calls a function with the code in a new context.
     fn with<R>(
         &self,
         work: impl FnOnce(&LlvmIr<'_>, &TargetMachine, &Diagnostics) -> Result<R>,
@@ -124,7 +127,7 @@ impl LlvmModule {
         done().map_err(|error| kernpack::Error::runtime_error(error.to_string()))
     }
 
-    /// Object code or assembly.
+    /// Compiles to object code or assembly.
     fn compile(&self, what: FileType) -> kernpack::Result<Vec<u8>> {
         self.with(|module, machine, diagnostics| {
             let buffer = machine.write_to_memory_buffer(module, what).map_err(|e| {
@@ -144,7 +147,7 @@ impl LlvmModule {
         Ok(String::from_utf8_lossy(&assembly).trim_end_matches('\0').to_owned())
     }
 
-    /// The code as a library of this process.
+    /// Loads the code as a library of this process.
     fn library(&self) -> kernpack::Result<Module> {
         let compiled = self.compiled.get_or_init(|| {
             if self.target.triple != self.target.host {
@@ -169,7 +172,8 @@ impl ModuleImpl for LlvmModule {
         ModuleProperties::RUNNABLE | ModuleProperties::COMPILATION_EXPORTABLE
     }
 
-    /// The module's own functions, and what Apache TVM asks such a module when it exports it.
+    /// Returns a function of the module, or one that Apache TVM requests from such a module when it
+    /// exports it.
     fn find_function(&self, name: &str) -> kernpack::Result<Option<Function>> {
         match name {
             "__tvm_is_system_module" => Ok(Some(Function::from_fn(|| false))),
@@ -211,7 +215,7 @@ impl ModuleImpl for LlvmModule {
         std::fs::write(path, bytes).map_err(|error| kernpack::error!(OSError, "{path} cannot be written: {error}"))
     }
 
-    /// `ll` (also when nothing is asked for), `s` and `asm`, and `bc` in hexadecimal.
+    /// Returns `ll` (also the default), `s` and `asm`, and `bc` in hexadecimal.
     fn inspect_source(&self, format: &str) -> kernpack::Result<String> {
         match format {
             "" | "ll" => self.text(),
@@ -242,7 +246,7 @@ mod tests {
             module.write_to_file(&path, format).unwrap();
             assert!(std::fs::read(path).unwrap().starts_with(start), "{format}");
         }
-        // Bitcode makes the same module again.
+        // The bitcode gives the same module again.
         let again = llvm_module(std::fs::read(folder.join("m.bc")).unwrap()).unwrap();
         assert_eq!(again.function_names(), ["answer"]);
         std::fs::remove_dir_all(&folder).unwrap();

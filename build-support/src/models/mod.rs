@@ -30,18 +30,18 @@ use crate::session::Session;
 use crate::te_kernels::runtime_of;
 use crate::{Error, Result, tool};
 
-/// What building the models of a library gave besides the objects.
+/// The result of building the models of a library, except the objects.
 #[derive(Default)]
 pub(crate) struct ModelOutcome {
-    /// For people: the kernels of each model.
+    /// The kernels of each model, for people.
     pub(crate) outputs: Vec<Output>,
-    /// For cargo.
+    /// The warnings for cargo.
     pub(crate) warnings: String,
-    /// What is known of the functions, by name.
+    /// The descriptions of the functions, by name.
     pub(crate) descriptions: Vec<(String, Description)>,
-    /// The models as generated code sees them.
+    /// The models for code generation.
     pub(crate) items: Vec<ModelItems>,
-    /// Objects with weights, which the code of all versions refers to.
+    /// Objects with weights, which the code of all versions uses.
     pub(crate) weights: Vec<PathBuf>,
 }
 
@@ -49,12 +49,13 @@ pub(crate) struct ModelOutcome {
 struct Read<'a> {
     model: &'a Model,
     source: String,
-    /// The fingerprint of the file, and of the weights that are in others.
+    /// The fingerprint of the file, and of weights in other files.
     content: Digest,
     graph: Graph,
 }
 
-/// Compiles every version of every model; mistakes of one do not hide those of others. The objects are by version, in the order of the models.
+/// Compiles every version of every model. Errors of one model do not hide those of others. The
+/// objects are grouped by version, in the order of the models.
 pub(crate) fn compile(
     session: &Session,
     models: &[Model],
@@ -93,7 +94,7 @@ pub(crate) fn compile(
     outcome.weights.sort();
     outcome.weights.dedup();
     objects.remove_all_but(&outcome.weights);
-    // A level that failed is told below.
+    // A failed level is reported below.
     let known = made.iter().zip(&infos).filter_map(|(read, infos)| Some((read, infos.last()?, infos)));
     let known = Error::collect(known.map(|(read, info, infos)| Ok((read, items(read, info, infos)?))))?;
     for (read, items) in known {
@@ -105,12 +106,12 @@ pub(crate) fn compile(
     Ok((results::by_version(versions, &sources, rows)?, outcome))
 }
 
-/// What became of a model for a CPU level.
+/// The result of compiling a model for a CPU level.
 struct Made {
     code: Compiled,
     /// The object of the weights, if there are any.
     weights: Option<PathBuf>,
-    /// What it is, as JSON.
+    /// The description of the model, as JSON.
     info: String,
     outputs: Vec<Output>,
 }
@@ -128,7 +129,8 @@ fn read<'a>(session: &Session, model: &'a Model) -> Result<Read<'a>> {
     let full = session.package_dir.join(&model.path);
     let bytes = fs::read(&full).map_err(|error| Error::new(format!("{source}: cannot be read: {error}")))?;
     let options = options_of(session, model)?;
-    // Once for all levels: hashing takes long in a build script, which is compiled without optimization.
+    // Once for all levels: hashing takes long in a build script, which is compiled without
+    // optimization.
     let mut content = Digester::new("model");
     content.field(&bytes);
     let Imported { graph, files } =
@@ -137,7 +139,7 @@ fn read<'a>(session: &Session, model: &'a Model) -> Result<Read<'a>> {
         session.tracker.file(file);
     }
     if !files.is_empty() {
-        // Weights in other files are in the graph.
+        // Weights from other files are in the graph.
         for known in graph.values.iter().filter_map(|value| value.known.as_ref()) {
             content.field(known.bytes());
         }
@@ -171,7 +173,8 @@ fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>, obje
         recipe.field(constant).field(value.as_ref().map_or(&[][..], |value| value.bytes()));
     }
     recipe.field(this_program());
-    // The weights themselves are no product: they are as large as the model, and other levels have the same.
+    // The weights themselves are not a product: they are as large as the model, and other levels
+    // share them.
     let symbol_file = object.with_extension("weights.txt");
     let info = object.with_extension("model.json");
     let products: [PathBuf; 4] = [object.clone(), symbol_file.clone(), listing.clone(), info.clone()];
@@ -179,7 +182,7 @@ fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>, obje
     let step = Step { recipe: recipe.finish(), source: &shown, tool: "LLVM", products: &products };
     let runtime = runtime_of(&machine.triple);
     let target = Target { runtime, ..Target::llvm(&machine.triple, &machine.cpu, &machine.features) };
-    // Passes are checked in their own tests: here that would take a quarter of the time.
+    // The tests of passes verify them. Here it would take a quarter of the time.
     let context = PassContext::new(PassOptions { verify: false, ..PassOptions::default() });
     let lower = || -> Result<(Lowered, Option<(String, Weights)>)> {
         let (target, options) = (TargetDescription::of(&target), model.lowering());
@@ -234,7 +237,7 @@ fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>, obje
         && !path.exists()
         && let (_, Some((symbol, weights))) = lower()?
     {
-        // The code was in the cache, and the weights were removed when another model had its place.
+        // The code was cached, and the weights were removed when another model replaced it.
         objects.write(source, &symbol, &weights)?;
     }
     let outputs =
@@ -247,7 +250,8 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     fs::write(path, bytes).map_err(|error| Error::new(format!("{}: cannot be written: {error}", path.display())))
 }
 
-/// What tells this build script from one with another compiler in it: a model is lowered only where it has to be.
+/// Identifies this build script, so that a build script with another compiler in it lowers a model
+/// again.
 fn this_program() -> String {
     let program = std::env::current_exe().and_then(|path| Ok((fs::metadata(&path)?, path)));
     match program {
@@ -256,7 +260,7 @@ fn this_program() -> String {
     }
 }
 
-/// The tensors of a model: names, types of elements as they lie in memory, and shapes.
+/// Returns the tensors of a model: names, element types in memory, and shapes.
 fn arguments(graph: &Graph) -> Vec<ModelArgument> {
     let ids = graph.inputs.iter().chain(graph.outputs.iter().map(|(_, id)| id));
     let names = kernpack_graph::lower::argument_names(graph);
@@ -284,7 +288,8 @@ fn arguments(graph: &Graph) -> Vec<ModelArgument> {
         .collect()
 }
 
-/// What generated code needs: `infos` are those of all CPU levels, and the memory is enough for each.
+/// Returns the data that generated code needs. `infos` contains the descriptions for all CPU
+/// levels. The memory size is enough for each of them.
 fn items(read: &Read<'_>, info: &str, infos: &[String]) -> Result<ModelItems> {
     let parse = |text: &str| -> Result<serde_json::Value> {
         serde_json::from_str(text).map_err(|error| Error::new(format!("{}: its description: {error}", read.source)))
@@ -344,7 +349,7 @@ fn open_dimension(dim: OpenDim) -> OpenDimension {
     OpenDimension { name: dim.name, extents, most, one_of, at: dim.at }
 }
 
-/// What is known of the arguments of a model's functions: all of it.
+/// Returns the complete descriptions of the arguments of a model's functions.
 fn descriptions(name: &str, graph: &Graph) -> [(String, Description); 2] {
     let whole = description(graph);
     let mut steps = whole.clone();
@@ -362,7 +367,7 @@ fn descriptions(name: &str, graph: &Graph) -> [(String, Description); 2] {
     [(name.to_owned(), whole), (format!("{name}_steps"), steps)]
 }
 
-/// What is known of a model's arguments: all of it.
+/// Returns the complete description of a model's arguments.
 fn description(graph: &Graph) -> Description {
     let mut params = Vec::new();
     let mut shapes = Vec::new();
@@ -371,11 +376,11 @@ fn description(graph: &Graph) -> Description {
     for ((id, written), argument) in inputs.chain(outputs).zip(arguments(graph)) {
         let value = &graph.values[id];
         let name = argument.name.clone();
-        // Types that there is no arithmetic with are bytes for the caller.
+        // Types without arithmetic are bytes for the caller.
         let stored = kernpack_graph::stored(value.dtype);
         let element = ELEMENTS.into_iter().find(|element| *element == stored.to_string());
         let bytes = if stored == value.dtype { String::new() } else { format!(" as {}", stored.short_name()) };
-        // What depends on data lies at the start of a block.
+        // Data-dependent values are at the start of a buffer.
         let part = if graph.extents.contains_key(&id) { " at most, as `_extents` tells" } else { "" };
         shapes.push(format!("`{name}{}` {}{bytes}{part}", argument.extents(), value.dtype.short_name()));
         params.push(Param { name, ty: Type::Tensor { element, written } });

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use kernpack_compiler::ir::DataType;
 use kernpack_graph::{Constant, CustomOperator, GraphError, LowerOptions, ModelOptions, Threads};
 
-/// A model of a library, and what the build script says of it. Made by `Library::model_with`.
+/// A model of a library, with the options of the build script. `Library::model_with` creates it.
 #[derive(Clone, Debug)]
 pub struct Model {
     pub(crate) path: PathBuf,
@@ -14,7 +14,7 @@ pub struct Model {
     pub(crate) constants: Vec<(String, Result<Constant, GraphError>)>,
     pub(crate) fuse: bool,
     pub(crate) level: u8,
-    /// Inputs that states keep, and the outputs that take their place.
+    /// Inputs that states keep, and the outputs that replace them.
     pub(crate) kept: Vec<(String, String)>,
     pub(crate) threads: Threads,
 }
@@ -35,87 +35,96 @@ impl Model {
         }
     }
 
-    /// The name of the function; without it, that of the file.
+    /// Sets the name of the function. The default is the name of the file.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
         self
     }
 
-    /// The extent of a dimension that the model names: `.dim("batch", 1)`.
+    /// Sets the extent of a symbolic dimension: `.dim("batch", 1)`.
     #[must_use]
     pub fn dim(mut self, name: &str, extent: i64) -> Self {
         self.options.dims.insert(name.to_owned(), extent);
         self
     }
 
-    /// A dimension that each call tells, and its largest extent: `.dim_up_to("batch", 64)`. The function takes any extent from 1 on; what the model gives for one index of it
-    /// may depend on the inputs at that index alone, as it does for a batch. A model of which this is not known is an error of the build, with the node.
+    /// Makes a symbolic dimension dynamic, with its largest extent: `.dim_up_to("batch", 64)`. The
+    /// function accepts any extent from 1 on. The output for one index of the dimension may depend
+    /// only on the inputs at that index, as for a batch. If this cannot be proven for a model, the
+    /// build fails with an error that names the node.
     #[must_use]
     pub fn dim_up_to(mut self, name: &str, most: i64) -> Self {
         self.options.up_to.insert(name.to_owned(), most);
         self
     }
 
-    /// A dimension that each call tells, which has one of these extents: `.dim_in("sequence", [32, 64, 128])`. The model is compiled for each of them, and the function runs the
-    /// kernels for that of the call. Weights are in the library once, if the kernels of all extents want them in the same order.
+    /// Makes a symbolic dimension dynamic, with a list of allowed extents: `.dim_in("sequence",
+    /// [32, 64, 128])`. The model is compiled for each of them, and the function runs the kernels
+    /// for the extent of the call. The library contains weights once if the kernels of all extents
+    /// need the same layout.
     #[must_use]
     pub fn dim_in(mut self, name: &str, extents: impl Into<Vec<i64>>) -> Self {
         self.options.dims_in.insert(name.to_owned(), extents.into());
         self
     }
 
-    /// The shape of an input.
+    /// Sets the shape of an input.
     #[must_use]
     pub fn input(mut self, name: &str, shape: impl Into<Vec<i64>>) -> Self {
         self.options.inputs.insert(name.to_owned(), shape.into());
         self
     }
 
-    /// An input that is a sequence: the shapes of its tensors, each of which is an argument, `x_0`, `x_1` and so on.
+    /// Declares a sequence input with the shapes of its tensors. Each tensor is an argument, `x_0`,
+    /// `x_1` and so on.
     #[must_use]
     pub fn sequence<S: Into<Vec<i64>>>(mut self, name: &str, shapes: impl IntoIterator<Item = S>) -> Self {
         self.options.sequences.insert(name.to_owned(), shapes.into_iter().map(Into::into).collect());
         self
     }
 
-    /// An optional input that is not there.
+    /// Declares an optional input as missing.
     #[must_use]
     pub fn absent(mut self, name: &str) -> Self {
         self.options.absent.insert(name.to_owned());
         self
     }
 
-    /// The most rounds of a loop, by the name of its node, whose number of rounds is known when the model runs only: for so many there is memory. A call with more
-    /// of them is an error.
+    /// Sets the maximum number of iterations of a loop, by the name of its node, if the number of
+    /// iterations is only known at run time. Memory is reserved for this number. A call with more
+    /// iterations is an error.
     #[must_use]
     pub fn bound(mut self, node: &str, rounds: i64) -> Self {
         self.options.bounds.insert(node.to_owned(), rounds);
         self
     }
 
-    /// An input that always has these integers: what depends on it alone is computed at build time. A shape of no dimensions makes a scalar.
+    /// Sets an input to constant integers. Values that depend only on it are computed at build
+    /// time. A shape without dimensions makes a scalar.
     #[must_use]
     pub fn constant_ints(mut self, name: &str, shape: &[i64], values: &[i64]) -> Self {
         self.constants.push((name.to_owned(), Constant::of_ints(values).reshaped(shape)));
         self
     }
 
-    /// An input that always has these floats.
+    /// Sets an input to constant floats.
     #[must_use]
     pub fn constant_floats(mut self, name: &str, shape: &[i64], values: &[f32]) -> Self {
         self.constants.push((name.to_owned(), Constant::of_floats(values).reshaped(shape)));
         self
     }
 
-    /// The outputs that are wanted; what only others need is left out. Values inside of the model may be outputs, too.
+    /// Selects the outputs. Nodes that only other outputs need are removed. Intermediate values of
+    /// the model may be outputs, too.
     #[must_use]
     pub fn outputs<S: AsRef<str>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.options.outputs = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
         self
     }
 
-    /// An operator that ONNX does not have, by its domain and name: what it computes, as tensor expressions.
+    /// Adds an operator that ONNX does not have, by its domain and name, with its computation as
+    /// tensor expressions.
     ///
     /// ```no_run
     /// use kernpack_build::graph::op::{CustomOperator, element_tensor};
@@ -138,23 +147,31 @@ impl Model {
         self
     }
 
-    /// The type that weights of products and convolutions are kept in: `F16` or `BF16` of [`crate::te`] halve the library, and what is read of them when the
-    /// model runs. They are widened where they are read; what is computed stays in single precision.
+    /// Sets the type in which the weights of matrix products and convolutions are stored: `F16` or
+    /// `BF16` of [`crate::te`] halve the size of the library, and the memory traffic of weights at
+    /// run time. Weights are widened when they are read. Computations stay in single precision.
     #[must_use]
     pub fn weights(mut self, dtype: DataType) -> Self {
         self.options.weights = Some(dtype);
         self
     }
 
-    /// Whether nodes share kernels, as they do by themselves. Without it, each node is a kernel: to find the one that is slow or wrong.
+    /// Sets whether operators are fused, as they are by default. Without fusion each node is a
+    /// kernel, which helps to find a slow or wrong node.
     #[must_use]
     pub fn fuse(mut self, yes: bool) -> Self {
         self.fuse = yes;
         self
     }
 
-    /// How much is done to make it fast, 3 without it. 0: each node is computed as its definition says, by plain loops on one thread; 1: each node is a kernel with a
-    /// schedule; 2: nodes share kernels; 3: nodes that do the same faster take the place of those of the model, too. Low levels are for finding what is wrong.
+    /// Sets the optimization level. The default is 3.
+    ///
+    /// - 0: each node is computed as its definition says, by plain loops on one thread.
+    /// - 1: each node is a kernel with a schedule.
+    /// - 2: operators are fused.
+    /// - 3: equivalent faster nodes also replace nodes of the model.
+    ///
+    /// Low levels help to find errors.
     #[must_use]
     pub fn opt_level(mut self, level: u8) -> Self {
         self.level = level;
@@ -162,22 +179,24 @@ impl Model {
         self
     }
 
-    /// An input that is the output of the call before: `State` in Rust keeps the two, and they are no arguments of its methods. The first call, and the first after
-    /// `State::reset`, sees zeros. The packed function has both as arguments.
+    /// Makes an input the output of the previous call: `State` in Rust keeps the two, and they are
+    /// not arguments of its methods. The first call, and the first after `State::reset`, gets
+    /// zeros. The packed function has both as arguments.
     #[must_use]
     pub fn state(mut self, input: &str, output: &str) -> Self {
         self.kept.push((input.to_owned(), output.to_owned()));
         self
     }
 
-    /// How threads are used: all kernels in one region, each for itself, or the thread of the caller alone.
+    /// Sets how kernels use threads: all kernels in one parallel region, one region for each
+    /// kernel, or only the calling thread.
     #[must_use]
     pub fn threads(mut self, threads: Threads) -> Self {
         self.threads = threads;
         self
     }
 
-    /// Takes weights that are not numbers, which are an error otherwise.
+    /// Accepts weights that are NaN, which are an error otherwise.
     #[must_use]
     pub fn allow_nan(mut self) -> Self {
         self.options.allow_nan = true;

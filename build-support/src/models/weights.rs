@@ -1,4 +1,4 @@
-//! Objects with weights: one for each content, whatever the number of models and of CPU levels that have it.
+//! Objects with weights: one for each distinct content, shared by all models and CPU levels.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::pack::data_object;
 use crate::session::Session;
 use crate::{Error, Result};
 
-/// What the names of the symbols and of the files begin with.
+/// The prefix of the names of symbols and files.
 const SYMBOL: &str = "__kernpack_weights_";
 
 /// The address of the first byte in memory, and the number of bytes.
@@ -22,10 +22,11 @@ type Place = (usize, usize);
 /// The objects of a library.
 pub(super) struct Objects {
     folder: PathBuf,
-    /// What they are written for; nothing where the weights are in the object of the code.
+    /// The target of the objects, or `None` if the weights are in the object of the code.
     target: Option<Target>,
-    /// Fingerprints of tensors: those of a model are hashed once for all levels, since that takes long in a build script, which is compiled without optimization. The
-    /// models live as long as this.
+    /// Fingerprints of tensors. Those of a model are hashed once for all levels, since hashing
+    /// takes long in a build script, which is compiled without optimization. The models outlive
+    /// this map.
     known: Mutex<HashMap<Place, Digest>>,
 }
 
@@ -37,12 +38,12 @@ impl Objects {
         Self { folder: session.work_dir.clone(), target, known: Mutex::default() }
     }
 
-    /// Whether objects can be written for the target.
+    /// Returns true if objects can be written for the target.
     pub(super) fn are_possible(&self) -> bool {
         self.target.is_some()
     }
 
-    /// The symbol of weights, which tells their content.
+    /// Returns the symbol of weights, which identifies their content.
     pub(super) fn symbol(&self, weights: &Weights) -> String {
         let mut digester = Digester::new("weights");
         for piece in weights.pieces() {
@@ -57,25 +58,25 @@ impl Objects {
         if let Some(known) = lock().get(&place) {
             return *known;
         }
-        // Others go on meanwhile.
+        // Other threads continue in the meantime.
         let digest = Digest::of(piece);
         lock().insert(place, digest);
         digest
     }
 
-    /// The object of a symbol.
+    /// Returns the path of the object of a symbol.
     pub(super) fn path(&self, symbol: &str) -> PathBuf {
         self.folder.join(format!("{symbol}.o"))
     }
 
-    /// Writes the object of a symbol, unless it is there.
+    /// Writes the object of a symbol, unless it exists.
     ///
     /// # Errors
-    /// A file that cannot be written.
+    /// Returns an error if the file cannot be written.
     pub(super) fn write(&self, source: &str, symbol: &str, weights: &Weights) -> Result<()> {
         let path = self.path(symbol);
         let Some(target) = self.target.as_ref().filter(|_| !path.exists()) else { return Ok(()) };
-        // Levels may write the same object at the same time, and a file that is there is complete.
+        // Levels may write the same object at the same time, and an existing file must be complete.
         let part = tempfile_beside(&path);
         let written = data_object::write(&part, symbol, weights.size(), weights.pieces(), target, 64)
             .and_then(|()| Ok(fs::rename(&part, &path)?));
@@ -90,14 +91,14 @@ impl Objects {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let is_ours = entry.file_name().to_string_lossy().starts_with(SYMBOL);
             if is_ours && !kept.contains(&entry.path()) {
-                // What stays takes room, and nothing else.
+                // A file that is left behind only takes space.
                 _ = fs::remove_file(entry.path());
             }
         }
     }
 }
 
-/// A name of this thread's own beside a file.
+/// Returns a path next to a file that is unique to this thread.
 fn tempfile_beside(path: &Path) -> PathBuf {
     let thread = format!("{:?}", std::thread::current().id());
     let number: String = thread.chars().filter(char::is_ascii_digit).collect();

@@ -1,5 +1,5 @@
-//! What objects of several versions cannot have: code that would run on CPUs that lack its instructions, and names that would
-//! meet those of another version.
+//! Checks that objects of several versions have no code that would run on CPUs that lack its
+//! instructions, and no names that would conflict with those of another version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,8 @@ use crate::multiversion::level::list;
 use crate::multiversion::link::{VersionObject, is_defined, is_local};
 use crate::{Error, Result};
 
-/// Every problem of every version, each once. `sets` has the objects by version, the baseline first.
+/// Reports every problem of every version, without duplicates. `sets` has the objects by version,
+/// the baseline first.
 pub(crate) fn check(versions: &[Version], sets: &[Vec<VersionObject>], kernels: &[HostKernel]) -> Result<()> {
     let mut problems: Vec<String> = Vec::new();
     for object in sets.iter().skip(1).flatten() {
@@ -47,9 +48,9 @@ fn refusals(object: &VersionObject) -> BTreeSet<String> {
     sections.chain(symbols).map(|problem| format!("{}: {problem}", object.source)).collect()
 }
 
-/// Why a version cannot have a section of this name, if so.
+/// Returns the reason why a version cannot have a section of this name, if there is one.
 fn refused_section(name: &str) -> Option<String> {
-    // With a priority behind, or the name of a function.
+    // With a priority at the end, or the name of a function.
     let is = |start: &str| name.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     let would_run = "with .multiversion(..) those of all versions would run, on CPUs that lack their instructions, too";
     Some(if name.starts_with(".gnu.lto_") || name.starts_with(".llvm.lto") {
@@ -76,7 +77,8 @@ fn refused_section(name: &str) -> Option<String> {
     })
 }
 
-/// Every version has the same kernels, whatever the preprocessor leaves out: a name leads to all of them.
+/// Checks that every version has the same kernels, whatever the preprocessor leaves out: a name
+/// dispatches to all of them.
 fn other_kernels(versions: &[Version], sets: &[Vec<VersionObject>], kernels: &[HostKernel]) -> Vec<String> {
     let (mut missing, mut extra) = (BTreeMap::new(), BTreeMap::new());
     for (version, set) in versions.iter().zip(sets).skip(1) {

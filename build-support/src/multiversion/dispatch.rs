@@ -1,12 +1,15 @@
-//! Writes the object that joins the versions: for each kernel a function that jumps to the version that was picked, and the
-//! table by which the runtime picks when the library is loaded (`kernpack::__private_v0_1::versions`).
+//! Writes the object that joins the versions: for each kernel, a function that jumps to the
+//! selected version, and the table by which the runtime selects a version when the library is
+//! loaded (`kernpack::__private_v0_1::versions`).
 //!
-//! A dispatcher is one instruction, a jump through a variable. The variable leads to the baseline from the start, so that a
-//! kernel can be called at any time; a constructor of this object lets the runtime set it.
+//! A dispatcher is one instruction, a jump through a variable. The variable points to the baseline
+//! from the start, so that a kernel can be called at any time. A constructor of this object lets
+//! the runtime set the variable.
 //!
-//! Why not IFUNC, which would save callers from outside that jump: musl has none; a resolver runs while the library is being
-//! relocated, so it may call nothing that needs relocation, neither libc's `getenv` nor Rust's detection of features; and a
-//! kernel would have to be ready before constructors of its version could run.
+//! IFUNC would save outside callers that jump, but is not used. musl does not support it. A
+//! resolver runs while the library is being relocated, so it may not call anything that needs
+//! relocation, neither libc's `getenv` nor Rust's feature detection. And a kernel would have to be
+//! ready before the constructors of its version could run.
 
 use std::collections::BTreeMap;
 
@@ -18,15 +21,15 @@ use object::{
 use crate::describe::symbols::{HostKernel, PREFIX};
 use crate::multiversion::Version;
 
-/// What the runtime defines: takes the table and what constructors get.
+/// The function of the runtime that takes the table and the arguments of constructors.
 const PICK: &str = "__kernpack_pick_version_v1";
 
 /// A list of constructors in an object of a version.
 pub(crate) struct Constructors {
     pub(crate) symbol: Vec<u8>,
-    /// How many pointers it has.
+    /// The number of pointers in the list.
     pub(crate) count: u64,
-    /// Lower ones run first; those without a priority run last.
+    /// Lower priorities run first. Lists without a priority run last.
     pub(crate) priority: Option<u32>,
 }
 
@@ -41,11 +44,12 @@ impl<'a> Dispatch<'a> {
         Self { versions, kernels, constructors: versions.iter().map(|_| Vec::new()).collect() }
     }
 
-    /// What the version at `index` runs when it is picked, in the order of its objects.
+    /// Adds the constructors that run when the version at `index` is selected, in the order of its
+    /// objects.
     pub(crate) fn add_constructors(&mut self, index: usize, lists: Vec<Constructors>) {
         let mut once: Vec<Constructors> = Vec::new();
         for list in lists {
-            // Of a group, one list is in the library, whichever object it comes from.
+            // The library contains one list of a group, from any of the objects.
             if once.iter().all(|other| other.symbol != list.symbol) {
                 once.push(list);
             }
@@ -56,7 +60,7 @@ impl<'a> Dispatch<'a> {
 
     pub(crate) fn object(&self) -> Result<Vec<u8>, object::write::Error> {
         let mut writer = Writer::new();
-        // The runtime's `Library`: what it fills in, then what it reads.
+        // The runtime's `Library`: the fields that it fills in, then those that it reads.
         let slots: Vec<u64> = (0..self.kernels.len() as u64).map(|index| HEADER_SIZE + 8 * index).collect();
         let mut dispatchers = Vec::new();
         for (kernel, slot) in self.kernels.iter().zip(&slots) {
@@ -98,28 +102,28 @@ impl<'a> Dispatch<'a> {
     }
 }
 
-/// Of the runtime's `Library`, in front of the variables of the dispatchers.
+/// The size of the runtime's `Library` header, before the variables of the dispatchers.
 const HEADER_SIZE: u64 = 48;
 
 /// A word of the table.
 #[derive(Clone, Copy)]
 enum Value {
     Number(u64),
-    /// A symbol's address, and what to add to it.
+    /// A symbol's address, and an offset.
     Symbol(SymbolId, u64),
 }
 
 #[derive(Clone, Copy)]
 enum Place {
-    /// What the runtime writes to.
+    /// The section that the runtime writes to.
     Library,
-    /// What only the dynamic linker does.
+    /// The section that only the dynamic linker writes to.
     Table,
 }
 
 struct Writer {
     object: Object<'static>,
-    /// The section of each place, as a symbol, and how much is in it.
+    /// The section of each place, as a symbol, and its size so far.
     library: SymbolId,
     table: SymbolId,
     others: BTreeMap<Vec<u8>, SymbolId>,
@@ -137,7 +141,7 @@ impl Writer {
         Self { object, library, table, others: BTreeMap::new() }
     }
 
-    /// A symbol that another object defines.
+    /// Adds a symbol that another object defines.
     fn other(&mut self, name: &[u8]) -> SymbolId {
         if let Some(id) = self.others.get(name) {
             return *id;
@@ -156,7 +160,7 @@ impl Writer {
         id
     }
 
-    /// A kernel under its public name; the result is the place in this very object.
+    /// Adds a kernel under its public name. Returns its address in this object.
     fn dispatcher(&mut self, name: &str, slot: u64) -> Result<Value, object::write::Error> {
         let text = self.object.section_id(StandardSection::Text);
         // jmp *slot(%rip)
@@ -177,7 +181,8 @@ impl Writer {
         Ok(Value::Symbol(self.object.section_symbol(text), offset))
     }
 
-    /// What runs when the library is loaded. The dynamic linker passes `argc`, `argv` and `envp`; the table is the fourth.
+    /// Writes the constructor that runs when the library is loaded. The dynamic linker passes
+    /// `argc`, `argv` and `envp`; the table is the fourth argument.
     fn constructor(&mut self) -> Result<(), object::write::Error> {
         let text = self.object.section_id(StandardSection::Text);
         // lea library(%rip), %rcx; jmp pick
@@ -185,7 +190,7 @@ impl Writer {
         self.relocate(text, offset + 3, self.library, elf::R_X86_64_PC32, -4)?;
         let pick = self.other(PICK.as_bytes());
         self.relocate(text, offset + 8, pick, elf::R_X86_64_PLT32, -4)?;
-        // Before constructors without a priority, so that they call the version that was picked.
+        // Before constructors without a priority, so that they call the selected version.
         let name = b".init_array.00101".to_vec();
         let list = self.object.add_section(Vec::new(), name, SectionKind::Data);
         let place = self.object.append_section_data(list, &[0; 8], 8);
@@ -195,7 +200,7 @@ impl Writer {
         self.relocate(list, place, text, elf::R_X86_64_64, offset as i64)
     }
 
-    /// A row of words; the result is its address.
+    /// Writes a row of words and returns its address.
     fn pointers(&mut self, values: &[Value]) -> Result<Value, object::write::Error> {
         let mut start = None;
         for value in values {
@@ -222,7 +227,7 @@ impl Writer {
         }
     }
 
-    /// A word of the runtime's `Library`.
+    /// Writes a word of the runtime's `Library`.
     fn set_word(&mut self, offset: u64, value: Value) -> Result<(), object::write::Error> {
         let section = self.object.section_id(StandardSection::Data);
         match value {

@@ -1,5 +1,6 @@
-//! A 64-bit ELF object whose symbols and sections can be renamed. Code, data and relocations stay where they are, and
-//! no index changes: new names and new symbols go behind the old ones, and the tables are written again at the end.
+//! A 64-bit ELF object whose symbols and sections can be renamed. Code, data and relocations keep
+//! their positions, and no index changes: new names and new symbols are appended to the old ones,
+//! and the tables are written again at the end.
 //!
 //! Sources: System V ABI, chapter 4 "Object Files", and the x86-64 psABI.
 
@@ -18,9 +19,9 @@ pub(crate) struct ElfObject {
     header: FileHeader64<LittleEndian>,
     sections: Vec<Section>,
     symbols: Vec<Symbol>,
-    /// Which section the symbols are.
+    /// The index of the section with the symbols.
     symbol_table: usize,
-    /// The tables that hold names of symbols and of sections, by section; often they are one.
+    /// The tables with names of symbols and of sections, by section. Often they are one.
     names: BTreeMap<usize, Vec<u8>>,
 }
 
@@ -107,7 +108,7 @@ impl ElfObject {
         self.sections[index].sh_name.set(LE, offset);
     }
 
-    /// Turns a section of pointers round: the last comes first.
+    /// Reverses a section of pointers.
     #[cfg(feature = "llvm")]
     pub(crate) fn reverse_pointers(&mut self, index: usize) {
         let last = self.sections[index].sh_size.get(LE).saturating_sub(8);
@@ -124,8 +125,8 @@ impl ElfObject {
         }
     }
 
-    /// The sections that belong together with others, and the symbol whose name says with which: a linker keeps one group
-    /// of each name.
+    /// Returns the section groups, with the symbol whose name identifies each group: a linker keeps
+    /// one group of each name.
     pub(crate) fn groups(&self) -> Vec<Group> {
         let sections = self.sections.iter().filter(|section| section.sh_type.get(LE) == elf::SHT_GROUP);
         let group = |section: &Section| {
@@ -137,7 +138,7 @@ impl ElfObject {
         sections.map(group).filter(|group| group.signature < self.symbols.len()).collect()
     }
 
-    /// The object with all changes.
+    /// Returns the object with all changes.
     pub(crate) fn into_bytes(mut self) -> Vec<u8> {
         let mut bytes = std::mem::take(&mut self.bytes);
         let mut append = |section: &mut Section, content: &[u8]| {
@@ -172,7 +173,8 @@ impl ElfObject {
 
     fn add_name(&mut self, table: usize, name: &[u8]) -> u32 {
         let text = self.names.entry(table).or_default();
-        // A table of names is far below 4 GiB: the compiler's own offsets into it have 32 bits.
+        // A table of names is far smaller than 4 GiB: the compiler's own offsets into it have 32
+        // bits.
         let offset = text.len() as u32;
         text.extend_from_slice(name);
         text.push(0);

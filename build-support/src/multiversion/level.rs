@@ -1,5 +1,6 @@
-//! The micro-architecture levels of the x86-64 psABI (<https://gitlab.com/x86-psABIs/x86-64-ABI>), section 3.1.1, table
-//! "Micro-Architecture Levels", and one above them: the fourth with AVX512-VNNI, which products of bytes are made of.
+//! The micro-architecture levels of the x86-64 psABI (<https://gitlab.com/x86-psABIs/x86-64-ABI>),
+//! section 3.1.1, table "Micro-Architecture Levels", and one above them: the fourth with
+//! AVX512-VNNI, which is used for byte products.
 
 use crate::{Error, Result};
 
@@ -16,7 +17,7 @@ pub(crate) enum Level {
 impl Level {
     pub(crate) const ALL: [Self; 4] = [Self::V2, Self::V3, Self::V4, Self::Vnni];
 
-    /// What users call it.
+    /// The name of the level for users.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Vnni => "x86-64-v4-vnni",
@@ -24,7 +25,8 @@ impl Level {
         }
     }
 
-    /// What GCC, Clang, LLVM and rustc call a CPU of the level; what it has besides is in [`Self::besides`].
+    /// The CPU name of the level in GCC, Clang, LLVM and rustc. [`Self::besides`] lists the
+    /// additional features of the level.
     pub(crate) fn cpu(self) -> &'static str {
         match self {
             Self::V2 => "x86-64-v2",
@@ -33,7 +35,7 @@ impl Level {
         }
     }
 
-    /// The features that CPUs of that name need not have.
+    /// The features that CPUs with that name may lack.
     pub(crate) fn besides(self) -> &'static [&'static str] {
         match self {
             Self::Vnni => &["avx512vnni"],
@@ -41,7 +43,7 @@ impl Level {
         }
     }
 
-    /// As the runtime has it.
+    /// The number of the level in the runtime.
     pub(crate) fn number(self) -> u32 {
         match self {
             Self::V2 => 2,
@@ -51,7 +53,8 @@ impl Level {
         }
     }
 
-    /// What it adds to the level below: what rustc calls it, and what GCC, Clang and LLVM do.
+    /// The features that the level adds to the level below: the name in rustc, and the name in GCC,
+    /// Clang and LLVM.
     fn added(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::V2 => &[
@@ -63,7 +66,7 @@ impl Level {
                 ("sse4.1", "sse4.1"),
                 ("sse4.2", "sse4.2"),
             ],
-            // OSXSAVE, the tenth, is the system's: it says that AVX can be used.
+            // OSXSAVE, the tenth, belongs to the system: it means that AVX can be used.
             Self::V3 => &[
                 ("avx", "avx"),
                 ("avx2", "avx2"),
@@ -85,19 +88,20 @@ impl Level {
         }
     }
 
-    /// All that the level has, as compilers call it.
+    /// Returns all features of the level, in the names of compilers.
     pub(crate) fn features(self) -> impl Iterator<Item = &'static str> {
         Self::ALL.into_iter().filter(move |level| *level <= self).flat_map(Self::added).map(|(_, name)| *name)
     }
 
-    /// Whether CPUs with these features, in rustc's names, have all of the level. rustc does not tell of LAHF and SAHF.
+    /// Returns true if CPUs with these features, in rustc's names, have all features of the level.
+    /// rustc does not report LAHF and SAHF.
     pub(crate) fn is_in(self, features: &[&str]) -> bool {
         let levels = Self::ALL.into_iter().filter(|level| *level <= self);
         levels.flat_map(Self::added).all(|(name, _)| *name == "lahfsahf" || features.contains(name))
     }
 }
 
-/// The levels that the user named, sorted.
+/// Parses the levels that the user requested, and sorts them.
 pub(crate) fn levels(wanted: &[String]) -> Result<Vec<Level>> {
     let known = || list(Level::ALL.into_iter().map(|level| format!("\"{}\"", level.name())), "or");
     if wanted.is_empty() {

@@ -1,16 +1,17 @@
-//! Makes each version of the cpu kernels a closed set, and joins the sets by dispatchers.
+//! Makes each version of the CPU kernels a closed set, and joins the sets by dispatchers.
 //!
-//! The linker would keep one of the functions of a name, whichever comes first: that of an inline function or a template may
-//! then be one with AVX-512, and the baseline would call it. So every name that a version defines gets the version's suffix,
-//! in all objects of that version, and is hidden; the names of groups (COMDAT) too. What a version does not define, such as
-//! functions of libc, `kernpack_raise` and what Rust defines, keeps its name.
+//! Without this, the linker would keep one of the functions with the same name, whichever comes
+//! first: an inline function or a template instance may then use AVX-512, and the baseline would
+//! call it. So every name that a version defines gets the version's suffix, in all objects of that
+//! version, and is hidden; the names of groups (COMDAT) too. Names that a version does not define,
+//! such as functions of libc, `kernpack_raise` and Rust definitions, are kept.
 //!
-//! The baseline keeps its names, so that Rust code may refer to them; only its kernels get a suffix, because the dispatchers
-//! have their names.
+//! The baseline keeps its names, so that Rust code may refer to them. Only its kernels get a
+//! suffix, because the dispatchers have their names.
 //!
-//! Code that runs when the library is loaded must not be code of a version that the CPU lacks. So the constructors of a
-//! version are taken out of the linker's list, and the runtime runs those of the version that it picks. What cannot be held
-//! back in this way is an error.
+//! Code that runs when the library is loaded must not be code of a version that the CPU does not
+//! support. So the constructors of a version are removed from the linker's list, and the runtime
+//! runs those of the selected version. Code that cannot be held back in this way is an error.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,10 +30,12 @@ use crate::{Error, Result};
 /// The section of a version's constructors: pointers that the dynamic linker fills in.
 const CONSTRUCTORS: &[u8] = b".data.rel.ro.kernpack_constructors";
 
-/// Variables that a program that loads a library sets, by this prefix: there is one of each, whatever the version.
+/// The prefix of variables that a program sets when it loads a library. There is one of each for
+/// all versions.
 const CONTEXT: &[u8] = b"__TVM";
 
-/// The objects to put into the library. `sets` has the objects by version, the baseline first.
+/// Returns the objects to put into the library. `sets` has the objects by version, the baseline
+/// first.
 pub(crate) fn link(
     session: &Session,
     versions: &[Version],
@@ -89,7 +92,7 @@ impl VersionObject {
         Ok(Self { source, path, elf })
     }
 
-    /// Beside the object that the compiler wrote.
+    /// Writes the object next to the one from the compiler.
     fn write(self, suffix: &[u8]) -> Result<PathBuf> {
         let path = self.path.with_extension(format!("{}.o", String::from_utf8_lossy(&suffix[1..])));
         fs::write(&path, self.elf.into_bytes())
@@ -101,7 +104,7 @@ impl VersionObject {
         (0..self.elf.symbol_count()).map(|index| (self.elf.symbol(index), self.elf.symbol_name(index)))
     }
 
-    /// Names that the object defines for other objects.
+    /// Returns the names that the object defines for other objects.
     fn defined(&self) -> Vec<Vec<u8>> {
         let names = self.symbols().filter(|(symbol, name)| {
             !is_local(symbol) && is_defined(symbol) && !name.is_empty() && !is_context(symbol, name)
@@ -109,7 +112,7 @@ impl VersionObject {
         names.map(|(_, name)| name.to_vec()).collect()
     }
 
-    /// Gives the baseline's kernels the suffix, where they are defined and where they are used.
+    /// Adds the suffix to the baseline's kernels, where they are defined and where they are used.
     fn rename_kernels(&mut self, kernels: &[Vec<u8>], suffix: &[u8]) {
         for index in 0..self.elf.symbol_count() {
             if !is_local(self.elf.symbol(index)) && kernels.iter().any(|name| name == self.elf.symbol_name(index)) {
@@ -118,21 +121,21 @@ impl VersionObject {
         }
     }
 
-    /// Gives every name of the version the suffix.
+    /// Adds the suffix to every name of the version.
     fn close(&mut self, defined: &BTreeSet<Vec<u8>>, suffix: &[u8]) {
         let signatures: BTreeSet<usize> = self.elf.groups().iter().map(|group| group.signature).collect();
         for index in 0..self.elf.symbol_count() {
             let symbol = self.elf.symbol(index);
             let name = self.elf.symbol_name(index);
             if is_context(symbol, name) {
-                // The one of the baseline serves.
+                // The one of the baseline is used.
                 let symbol = self.elf.symbol_mut(index);
                 symbol.st_shndx.set(LE, elf::SHN_UNDEF);
                 symbol.st_value.set(LE, 0);
                 symbol.set_st_info(elf::STB_GLOBAL, elf::STT_NOTYPE);
                 continue;
             }
-            // Functions of the file alone get it for the readers of profiles and backtraces.
+            // File-local functions get it for the readers of profiles and backtraces.
             let is_own_function = is_local(symbol) && symbol.st_type() == elf::STT_FUNC;
             let is_shared = !is_local(symbol) && defined.contains(name);
             if (is_own_function || is_shared || signatures.contains(&index)) && !name.is_empty() {
@@ -141,7 +144,7 @@ impl VersionObject {
         }
     }
 
-    /// Renames a symbol; it is no longer visible outside the library.
+    /// Renames a symbol, and hides it outside the library.
     fn add_suffix(&mut self, index: usize, suffix: &[u8]) {
         let name = [self.elf.symbol_name(index), suffix].concat();
         self.elf.rename_symbol(index, &name);
@@ -149,15 +152,15 @@ impl VersionObject {
         if !is_local(symbol) && is_defined(symbol) {
             symbol.st_other = symbol.st_other.with_visibility(elf::STV_HIDDEN);
             if symbol.st_bind() == elf::STB_GNU_UNIQUE {
-                // One for the process is what it cannot be any more.
+                // A renamed symbol can no longer be unique in the process.
                 let kind = symbol.st_type();
                 symbol.set_st_info(elf::STB_WEAK, kind);
             }
         }
     }
 
-    /// Takes the constructors out of the linker's list; the result names the new lists. `own` is a name of the object that no other
-    /// has.
+    /// Removes the constructors from the linker's list. Returns the new lists. `own` is a name of
+    /// the object that no other object has.
     fn take_constructors(&mut self, suffix: &[u8], own: &str) -> Vec<Constructors> {
         let groups = self.elf.groups();
         let group_of = |section| groups.iter().find(|group| group.members.contains(&section));
@@ -169,7 +172,8 @@ impl VersionObject {
             }
             let priority = String::from_utf8_lossy(self.elf.section_name(index)).into_owned();
             let priority = priority.strip_prefix(".init_array.").and_then(|number| number.parse().ok());
-            // Of a group that several objects have, the linker keeps one; it has the same name in all of them.
+            // The linker keeps one of a group that several objects have. It has the same name in
+            // all of them.
             let (of_what, bind) = match group_of(index) {
                 Some(group) => (self.elf.symbol_name(group.signature).to_vec(), elf::STB_WEAK),
                 None => (format!("{own}.{index}").into_bytes(), elf::STB_GLOBAL),
@@ -180,7 +184,7 @@ impl VersionObject {
             let mut symbol: Symbol = *self.elf.symbol(0);
             symbol.set_st_info(bind, elf::STT_OBJECT);
             symbol.st_other = elf::STV_HIDDEN.into();
-            // `parse` refuses objects with so many sections that the number does not fit.
+            // `parse` rejects objects with so many sections that the index does not fit.
             symbol.st_shndx.set(LE, elf::SymbolSection(index as u16));
             symbol.st_size.set(LE, section.sh_size.get(LE));
             self.elf.add_symbol(symbol, &name);
@@ -189,7 +193,7 @@ impl VersionObject {
         lists
     }
 
-    /// Names of the kernels that it defines.
+    /// Returns the names of the kernels that it defines.
     pub(crate) fn kernels(&self) -> impl Iterator<Item = String> {
         let names = self.defined().into_iter().filter_map(|name| String::from_utf8(name).ok());
         let names = names.filter_map(|name| name.strip_prefix(PREFIX).map(str::to_owned));
@@ -201,7 +205,7 @@ pub(crate) fn is_local(symbol: &Symbol) -> bool {
     symbol.st_bind() == elf::STB_LOCAL
 }
 
-/// A common symbol, which has no section, is a definition, too.
+/// A common symbol, which has no section, is also a definition.
 pub(crate) fn is_defined(symbol: &Symbol) -> bool {
     symbol.st_shndx.get(LE) != elf::SHN_UNDEF
 }

@@ -1,7 +1,8 @@
-//! Kernels in several versions: which there are, and what compilers are told of each.
+//! Kernels in several versions: the list of versions, and the compiler flags of each.
 //!
-//! `.multiversion(["x86-64-v3", "x86-64-v4"])` compiles every cpu kernel for the baseline, as without it, and once more
-//! for each level. `multiversion::link` makes each version a closed set and writes the dispatchers.
+//! `.multiversion(["x86-64-v3", "x86-64-v4"])` compiles every CPU kernel for the baseline, as
+//! without it, and once more for each level. `multiversion::link` makes each version a closed set
+//! and writes the dispatchers.
 
 mod check;
 mod dispatch;
@@ -20,22 +21,22 @@ use crate::multiversion::level::{Level, levels, list};
 use crate::outputs::progress;
 use crate::session::Session;
 
-/// One version of the cpu kernels.
+/// One version of the CPU kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
-    /// `None`: the baseline, which is compiled as without `.multiversion(..)`.
+    /// `None` for the baseline, which is compiled as without `.multiversion(..)`.
     pub(crate) level: Option<Level>,
 }
 
 impl Version {
     pub(crate) const BASELINE: Self = Self { level: None };
 
-    /// Behind every name of the version: part of symbols and of files.
+    /// The suffix of every name of the version, in symbols and files.
     pub(crate) fn suffix(self) -> String {
         format!(".{}", self.to_string().replace('-', "_"))
     }
 
-    /// A file of the working folder for input number `index`.
+    /// A file of the working folder for the input with index `index`.
     pub(crate) fn product(
         self,
         session: &Session,
@@ -48,7 +49,7 @@ impl Version {
         session.product(prefix, index, path, &extension)
     }
 
-    /// How messages name a source of this version.
+    /// The name of a source of this version in messages.
     pub(crate) fn source(self, source: &str) -> String {
         match self.level {
             None => source.to_owned(),
@@ -56,9 +57,9 @@ impl Version {
         }
     }
 
-    /// What GCC and Clang are told besides what they are told for the baseline; it comes last.
+    /// The flags for GCC and Clang in addition to those of the baseline. They come last.
     ///
-    /// A baseline with a name keeps it: a version has all that the baseline has.
+    /// A named baseline CPU is kept: a version has all features of the baseline.
     pub(crate) fn c_flags(self, target: &Target) -> Vec<String> {
         match (self.level, &target.cpu) {
             (None, _) => Vec::new(),
@@ -70,7 +71,7 @@ impl Version {
         }
     }
 
-    /// The CPU that LLVM compiles for, and what it has besides.
+    /// The CPU that LLVM compiles for, and the additional features.
     #[cfg(feature = "llvm")]
     pub(crate) fn llvm_cpu(self, baseline: &Target, cpu: String, features: String) -> (String, String) {
         match (self.level, &baseline.cpu) {
@@ -87,7 +88,7 @@ impl Version {
         }
     }
 
-    /// What the level has, as LLVM takes it; nothing for the baseline.
+    /// The features of the level in LLVM's syntax. Empty for the baseline.
     #[cfg(feature = "llvm")]
     pub(crate) fn llvm_features(self) -> String {
         let features = self.level.into_iter().flat_map(Level::features);
@@ -101,7 +102,8 @@ impl fmt::Display for Version {
     }
 }
 
-/// The versions to compile, the baseline first. `wanted` is what the user gave to `.multiversion()`, if it was called.
+/// Returns the versions to compile, the baseline first. `wanted` is the argument of
+/// `.multiversion()`, if it was called.
 pub(crate) fn versions(session: &Session, wanted: Option<&[String]>) -> Result<Vec<Version>> {
     let Some(wanted) = wanted else { return Ok(vec![Version::BASELINE]) };
     let (versions, note) = plan(session, wanted)?;
@@ -109,7 +111,7 @@ pub(crate) fn versions(session: &Session, wanted: Option<&[String]>) -> Result<V
     Ok(versions)
 }
 
-/// The same, and what a user may want to know about it.
+/// Returns the versions, and a note for the user.
 fn plan(session: &Session, wanted: &[String]) -> Result<(Vec<Version>, Option<String>)> {
     let levels = levels(wanted)?;
     let target = &session.target;
@@ -127,13 +129,13 @@ fn plan(session: &Session, wanted: &[String]) -> Result<(Vec<Version>, Option<St
     Ok(([Version::BASELINE].into_iter().chain(levels).collect(), (!dropped.is_empty()).then_some(note)))
 }
 
-/// What CPUs of the baseline have, in rustc's names, with commas between.
+/// The features of baseline CPUs, in rustc's names, separated by commas.
 fn baseline_features(session: &Session) -> Result<String> {
     let target = &session.target;
     let cpu = match &target.cpu {
         Cpu::Named(name) if target.cpu_is_override => name.as_str(),
         Cpu::Native if target.cpu_is_override => "native",
-        // cargo has asked rustc about the CPU and the features that rustc is told.
+        // cargo queried rustc for the CPU and the features in its flags.
         _ => return Ok(session.environment.cargo_optional("CARGO_CFG_TARGET_FEATURE").unwrap_or_default()),
     };
     let rustc = session.environment.cargo_optional("RUSTC").unwrap_or_else(|| "rustc".to_owned());
@@ -144,7 +146,8 @@ fn baseline_features(session: &Session) -> Result<String> {
     Ok(features.collect::<Vec<_>>().join(","))
 }
 
-/// The function of the library that says which version runs, as Rust code; it is there for every target.
+/// Generates the function of the library that returns the running version, as Rust code. It exists
+/// for every target.
 pub(crate) fn question(session: &Session) -> String {
     let name = format!("{}.cpu_level", session.package_name.replace('-', "_"));
     format!(
@@ -227,14 +230,14 @@ mod tests {
                 &["baseline"],
                 "no version for x86-64-v2, x86-64-v3 and x86-64-v4: the baseline has all of that",
             ),
-            // What rustc is told is not what `.cpu(..)` says.
+            // `.cpu(..)` overrides rustc's flags.
             (V2_IN_RUST, Some("x86-64"), &["baseline", "x86-64-v2", "x86-64-v3", "x86-64-v4"], ""),
         ];
         for (features, cpu, versions, note) in rows {
             let (found, found_note) = planned(LINUX, features, *cpu, &ALL).unwrap();
             assert_eq!((found, found_note.as_str()), (versions.iter().map(|name| name.to_string()).collect(), *note));
         }
-        // Whatever this machine is, what is native to it is not a version besides.
+        // Whatever this machine is, its native features are not an additional version.
         let (native, _) = planned(LINUX, "", Some("native"), &ALL).unwrap();
         assert_eq!(native[0], "baseline");
     }
@@ -250,7 +253,7 @@ mod tests {
             let (versions, note) = planned(triple, "", None, &["x86-64-v3", "x86-64-v4"]).unwrap();
             assert_eq!(versions, ["baseline"]);
             assert_eq!(note, format!("no x86-64-v3 and x86-64-v4 for {triple}: the kernels have one version"));
-            // A mistake is one for every target.
+            // An error in the list is reported for every target.
             assert!(planned(triple, "", None, &["x86-64-v5"]).is_err());
         }
     }

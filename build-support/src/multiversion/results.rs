@@ -1,13 +1,14 @@
-//! What came of compiling every version of every source: all products, or each problem once.
+//! The results of compiling every version of every source: all products, or each problem once.
 
 use crate::multiversion::Version;
 use crate::multiversion::level::list;
 use crate::{Error, Result};
 
-/// The products by version, each in the order of the sources. `rows` has a row for each source, with one result for each
-/// version, or one error for all of them.
+/// Groups the products by version, each in the order of the sources. `rows` has a row for each
+/// source, with one result for each version, or one error for all of them.
 ///
-/// A problem that all versions have reads as without versions; one that only some have names them.
+/// A problem of all versions is reported without version names. A problem of some versions names
+/// them.
 pub(crate) fn by_version<T>(
     versions: &[Version],
     sources: &[String],
@@ -32,7 +33,7 @@ pub(crate) fn by_version<T>(
     Error::collect(problems.into_iter().map(Err::<(), _>)).map(|_| products)
 }
 
-/// What a source's versions warned about, each text once.
+/// The warnings of all versions of a source, each text once.
 pub(crate) fn warnings_once<'a>(source: &str, texts: impl Iterator<Item = (Version, &'a str)>) -> String {
     let mut shown: Vec<&str> = Vec::new();
     let mut all = String::new();
@@ -51,13 +52,13 @@ pub(crate) fn warnings_once<'a>(source: &str, texts: impl Iterator<Item = (Versi
 
 struct Problem {
     text: String,
-    /// The text without what differs between versions though the problem is the same.
+    /// The text without the parts that differ between versions for the same problem.
     key: String,
     versions: Vec<Version>,
 }
 
 impl Problem {
-    /// With the versions behind the source's name.
+    /// Adds the versions after the source's name.
     fn named(&self, source: &str) -> String {
         let versions = list(self.versions.iter().map(Version::to_string), "and");
         match self.text.strip_prefix(source) {
@@ -75,13 +76,14 @@ fn note(found: &mut Vec<Problem>, text: &str, version: Version) {
     }
 }
 
-/// The command names the version, and messages of the assembler name a file that only was there for the moment.
+/// The command contains the version, and messages of the assembler contain the name of a temporary
+/// file.
 fn key(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.starts_with("  command: "));
     lines.map(without_temporary_names).collect::<Vec<_>>().join("\n")
 }
 
-/// GCC calls its assembly file `ccXXXXXX.s`, with letters and digits of chance.
+/// GCC calls its assembly file `ccXXXXXX.s`, with random letters and digits.
 fn without_temporary_names(line: &str) -> String {
     let is_temporary = |word: &str| {
         let name = word.rsplit('/').next().unwrap_or_default();

@@ -1,6 +1,8 @@
-//! Names that OpenCL C has functions for. Compilers take a kernel of such a name, as one more overload, and the driver then has no kernel under it.
+//! Names of built-in functions of OpenCL C. Compilers accept a kernel with such a name as another
+//! overload, and the driver then has no kernel of that name.
 
-/// Functions of OpenCL C 1.2 and those that later versions added to them, in alphabetical order, without the many that end in the width of a vector.
+/// Functions of OpenCL C 1.2 and later versions, in alphabetical order, without those that end in
+/// the width of a vector.
 #[rustfmt::skip]
 const NAMES: [&str; 212] = [
     "abs", "abs_diff", "acos", "acosh", "acospi", "add_sat", "all", "any", "as_char", "as_double", "as_float",
@@ -29,7 +31,7 @@ const NAMES: [&str; 212] = [
     "wait_group_events", "work_group_barrier", "write_mem_fence",
 ];
 
-/// Whether OpenCL C has a function of this name.
+/// Returns true if OpenCL C has a function of this name.
 pub(super) fn is_builtin(name: &str) -> bool {
     NAMES.binary_search(&name).is_ok()
 }

@@ -1,4 +1,5 @@
-//! OpenCL C: what its kernels take, read off the text. The code travels as it is, and each device's compiler gets it at run time.
+//! OpenCL C: the parameters of its kernels, read from the text. The library contains the code
+//! unchanged, and each device's compiler compiles it at run time.
 
 mod builtin_names;
 #[cfg(feature = "opencl")]
@@ -20,7 +21,8 @@ use source::Text;
 #[cfg(feature = "opencl")]
 pub(crate) use check::{check, worker::start as answer_as_worker};
 
-/// Without the feature `opencl` nothing is compiled, and that is an error where `KERNPACK_OPENCL` requires it.
+/// Compiles nothing without the feature `opencl`, which is an error if `KERNPACK_OPENCL` requires
+/// it.
 #[cfg(not(feature = "opencl"))]
 pub(crate) fn check(session: &Session, images: &[OpenClImage]) -> Result<String> {
     use crate::tool::policy::Policy;
@@ -36,7 +38,7 @@ pub(crate) fn check(session: &Session, images: &[OpenClImage]) -> Result<String>
     Ok(String::new())
 }
 
-/// What it says where OpenCL is required, and there is a reason why it is not there.
+/// The error if OpenCL is required but not available for a reason.
 fn required(images: &[OpenClImage], reason: &str) -> String {
     let sources: Vec<&str> = images.iter().map(|image| image.source.as_str()).collect();
     format!("{}: KERNPACK_OPENCL=require, but {reason}", sources.join(", "))
@@ -45,12 +47,12 @@ fn required(images: &[OpenClImage], reason: &str) -> String {
 /// An input in OpenCL C.
 pub(crate) struct OpenClImage {
     pub(crate) source: String,
-    /// As the user named it.
+    /// The path as the user named it.
     pub(crate) path: PathBuf,
     pub(crate) kernels: Vec<PtxKernel>,
-    /// What travels: options, macros and headers are in it.
+    /// The code that the library contains, with options, macros and headers.
     code: Vec<u8>,
-    /// How the code names the files that it is made of.
+    /// The names of the source files in the code.
     #[cfg_attr(not(feature = "opencl"), expect(dead_code, reason = "for messages of compilers"))]
     files: Vec<String>,
 }
@@ -71,7 +73,7 @@ impl OpenClImage {
     }
 }
 
-/// Reads every input, even when one is wrong.
+/// Reads every input, even if one has an error.
 pub(crate) fn read(session: &Session, paths: &[PathBuf], options: &[String]) -> Result<Vec<OpenClImage>> {
     options::check(options)?;
     Error::collect(paths.iter().map(|path| {
@@ -83,7 +85,7 @@ pub(crate) fn read(session: &Session, paths: &[PathBuf], options: &[String]) -> 
     }))
 }
 
-/// All kernels of a text, in order; `source` is its name.
+/// Returns all kernels of a text, in order. `source` is its name.
 fn kernels(code: &str, source: &str) -> Result<Vec<PtxKernel>> {
     let text = device_source::without_comments(code);
     if text
@@ -130,7 +132,7 @@ fn kernels(code: &str, source: &str) -> Result<Vec<PtxKernel>> {
     }))
 }
 
-/// The `__kernel` functions of a text without comments, once each, in order.
+/// Returns the `__kernel` functions of a text without comments, without duplicates, in order.
 pub(crate) fn source_kernels(text: &str) -> Vec<SourceKernel> {
     let mut found: Vec<SourceKernel> = Vec::new();
     let mut rest = text;
@@ -155,12 +157,12 @@ fn words(param: &str) -> impl Iterator<Item = &str> {
     param.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| !word.is_empty())
 }
 
-/// Whether a parameter is local memory, whose size the launch says.
+/// Returns true if a parameter is local memory, whose size is set at launch.
 pub(crate) fn is_local(param: &str) -> bool {
     param.contains('*') && words(param).any(|word| matches!(word, "__local" | "local"))
 }
 
-/// The type of a parameter; None for one that a launch does not pass.
+/// Returns the type of a parameter, or `None` if a launch does not pass it.
 fn arg_type(param: &str) -> Option<ArgType> {
     let is_pointer = param.contains(['*', '[']);
     if is_pointer {
@@ -169,7 +171,7 @@ fn arg_type(param: &str) -> Option<ArgType> {
     }
     let (mut unsigned, mut ty) = (false, None);
     let mut all: Vec<&str> = words(param).collect();
-    // The last word is the name, where there is one.
+    // The last word is the name, if there is one.
     if all.len() > 1 && number(all[all.len() - 1]).is_none() {
         all.pop();
     }

@@ -1,8 +1,8 @@
-//! Options for the compilers of OpenCL devices, as far as they can be judged without one.
+//! Checks options for the compilers of OpenCL devices, as far as possible without a device.
 
 use crate::{Error, Result};
 
-/// Whether these can travel, and mean the same on every machine.
+/// Checks that these options can be stored in the library and mean the same on every machine.
 pub(super) fn check(options: &[String]) -> Result<()> {
     let checked = options.iter().map(|option| match problem(option) {
         Some(problem) => Err(Error::new(format!(".opencl_option({option:?}): {problem}"))),

@@ -1,7 +1,9 @@
-//! The text that travels: an input with the headers that it includes and the macros of build.rs in it, because a device's compiler sees no files.
+//! The source text that the library contains: an input with the headers that it includes and the
+//! macros of build.rs, because a device's compiler cannot read files.
 //!
-//! Conditions are left to the device's compiler. A header that is not there is an error of the build, but in a part that a condition may leave
-//! out (`#ifndef __OPENCL_VERSION__`, in headers that hosts include, too) it is one where that part is compiled.
+//! Conditions are left to the device's compiler. A missing header is an error of the build, but in
+//! a part that a condition may exclude (`#ifndef __OPENCL_VERSION__`, in headers that hosts
+//! include, too) it is an error when that part is compiled.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,16 +12,17 @@ use crate::describe::device_source::without_comments;
 use crate::session::Session;
 use crate::{Error, Result};
 
-/// Headers are included at most this deep.
+/// The maximum depth of nested includes.
 const DEPTH: usize = 64;
 
-/// A text and the names, in messages, of the files that it is made of.
+/// A text and the names, for messages, of its source files.
 pub(super) struct Text {
     pub(super) code: String,
     pub(super) files: Vec<String>,
 }
 
-/// The text of an input. Where `is_behind` something else in what travels, it says where its lines come from.
+/// Reads the text of an input. If `is_behind` is true, other text precedes it, and it contains line
+/// directives from its start.
 pub(super) fn read(session: &Session, path: &Path, is_behind: bool) -> Result<Text> {
     session.input(path)?;
     let source = session.name_of(path);
@@ -45,24 +48,24 @@ fn content(path: &Path, shown: &str) -> Result<String> {
     fs::read_to_string(path).map_err(|e| Error::new(format!("{shown}: cannot be read: {e}")))
 }
 
-/// What the compiler says of the lines that follow: where they come from.
+/// The `#line` directive that gives the compiler the origin of the lines that follow.
 fn line_mark(line: usize, source: &str) -> String {
     format!("#line {line} \"{}\"\n", source.replace('\\', "/").replace('"', "'"))
 }
 
-/// A text on its way to one without includes.
+/// A text whose includes are being expanded.
 struct Expansion<'a> {
     session: &'a Session,
-    /// The files that include each other at this place.
+    /// The stack of files that include each other at this point.
     open: Vec<PathBuf>,
-    /// Headers with `#pragma once`, each of which gets a guard by its number.
+    /// Headers with `#pragma once`, each of which gets a guard by its index.
     once: Vec<PathBuf>,
     files: Vec<String>,
     out: String,
 }
 
 impl Expansion<'_> {
-    /// Appends a file, which may be in a part that a condition leaves out.
+    /// Appends a file, which may be in a conditional part.
     fn file(&mut self, path: &Path, shown: &str, text: &str, is_conditional: bool) -> Result<()> {
         self.open.push(path.to_owned());
         let plain = without_comments(text);
@@ -109,7 +112,7 @@ impl Expansion<'_> {
         let plain = without_comments(&inner);
         let is_once = plain.lines().any(is_pragma_once);
         if self.open.contains(&found) && (is_once || guard(&plain).is_some()) {
-            // Its guard leaves it out here.
+            // Its guard excludes it here.
             return Ok(());
         }
         if self.open.contains(&found) || self.open.len() > DEPTH {
@@ -140,7 +143,7 @@ impl Expansion<'_> {
     }
 }
 
-/// The name of the directive in a line without comments.
+/// Returns the name of the directive in a line without comments.
 fn directive(line: &str) -> Option<&str> {
     let rest = line.trim_start().strip_prefix('#')?.trim_start();
     Some(rest.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default())
@@ -150,7 +153,7 @@ fn is_pragma_once(line: &str) -> bool {
     line.split_whitespace().collect::<String>() == "#pragmaonce"
 }
 
-/// The macro that guards a header: its first two lines that are not empty ask for it and define it.
+/// Returns the macro that guards a header: its first two non-empty lines test it and define it.
 fn guard(text: &str) -> Option<&str> {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let mut name = |expected: &str| {
@@ -162,7 +165,7 @@ fn guard(text: &str) -> Option<&str> {
     (name("define")? == asked).then_some(asked)
 }
 
-/// The header that a line includes.
+/// Returns the header that a line includes.
 fn included(line: &str) -> Option<&str> {
     let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
     let (close, rest) = match rest.split_at_checked(1)? {

@@ -1,8 +1,9 @@
 //! The commands that compile sources, as a JSON Compilation Database (<https://clang.llvm.org/docs/JSONCompilationDatabase.html>), which
 //! clangd and clang-tidy read.
 //!
-//! It lies in `OUT_DIR`. On request it is also merged into a file of the user's, which several packages share: entries of this package are
-//! replaced, all others stay. That file is written when it changes, and cargo is not told of it, so it never causes a build.
+//! It is in `OUT_DIR`. On request it is also merged into a file of the user, which several packages
+//! share: entries of this package are replaced, and all others are kept. That file is only written
+//! when it changes, and cargo does not track it, so it never causes a build.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -32,7 +33,8 @@ pub(crate) struct CompileCommands {
 }
 
 impl CompileCommands {
-    /// Adds a command: `program` with what `command` has so far, then `more`, makes `output` of `file` in the package's folder.
+    /// Adds a command: `program` with the current arguments of `command` and then `more` compiles
+    /// `file` in the package's folder to `output`.
     pub(crate) fn add<A: AsRef<OsStr>>(
         &self,
         package_dir: &Path,
@@ -51,7 +53,8 @@ impl CompileCommands {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
     }
 
-    /// The entries as JSON objects, each on one line, in an order that does not depend on threads.
+    /// Returns the entries as JSON objects, each on one line, in an order that does not depend on
+    /// threads.
     fn lines(&self, package_dir: &Path) -> Vec<String> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner).clone();
         entries.sort();
@@ -63,8 +66,8 @@ impl CompileCommands {
     }
 }
 
-/// Writes `OUT_DIR/kernpack/compile_commands.json`, and merges it into the files that the build script or
-/// `KERNPACK_COMPILE_COMMANDS` names. The result is the file in `OUT_DIR`.
+/// Writes `OUT_DIR/kernpack/compile_commands.json`, and merges it into the files that the build
+/// script or `KERNPACK_COMPILE_COMMANDS` names. Returns the path of the file in `OUT_DIR`.
 pub(crate) fn write(session: &Session, wanted: Option<&Path>) -> Result<PathBuf> {
     let lines = session.commands.lines(&session.package_dir);
     let own = session.work_dir.join("compile_commands.json");
@@ -90,7 +93,7 @@ fn array(lines: &[String]) -> String {
     }
 }
 
-/// Puts the entries of one package into a file, in place of those that it has of it. A file that is no such array is written anew.
+/// Replaces the entries of one package in a file. A file that is not such an array is overwritten.
 fn merge(path: &Path, package_dir: &Path, lines: &[String]) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
@@ -100,7 +103,7 @@ fn merge(path: &Path, package_dir: &Path, lines: &[String]) -> std::io::Result<(
     let lock = File::create(std::env::temp_dir().join(name))?;
     lock.lock()?;
     let old = fs::read_to_string(path).unwrap_or_default();
-    // As they are written: entries of other tools stay letter by letter.
+    // Raw values, so that entries of other tools are kept byte for byte.
     let known: Vec<&RawValue> = serde_json::from_str(&old).unwrap_or_default();
     let others = known.into_iter().map(RawValue::get).filter(|entry| !is_of(entry, package_dir));
     let mut all: Vec<String> = others.map(str::to_owned).collect();
@@ -114,7 +117,8 @@ fn merge(path: &Path, package_dir: &Path, lines: &[String]) -> std::io::Result<(
     fs::rename(&part, path)
 }
 
-/// Whether we wrote an entry for this package: then it makes something in a working folder of ours.
+/// Returns true if Kernpack wrote an entry for this package: its output is in a working folder of
+/// Kernpack.
 fn is_of(entry: &str, package_dir: &Path) -> bool {
     let entry: Value = serde_json::from_str(entry).unwrap_or_default();
     let member = |name: &str| entry[name].as_str().unwrap_or_default();
@@ -156,13 +160,13 @@ mod tests {
         let (b, b_lines) = commands("/b", &["z.c"]);
         merge(&path, &b, &b_lines).unwrap();
         assert_eq!(files(), ["/a/x.c", "/a/y.c", "/b/z.c"]);
-        // Attributes from elsewhere stay, in any form.
+        // Attributes of other tools are kept, in any form.
         let foreign = "{ \"directory\": \"/a\",\n \"file\": \"own.c\", \"command\": \"cc [own.c]\" }";
         fs::write(&path, read().replacen('[', &format!("[{foreign},"), 1)).unwrap();
         let (a, a_lines) = commands("/a", &["y.c"]);
         merge(&path, &a, &a_lines).unwrap();
         assert_eq!(files(), ["own.c", "/b/z.c", "/a/y.c"]);
-        // Nothing new, nothing written.
+        // Without changes, nothing is written.
         let time = fs::metadata(&path).unwrap().modified().unwrap();
         merge(&path, &a, &a_lines).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), time);

@@ -1,5 +1,5 @@
-//! What a build made, for people: a line for each product in `cargo build -vv`, and `OUT_DIR/kernpack/outputs.json`, which
-//! `cargo kernpack outputs` finds and shows.
+//! The outputs of a build, for people: a line for each product in `cargo build -vv`, and
+//! `OUT_DIR/kernpack/outputs.json`, which `cargo kernpack outputs` finds and shows.
 //!
 //! ```text
 //! {
@@ -19,8 +19,17 @@
 //! }
 //! ```
 //!
-//! Kinds: `object`, `ptx`, `cubin`, `fatbin`, `opencl` (a source that is packed as it is), `blob` (the object with all packed modules),
-//! `kir` and `notes` (a kernel of tensor expressions after each pass, and as its line tables name it; what rules say of it), `model` and `header` (what a model is, as JSON, and its functions for C), `archive` (what rustc links), `rust` (what `kernpack::library!()` includes), `compile_commands`.
+//! Kinds:
+//!
+//! - `object`, `ptx`, `cubin`, `fatbin`;
+//! - `opencl`: a source that is packed unchanged;
+//! - `blob`: the object with all packed modules;
+//! - `kir` and `notes`: a kernel of tensor expressions after each pass, and as its line tables name
+//!   it; the comments of rules on it;
+//! - `model` and `header`: the description of a model as JSON, and its functions for C;
+//! - `archive`: the archive that rustc links;
+//! - `rust`: the code that `kernpack::library!()` includes;
+//! - `compile_commands`.
 
 pub(crate) mod compile_commands;
 pub(crate) mod progress;
@@ -43,18 +52,18 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Something that is not made of one source.
+    /// An output that is not made from one source.
     pub(crate) fn new(kind: &str, path: &Path) -> Self {
         Self { kind: kind.to_owned(), path: path.to_owned(), source: None, kernels: Vec::new() }
     }
 
-    /// Something that is made of a source, with these kernels.
+    /// An output that is made from a source, with these kernels.
     pub(crate) fn of<'a>(kind: &str, path: &Path, source: &str, kernels: impl IntoIterator<Item = &'a str>) -> Self {
         let kernels = kernels.into_iter().map(str::to_owned).collect();
         Self { source: Some(source.to_owned()), kernels, ..Self::new(kind, path) }
     }
 
-    /// An image, and the files that it was put together of, which lie beside it.
+    /// An image, and the files that it was combined from, which are next to it.
     pub(crate) fn of_image(format: &str, code: &Path, source: &str, kernels: &[&str]) -> Vec<Self> {
         let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let own = name(code);
@@ -101,7 +110,7 @@ impl Output {
     }
 }
 
-/// Prints to the watcher of the build, and writes the list.
+/// Prints the outputs for `cargo build -vv`, and writes the list.
 pub(crate) fn write(session: &Session, outputs: &[Output]) -> Result<()> {
     let path = session.work_dir.join("outputs.json");
     let list = json!({

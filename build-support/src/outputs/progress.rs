@@ -1,7 +1,8 @@
 //! Lines of progress during a build.
 //!
-//! Cargo keeps what a build script prints, and shows it as it comes with `-vv` only. So the lines also go to the file that `KERNPACK_PROGRESS`
-//! names, a terminal for instance; nothing is written unless asked for.
+//! Cargo captures the output of a build script, and only shows it immediately with `-vv`. So the
+//! lines also go to the file in `KERNPACK_PROGRESS`, such as a terminal. Without it, no file is
+//! written.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -11,17 +12,17 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// After so long a step is said to be at work, and then again and again.
+/// After this time a running step is reported, and then repeatedly.
 const FIRST: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// Where lines go beside the output of the build script.
+/// The file that gets a copy of the lines, in addition to the output of the build script.
 static FILE: Mutex<Option<File>> = Mutex::new(None);
 
 /// Opens the file of `KERNPACK_PROGRESS`, which must be absolute.
 ///
 /// # Errors
-/// A sentence about the variable.
+/// Returns a sentence about the variable if the file cannot be opened.
 pub(crate) fn open(file: Option<PathBuf>) -> Result<(), String> {
     let Some(path) = file else { return Ok(()) };
     let shown = path.display();
@@ -34,10 +35,11 @@ pub(crate) fn open(file: Option<PathBuf>) -> Result<(), String> {
     Ok(())
 }
 
-/// A line of progress for the console; cargo keeps it beside the package's other output, and shows it when the build fails.
+/// Prints a line of progress for the console. Cargo stores it with the package's other output, and
+/// shows it if the build fails.
 pub(crate) fn line(text: &str) {
     let text = format!("kernpack: {text}\n");
-    // Whether anyone reads it does not matter.
+    // Write errors are ignored.
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     if let Some(file) = FILE.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
@@ -45,7 +47,7 @@ pub(crate) fn line(text: &str) {
     }
 }
 
-/// Does `work`, and says so while it takes long.
+/// Runs `work`, and reports it while it takes long.
 pub(crate) fn while_at_work<R>(what: &str, work: impl FnOnce() -> R) -> R {
     watched(what, [FIRST, AGAIN], &line, work)
 }

@@ -1,4 +1,5 @@
-//! An object with data that other objects of the library share, written piece by piece: it may be as large as the model that it belongs to.
+//! An object with data that other objects of the library share. It is written in pieces, because it
+//! may be as large as the model that it belongs to.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -8,10 +9,11 @@ use kernpack_formats::export::Target;
 
 use crate::pack::object_packer::{Definition, object_of};
 
-/// Writes an object that defines `symbol`, which is not seen outside of the library, as these pieces of `size` bytes together.
+/// Writes an object that defines `symbol`, which is not visible outside the library, as the
+/// concatenation of these pieces of `size` bytes in total.
 ///
 /// # Errors
-/// A machine that objects are not written for; a file that cannot be written.
+/// Returns an error if objects are not supported for the machine, or if a file cannot be written.
 pub(crate) fn write<'a>(
     path: &Path,
     symbol: &str,
@@ -20,19 +22,20 @@ pub(crate) fn write<'a>(
     target: &Target,
     alignment: u64,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    // Zeros that are never touched, so that they take no memory: the writer of objects wants to see the data in one piece.
+    // Zeros that are never touched, so that they take no memory: the object writer needs the data
+    // in one piece.
     let stand_in = vec![0_u8; size];
     let object = object_of(&[Definition::internal(symbol)], &stand_in, target, alignment)?;
     let mut out = Substituting { out: BufWriter::new(File::create(path)?), stand_in: &stand_in, pieces: Some(pieces) };
     object.write_stream(&mut out)?;
-    // Otherwise the writer has cut them into parts.
+    // Otherwise the writer split them.
     if size > 0 && out.pieces.is_some() {
         return Err("the data was not written in one piece".into());
     }
     Ok(out.out.flush()?)
 }
 
-/// Writes the pieces where the stand-in is to be written, and everything else as it is.
+/// Writes the pieces in place of the stand-in, and everything else unchanged.
 struct Substituting<'a, W, I> {
     out: W,
     stand_in: &'a [u8],

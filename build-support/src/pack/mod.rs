@@ -1,5 +1,5 @@
-//! The import tree of the crate's library: from the modules that a build script has to the object that defines
-//! `__tvm_ffi__library_bin`.
+//! The import tree of the crate's library: packs the modules of a build script into the object that
+//! defines `__tvm_ffi__library_bin`.
 
 #[cfg(feature = "graph")]
 pub(crate) mod data_object;
@@ -32,7 +32,7 @@ pub(crate) fn cuda_modules(images: &[CudaImage]) -> Result<Vec<Module>> {
             .kernels
             .iter()
             .map(|kernel| DeviceFunction::new(&kernel.name, kernel.arg_types.clone(), kernel.dynamic_shared_memory));
-        // The code comes last: its size, then the file's bytes as they are.
+        // The code comes last: its size, then the unchanged bytes of the file.
         let mut head = DeviceImage::new(image.format, functions.collect(), &[]).to_vec();
         head.truncate(head.len() - size_of::<u64>());
         head.extend_from_slice(&size.to_le_bytes());
@@ -50,7 +50,8 @@ pub(crate) struct Packed {
     pub(crate) symbol: String,
 }
 
-/// A name of the crate's own for its tree: a program may link several crates with one each, and what loads a library looks for one name.
+/// Returns the crate's own name for its tree. A program may link several crates with a tree each,
+/// but the loader of a library looks up a single name.
 fn own_symbol(session: &Session) -> String {
     let version = session.environment.cargo_optional("CARGO_PKG_VERSION").unwrap_or_default();
     let name = format!("{}_{version}", session.package_name);
@@ -58,7 +59,7 @@ fn own_symbol(session: &Session) -> String {
     format!("__kernpack_library_bin_{name}")
 }
 
-/// One module as it is written.
+/// One serialized module.
 struct Entry {
     kind: String,
     size: u64,
@@ -114,7 +115,7 @@ pub(crate) fn pack(session: &Session, imports: &[Module], compress: bool) -> Res
     let (object, symbol) = (session.work_dir.join("devc.o"), own_symbol(session));
     let crate::cargo::target::Target { arch, os, env, .. } = &session.target;
     let exported = if has_resolver(arch, os, env) { SHOWN_LIBRARY_BIN_SYMBOL } else { LIBRARY_BIN_SYMBOL };
-    // Linkers see those of a library before those of the crates that it links.
+    // Linkers see the symbols of a library before those of the crates that it links.
     let symbols = [
         Definition::exported(exported).weak(),
         Definition::internal(FIRST_LIBRARY_BIN_SYMBOL).weak(),
@@ -128,12 +129,14 @@ pub(crate) fn pack(session: &Session, imports: &[Module], compress: bool) -> Res
     Ok(Packed { object, kinds, symbol })
 }
 
-/// Every module once, and which imports which: row 0 is the library, row `i` module `i - 1`.
+/// Returns every module once, and the imports of each: row 0 is the library, row `i` is module `i -
+/// 1`.
 fn tree(imports: &[Module]) -> (Vec<Module>, Vec<Vec<usize>>) {
     let mut modules: Vec<Module> = Vec::new();
     let mut numbers = HashMap::new();
     let mut tree = vec![Vec::new()];
-    // Modules whose imports are still to be looked at; a module's row exists before it is here.
+    // Modules whose imports have not been visited. The row of a module exists before it is added
+    // here.
     let mut pending = vec![(0, imports.to_vec())];
     while let Some((importer, imports)) = pending.pop() {
         for module in imports {
@@ -180,7 +183,8 @@ mod tests {
     use super::*;
     use crate::cargo::environment::Environment;
 
-    /// The blob of a library that imports these modules, and its kinds; `name` is a folder of the test's own.
+    /// Returns the blob of a library that imports these modules, and its kinds. `name` is a folder
+    /// for the test.
     fn packed(name: &str, imports: &[Module], compress: bool) -> Result<(Vec<u8>, Vec<String>)> {
         let folder = std::env::temp_dir().join(format!("kernpack-pack-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();

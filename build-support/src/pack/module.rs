@@ -6,8 +6,9 @@ use std::rc::Rc;
 use crate::session::Session;
 use crate::{Error, Result};
 
-/// A module that travels inside the library: its kind, the bytes that its loader (`ffi.Module.load_from_bytes.<kind>`) gets, and what
-/// it imports. Clones are the same module, which is stored once, however many import it.
+/// A module that the library contains: its kind, the bytes for its loader
+/// (`ffi.Module.load_from_bytes.<kind>`), and its imports. Clones are the same module, which is
+/// stored once, however many modules import it.
 ///
 /// ```no_run
 /// use kernpack_build::{Library, Module};
@@ -27,25 +28,26 @@ pub struct Module {
 #[derive(Clone, Debug)]
 struct Node {
     kind: String,
-    /// What comes before the file's content, or all of it.
+    /// The bytes before the content of the file, or all bytes.
     head: Vec<u8>,
     file: Option<PathBuf>,
     imports: Vec<Module>,
 }
 
 impl Module {
-    /// A module whose bytes the build script has.
+    /// Creates a module from bytes in the build script.
     pub fn from_bytes(kind: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
         Self::new(kind.into(), bytes.into(), None)
     }
 
-    /// A module whose bytes are a file's, which is read when the library is written and never held twice. The path is relative to
-    /// the package; the build script runs again when the file changes.
+    /// Creates a module from the bytes of a file, which is read when the library is written and
+    /// never held in memory twice. The path is relative to the package. The build script runs again
+    /// when the file changes.
     pub fn from_file(kind: impl Into<String>, path: impl AsRef<Path>) -> Self {
         Self::new(kind.into(), Vec::new(), Some(path.as_ref().to_owned()))
     }
 
-    /// A module whose bytes are `head`, and then those of a file.
+    /// Creates a module from `head` followed by the bytes of a file.
     pub(crate) fn head_and_file(kind: &str, head: Vec<u8>, path: PathBuf) -> Self {
         Self::new(kind.to_owned(), head, Some(path))
     }
@@ -54,7 +56,7 @@ impl Module {
         Self { node: Rc::new(Node { kind, head, file, imports: Vec::new() }) }
     }
 
-    /// Makes the module import another. What was cloned before does not change: it is another module from here on.
+    /// Adds an import. Earlier clones are not affected: the result is a different module.
     #[must_use = "the module that imports is the result"]
     pub fn import(mut self, other: &Module) -> Self {
         Rc::make_mut(&mut self.node).imports.push(other.clone());
@@ -69,12 +71,12 @@ impl Module {
         &self.node.imports
     }
 
-    /// What tells this module from others.
+    /// The address that identifies this module.
     pub(crate) fn address(&self) -> *const () {
         Rc::as_ptr(&self.node).cast()
     }
 
-    /// Tracks the file and says how many bytes there are.
+    /// Tracks the file and returns the number of bytes.
     pub(crate) fn size(&self, session: &Session) -> Result<u64> {
         let head = self.node.head.len() as u64;
         let Some(file) = &self.node.file else { return Ok(head) };

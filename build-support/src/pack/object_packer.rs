@@ -8,10 +8,11 @@ use object::{
     Architecture, BinaryFormat, Endianness, SectionFlags, SectionKind, SymbolFlags, SymbolKind, SymbolScope, elf,
 };
 
-/// Section flag of x86-64: may be out of the reach of 32-bit offsets.
+/// Section flag of x86-64: the section may be out of the reach of 32-bit offsets.
 const SHF_X86_64_LARGE: elf::SectionFlags = elf::SectionFlags(0x1000_0000);
 
-/// Writes an object file that defines the blob, without any compiler. The blob is in memory once.
+/// Writes an object file that defines the blob, without a compiler. Only one copy of the blob is in
+/// memory.
 ///
 /// ```no_run
 /// use kernpack::Module;
@@ -36,19 +37,20 @@ impl Packer for ObjectPacker {
 #[derive(Clone, Copy)]
 pub(super) struct Definition<'a> {
     pub(super) name: &'a str,
-    /// Seen by the rest of the library alone, or by what loads it, too.
+    /// The visibility: only the rest of the library, or also the loader.
     pub(super) scope: SymbolScope,
-    /// Whether other objects may define it, too; the first one in the order of linking counts then.
+    /// True if other objects may define the symbol, too. The first definition in link order is used
+    /// then.
     pub(super) is_weak: bool,
 }
 
 impl<'a> Definition<'a> {
-    /// What loads the library finds it.
+    /// A symbol that is visible outside the library.
     pub(super) fn exported(name: &'a str) -> Self {
         Self { name, scope: SymbolScope::Dynamic, is_weak: false }
     }
 
-    /// The library alone finds it.
+    /// A symbol that is only visible in the library.
     pub(super) fn internal(name: &'a str) -> Self {
         Self { name, scope: SymbolScope::Linkage, is_weak: false }
     }
@@ -135,7 +137,8 @@ pub(crate) mod tests {
         writer
     }
 
-    /// What the objects of every packer have in common; `name` is that of a folder.
+    /// Checks the properties that the objects of every packer share. `name` is the name of a
+    /// folder.
     pub(crate) fn check_objects(packer: &dyn Packer, name: &str) {
         let writer = tree();
         let folder = std::env::temp_dir().join(format!("kernpack-{name}-{}", std::process::id()));

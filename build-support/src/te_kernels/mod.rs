@@ -18,23 +18,24 @@ use crate::outputs::Output;
 use crate::session::Session;
 use crate::{Error, Result, tool};
 
-/// What building the kernels of a library gave besides the objects.
+/// The result of building the kernels of a library, except the objects.
 #[derive(Default)]
 pub(crate) struct TeOutcome {
-    /// For people: dumps and notes.
+    /// Dumps and notes, for people.
     pub(crate) outputs: Vec<Output>,
-    /// For cargo.
+    /// The warnings for cargo.
     pub(crate) warnings: String,
 }
 
-/// How messages name a kernel's source: the place in the build script.
+/// The name of a kernel's source in messages: its place in the build script.
 pub(crate) fn source_of(kernel: &Kernel) -> String {
     let place = kernel.place();
     let line = place.rsplit_once(':').map_or(place, |(line, _)| line);
     format!("{line} (te `{}`)", kernel.name())
 }
 
-/// Compiles every version of every kernel; mistakes of one do not hide those of others. The objects are by version, in the order of the kernels.
+/// Compiles every version of every kernel. Errors of one kernel do not hide those of others. The
+/// objects are grouped by version, in the order of the kernels.
 pub(crate) fn compile(
     session: &Session,
     kernels: &[Result<Kernel, CompileError>],
@@ -47,7 +48,8 @@ pub(crate) fn compile(
     let machines = Error::collect(versions.iter().map(|version| Machine::of(&session.target, *version)))?;
     let sources: Vec<String> =
         kernels.iter().map(|kernel| kernel.as_ref().map(source_of).unwrap_or_default()).collect();
-    // A kernel that was not made has one error for all versions; the others are compiled, for their own mistakes.
+    // A kernel that was not created has one error for all versions. The others are compiled, to
+    // report their errors.
     let mut rows: Vec<Vec<Result<Compiled>>> = kernels
         .iter()
         .map(|kernel| kernel.as_ref().err().map(|error| Err(problems(error))).into_iter().collect())
@@ -70,18 +72,19 @@ pub(crate) fn compile(
     Ok((results::by_version(versions, &sources, rows)?, outcome))
 }
 
-/// All mistakes, as problems of a build.
+/// Converts all errors to problems of a build.
 fn problems(error: &CompileError) -> Error {
     Error::of_problems(error.problems())
 }
 
-/// The module of a kernel for a machine.
+/// Lowers a kernel to a module for a machine.
 fn lowered(kernel: &Kernel, target: &Target, context: &PassContext) -> Result<IrModule, CompileError> {
     let description = TargetDescription::of(target);
     Ok(IrModule::new([kernel.lower(&description, context)?]))
 }
 
-/// How the code reaches the runtime: by symbols that the linker finds in it, where it has them. So it does in programs, too, which no loader tells anything.
+/// The way in which the code calls the runtime: through symbols that the linker finds in it, if the
+/// runtime has them. This also works in programs, to which no loader passes anything.
 pub(crate) fn runtime_of(triple: &str) -> RuntimeSymbols {
     let has_symbols = triple.contains("-linux") && ["x86_64", "aarch64"].iter().any(|arch| triple.starts_with(arch));
     if has_symbols { RuntimeSymbols::Prefixed("__kernpack_host_".to_owned()) } else { RuntimeSymbols::Context }
@@ -95,7 +98,7 @@ fn one(
     source: &str,
     dump: bool,
 ) -> Result<(Compiled, TeOutcome)> {
-    // Line tables as the profile has them.
+    // Line tables as in the profile.
     let debug = session.environment.cargo_optional("DEBUG").is_some_and(|debug| debug != "false");
     let runtime = runtime_of(&machine.triple);
     let target = Target { debug, runtime, ..Target::llvm(&machine.triple, &machine.cpu, &machine.features) };
@@ -162,7 +165,7 @@ fn keep(path: &Path, text: &str) -> Result<()> {
     write().map_err(|e| Error::new(format!("{}: cannot be written: {e}", path.display())))
 }
 
-/// What is known of a kernel's arguments: all of it.
+/// Returns the complete description of a kernel's arguments.
 pub(crate) fn description(kernel: &Kernel) -> Description {
     let params = kernel.params().iter().map(|param| {
         let element =

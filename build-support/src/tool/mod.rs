@@ -10,8 +10,8 @@ use kernpack_formats::export::shell::shown;
 
 use crate::{Error, Result};
 
-/// Runs `tool` on `source`; the result is what it printed. An error shows the source, the tool, the command and the
-/// output.
+/// Runs `tool` on `source` and returns its output. An error shows the source, the tool, the command
+/// and the output.
 pub(crate) fn run(mut command: Command, tool: &str, source: &str) -> Result<String> {
     command.stdin(Stdio::null());
     let output = command.output().map_err(|error| {
@@ -25,19 +25,20 @@ pub(crate) fn run(mut command: Command, tool: &str, source: &str) -> Result<Stri
     Err(failure(source, &format!("{tool} failed ({})", output.status), &shown(&command), &text))
 }
 
-/// The one form of a tool's failure.
+/// The common form of a tool's failure.
 pub(crate) fn failure(source: &str, what: &str, command: &str, output: &str) -> Error {
     let output = output.trim_end();
     let output = if output.is_empty() { "    (none)".to_owned() } else { indented(output) };
     Error::new(format!("{source}: {what}\n  command: {command}\n  output:\n{output}"))
 }
 
-/// Every line with four spaces in front.
+/// Indents every line by four spaces.
 pub(crate) fn indented(text: &str) -> String {
     text.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Does `work` on every item, on at most `threads` threads; results are in the order of the items.
+/// Calls `work` with every item, on at most `threads` threads. The results are in the order of the
+/// items.
 pub(crate) fn in_parallel<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let count = items.len();
     let queue = Mutex::new(items.into_iter().enumerate());
@@ -56,7 +57,7 @@ pub(crate) fn in_parallel<T: Send, R: Send>(threads: usize, items: Vec<T>, work:
     results.into_iter().filter_map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
 }
 
-/// A path in front of a message: relative to the package where it can be.
+/// A path for the start of a message: relative to the package if possible.
 pub(crate) fn display_path(path: &Path, package_dir: &Path) -> String {
     path.strip_prefix(package_dir).unwrap_or(path).display().to_string()
 }

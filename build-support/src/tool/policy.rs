@@ -1,7 +1,8 @@
 use crate::cargo::environment::Environment;
 use crate::{Error, Result};
 
-/// What it means that a toolchain or a device is missing, as a variable of the user's says: `KERNPACK_CUDA`, `KERNPACK_OPENCL`.
+/// The policy for a missing toolchain or device, set by an environment variable: `KERNPACK_CUDA`,
+/// `KERNPACK_OPENCL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Policy {
     Auto,
@@ -10,7 +11,7 @@ pub(crate) enum Policy {
 }
 
 impl Policy {
-    /// What the variable says; `auto` without it.
+    /// Reads the policy from the variable. The default is `auto`.
     pub(crate) fn of(environment: &Environment, variable: &str) -> Result<Self> {
         match environment.user(variable)?.as_deref() {
             None | Some("auto") => Ok(Self::Auto),

@@ -1,4 +1,4 @@
-//! Programs of the build: where they are, and which version they are.
+//! Programs of the build: their paths and versions.
 
 use std::env;
 use std::fs;
@@ -14,12 +14,12 @@ use crate::{Error, Result};
 /// A program that was found.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
-    /// What to start.
+    /// The path of the program.
     pub(crate) path: PathBuf,
 }
 
 impl Program {
-    /// A program at a known place; cargo runs the build script again when it changes.
+    /// A program at a known path. Cargo reruns the build script when it changes.
     pub(crate) fn at(session: &Session, path: &Path) -> Self {
         session.tracker.file(path);
         if let Ok(real) = path.canonicalize() {
@@ -28,8 +28,8 @@ impl Program {
         Self { path: path.to_owned() }
     }
 
-    /// A program by name on `PATH`, or by path. Cargo runs the build script again when it changes, and when one appears
-    /// that would be found first.
+    /// Finds a program by name on `PATH`, or by path. Cargo reruns the build script when it
+    /// changes, and when a program appears that takes precedence.
     pub(crate) fn find(session: &Session, name: &str) -> Result<Option<Self>> {
         if Path::new(name).components().count() > 1 {
             let path = session.package_dir.join(name);
@@ -47,7 +47,7 @@ impl Program {
         Ok(Self::first(session, env::split_paths(&path).map(|folder| folder.join(&file)).collect()))
     }
 
-    /// The first of these places that has a file. The others are watched.
+    /// Returns the first of these places that has a file. The others are watched.
     pub(crate) fn first(session: &Session, places: Vec<PathBuf>) -> Option<Self> {
         let found = places.iter().position(|place| place.is_file());
         for place in &places[..found.unwrap_or(places.len())] {
@@ -59,14 +59,15 @@ impl Program {
         found.map(|index| Self::at(session, &places[index]))
     }
 
-    /// Puts what distinguishes this program into a recipe: its place, its file, and what it says of its version.
+    /// Adds everything that distinguishes this program to a recipe: its path, its file, and its
+    /// version output.
     pub(crate) fn describe(&self, digester: &mut Digester, version: &str) {
         let real = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
         digester.field(self.path.as_os_str().as_encoded_bytes()).field(real.as_os_str().as_encoded_bytes());
         digester.field(stamp(&real)).field(version);
     }
 
-    /// What it prints when started so.
+    /// Runs the program with these arguments and returns its output.
     pub(crate) fn output(&self, session: &Session, arguments: &[&str], tool: &str, source: &str) -> Result<String> {
         let _permit = session.permits.acquire();
         let mut command = Command::new(&self.path);
@@ -75,14 +76,14 @@ impl Program {
     }
 }
 
-/// Size and time of a file, as text.
+/// Returns the size and time of a file, as text.
 pub(crate) fn stamp(path: &Path) -> String {
     let Ok(metadata) = fs::metadata(path) else { return "none".to_owned() };
     let modified = metadata.modified().ok().and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
     format!("{} {}", metadata.len(), modified.unwrap_or_default().as_nanos())
 }
 
-/// An error of a tool that was named but is not there.
+/// The error for a tool that was specified but does not exist.
 pub(crate) fn no_such_file(variable: &str, value: &str) -> Error {
     Error::new(format!("{variable} is \"{value}\", but there is no such file"))
 }

@@ -5,32 +5,32 @@ use kernpack::{DataType, ObjRef, Result, Tensor, TensorView, TypedFunction, bail
 use crate::kernels;
 use crate::signal::{Signal, mixed};
 
-/// Decibels of a ratio of amplitudes.
+/// Converts a ratio of amplitudes to decibels.
 #[packed_func]
 pub fn decibels(ratio: f64) -> f64 {
     20.0 * ratio.log10()
 }
 
-/// The ratio of amplitudes of decibels.
+/// Converts decibels to a ratio of amplitudes.
 #[packed_func]
 pub fn ratio(decibels: f64) -> f64 {
     10f64.powf(decibels / 20.0)
 }
 
-/// The sum of signals, as long as the longest one.
+/// Adds signals. The result is as long as the longest one.
 #[packed_func]
 pub fn mix(signals: Vec<ObjRef<Signal>>) -> Result<Signal> {
     mixed(&signals.iter().map(|signal| &**signal).collect::<Vec<_>>())
 }
 
-/// The signal, louder or, by a negative number, quieter.
+/// Makes the signal louder or, with a negative number, quieter.
 #[packed_func]
 pub fn gain(signal: &Signal, decibels: f64) -> Result<Signal> {
     let factor = ratio(decibels) as f32;
     signal.map(|sample| sample * factor)
 }
 
-/// The signal with this largest distance from 0.
+/// Scales the signal to this peak, its largest distance from 0.
 #[packed_func]
 pub fn normalize(signal: &Signal, #[default(1.0)] peak: f32) -> Result<Signal> {
     let own = signal.peak()?;
@@ -38,14 +38,14 @@ pub fn normalize(signal: &Signal, #[default(1.0)] peak: f32) -> Result<Signal> {
     signal.map(|sample| sample / own * peak)
 }
 
-/// The signal with what is beyond a limit cut off.
+/// Limits the samples of the signal to this distance from 0.
 #[packed_func]
 pub fn clip(signal: &Signal, #[default(1.0)] limit: f32) -> Result<Signal> {
     ensure!(limit >= 0.0, ValueError, "expected a limit of 0 or more, got {limit}");
     signal.map(|sample| sample.clamp(-limit, limit))
 }
 
-/// The signal with its begin faded in and its end faded out; the times are in seconds.
+/// Fades the beginning of the signal in and its end out. The times are in seconds.
 #[packed_func]
 pub fn fade(signal: &Signal, #[default(0.01)] begin: f64, #[default(0.01)] end: f64) -> Result<Signal> {
     let samples = signal.view()?.to_vec();
@@ -58,7 +58,7 @@ pub fn fade(signal: &Signal, #[default(0.01)] begin: f64, #[default(0.01)] end: 
     Signal::of(faded.collect(), rate)
 }
 
-/// The signal after a pause.
+/// Delays the signal by a pause.
 #[packed_func]
 pub fn delay(signal: &Signal, seconds: f64) -> Result<Signal> {
     let pause = crate::signal::silence(seconds, signal.rate)?;
@@ -66,7 +66,7 @@ pub fn delay(signal: &Signal, seconds: f64) -> Result<Signal> {
     Signal::of(samples, signal.rate)
 }
 
-/// The signal at another rate, by straight lines between its samples.
+/// Resamples the signal to another rate by linear interpolation.
 #[packed_func]
 pub fn resample(signal: &Signal, rate: f64) -> Result<Signal> {
     ensure!(rate > 0.0 && rate.is_finite(), ValueError, "expected a rate above 0, got {rate}");
@@ -82,7 +82,7 @@ pub fn resample(signal: &Signal, rate: f64) -> Result<Signal> {
     Signal::of((0..count).map(at).collect(), rate)
 }
 
-/// The signal filtered by a finite impulse response, with the kernel in C.
+/// Filters the signal with a finite impulse response, with the kernel in C.
 #[packed_func]
 pub fn convolve(signal: &Signal, taps: TensorView<f32>) -> Result<Signal> {
     ensure!(!taps.is_empty(), ValueError, "an impulse response has at least one tap");
@@ -92,7 +92,7 @@ pub fn convolve(signal: &Signal, taps: TensorView<f32>) -> Result<Signal> {
     Ok(Signal { samples: filtered, rate: signal.rate })
 }
 
-/// The signal with what a function makes of each sample.
+/// Applies a function to each sample of the signal.
 #[packed_func]
 pub fn apply(signal: &Signal, f: TypedFunction<(f64,), f64>) -> Result<Signal> {
     let samples: Result<Vec<f32>> =
@@ -100,7 +100,7 @@ pub fn apply(signal: &Signal, f: TypedFunction<(f64,), f64>) -> Result<Signal> {
     Signal::of(samples?, signal.rate)
 }
 
-/// The signal times a factor, computed by an OpenCL device.
+/// Multiplies the signal by a factor on an OpenCL device.
 #[packed_func]
 pub fn amplify(signal: &Signal, factor: f32, #[default("opencl:0")] device: &str) -> Result<Signal> {
     if signal.samples.is_empty() {

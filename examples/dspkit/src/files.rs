@@ -6,7 +6,7 @@ use kernpack::{Result, WithPath, bail, ensure, packed_func};
 
 use crate::signal::Signal;
 
-/// Writes a signal as a WAV file of 16-bit samples. What is beyond 1 is cut off.
+/// Writes a signal as a WAV file of 16-bit samples. Samples beyond 1 are clipped.
 #[packed_func]
 pub fn write_wav(path: &str, signal: &Signal) -> Result<()> {
     let samples = signal.view()?;
@@ -26,7 +26,7 @@ pub fn write_wav(path: &str, signal: &Signal) -> Result<()> {
     fs::write(path, bytes).with_path(path)
 }
 
-/// The signal of a WAV file of one channel of 16-bit samples.
+/// Reads the signal of a WAV file with one channel of 16-bit samples.
 #[packed_func]
 pub fn read_wav(path: &str) -> Result<Signal> {
     let bytes = fs::read(path).with_path(path)?;

@@ -6,38 +6,38 @@ use kernpack::{Array, ObjRef, Object, Result, ensure, object_methods};
 
 use crate::signal::Signal;
 
-/// What a filter lets pass.
+/// The frequencies that a filter passes.
 #[derive(Object, Clone, Copy, PartialEq, Debug)]
 #[object(key = "dspkit.Pass", enum = "int")]
 pub enum Pass {
-    /// What is below a frequency.
+    /// Frequencies below the frequency of the filter.
     Low = 0,
-    /// What is above a frequency.
+    /// Frequencies above the frequency of the filter.
     High = 1,
-    /// What is near a frequency.
+    /// Frequencies near the frequency of the filter.
     Band = 2,
 }
 
-/// A filter of second order, in the usual form with a0 = 1.
+/// A second-order filter, in the usual form with a0 = 1.
 #[derive(Object, Clone)]
 #[object(key = "dspkit.Biquad")]
 #[repr(C)]
 pub struct Biquad {
     /// Weight of the sample.
     pub b0: f64,
-    /// Weight of the sample before.
+    /// Weight of the previous sample.
     pub b1: f64,
-    /// Weight of the one before that.
+    /// Weight of the sample before the previous one.
     pub b2: f64,
-    /// Weight of the last result, taken away.
+    /// Weight of the previous result, which is subtracted.
     pub a1: f64,
-    /// Weight of the result before, taken away.
+    /// Weight of the result before the previous one, which is subtracted.
     pub a2: f64,
 }
 
 #[object_methods]
 impl Biquad {
-    /// A filter for a frequency at a rate, after Bristow-Johnson's cookbook.
+    /// Designs a filter for a frequency at a rate, according to Bristow-Johnson's cookbook.
     pub fn design(
         pass: Pass,
         frequency: f64,
@@ -61,7 +61,7 @@ impl Biquad {
         Ok(Self { b0: b0 / a0, b1: b1 / a0, b2: b2 / a0, a1: -2.0 * cos / a0, a2: (1.0 - alpha) / a0 })
     }
 
-    /// The signal, filtered.
+    /// Filters the signal.
     #[method(name = "__call__")]
     pub fn run(&self, signal: &Signal) -> Result<Signal> {
         let (mut s1, mut s2) = (0.0, 0.0);
@@ -74,7 +74,7 @@ impl Biquad {
         })
     }
 
-    /// This filter, and then another one.
+    /// Chains this filter and another one.
     #[method(name = "__or__")]
     fn then(this: &ObjRef<Self>, next: &ObjRef<Self>) -> Chain {
         Chain { stages: Array::from(vec![this.clone(), next.clone()]) }
@@ -96,7 +96,7 @@ impl Biquad {
     }
 }
 
-/// Filters, one after the other.
+/// Filters that run one after the other.
 #[derive(Object, Clone)]
 #[object(key = "dspkit.Chain")]
 #[repr(C)]
@@ -107,7 +107,7 @@ pub struct Chain {
 
 #[object_methods]
 impl Chain {
-    /// The signal, filtered by all.
+    /// Filters the signal with all filters.
     #[method(name = "__call__")]
     pub fn run(&self, signal: &Signal) -> Result<Signal> {
         let mut filtered = signal.clone();
@@ -117,7 +117,7 @@ impl Chain {
         Ok(filtered)
     }
 
-    /// The chain with one more filter.
+    /// Appends a filter to the chain.
     #[method(name = "__or__")]
     fn then(&self, next: &ObjRef<Biquad>) -> Chain {
         Chain { stages: self.stages.iter().chain([next.clone()]).collect() }

@@ -1,4 +1,5 @@
-//! Signals, filters and spectra: a library of about the size that a package on PyPI has, for every language, with a Python package around it.
+//! Signals, filters and spectra: a library of about the size of a package on PyPI, for every
+//! language, with a Python package around it.
 //!
 //! | module | what is in it |
 //! |---|---|
@@ -10,7 +11,8 @@
 //! | [`files`] | WAV files |
 //! | [`recorder`] | a context manager, [`Recorder`](recorder::Recorder) |
 //!
-//! The kernels are in C (`fir`, and `goertzel`, which is older than the package), LLVM IR (`energy`) and OpenCL C (`amplify`).
+//! The kernels are in C (`fir`, and `goertzel`, which is older than the package), LLVM IR
+//! (`energy`) and OpenCL C (`amplify`).
 
 #![forbid(unsafe_code)]
 
@@ -25,6 +27,6 @@ pub mod signal;
 pub mod spectrum;
 
 kernpack::exception! {
-    /// Signals of different rates in one place.
+    /// Signals with different rates were combined.
     pub RateMismatch: ValueError
 }

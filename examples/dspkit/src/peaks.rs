@@ -1,4 +1,4 @@
-//! The highest places of a signal.
+//! The local maxima of a signal.
 
 use std::cmp::Ordering;
 
@@ -11,7 +11,7 @@ use crate::signal::Signal;
 #[object(key = "dspkit.Peak")]
 #[repr(C)]
 pub struct Peak {
-    /// Which sample.
+    /// The index of the sample.
     pub index: i64,
     /// Its value.
     pub value: f64,
@@ -19,7 +19,7 @@ pub struct Peak {
 
 #[object_methods]
 impl Peak {
-    /// By their values, then by their place.
+    /// Compares peaks by their values, then by their indices.
     #[operator(compare)]
     fn order(&self, other: &Self) -> Ordering {
         self.value.total_cmp(&other.value).then(self.index.cmp(&other.index))
@@ -31,7 +31,7 @@ impl Peak {
     }
 }
 
-/// The peaks above a threshold in their order, or the highest ones.
+/// Returns the peaks above a threshold in their order, or only the highest ones.
 #[packed_func]
 pub fn peaks(signal: &Signal, #[default(0.0)] threshold: f64, limit: Option<usize>) -> Result<Vec<Peak>> {
     let samples = signal.view()?.to_vec();

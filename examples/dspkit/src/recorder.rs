@@ -10,7 +10,7 @@ use crate::signal::{Signal, mixed};
 #[object(key = "dspkit.Recorder")]
 #[repr(C)]
 pub struct Recorder {
-    /// Where the file is written.
+    /// The path of the file.
     pub path: String,
     #[field(skip, default_factory = || Field::new(Some(Vec::new())))]
     parts: Field<Option<Vec<ObjRef<Signal>>>>,
@@ -18,7 +18,7 @@ pub struct Recorder {
 
 #[object_methods]
 impl Recorder {
-    /// Adds a signal behind the others.
+    /// Appends a signal.
     pub fn write(&self, signal: &ObjRef<Signal>) -> Result<()> {
         let Some(mut parts) = self.parts.get() else { bail!(ValueError, "the recorder is closed") };
         parts.push(signal.clone());
@@ -39,7 +39,7 @@ impl Recorder {
         write_wav(&self.path, &Signal::of(samples, first.rate)?)
     }
 
-    /// Whether the file was written.
+    /// True if the file was written.
     #[getter]
     pub fn closed(&self) -> bool {
         self.parts.get().is_none()

@@ -1,4 +1,4 @@
-//! Signals, and what makes them.
+//! Signals, and functions that generate them.
 
 use std::f64::consts::TAU;
 
@@ -6,7 +6,7 @@ use kernpack::{Result, Tensor, TensorView, bail, ensure, object_methods, packed_
 
 use crate::{RateMismatch, kernels};
 
-/// Samples of one channel, at a rate.
+/// Samples of one channel at a rate.
 #[derive(kernpack::Object, Clone)]
 #[object(key = "dspkit.Signal")]
 #[repr(C)]
@@ -18,23 +18,23 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// A signal with these samples.
+    /// Creates a signal with these samples.
     pub fn of(samples: Vec<f32>, rate: f64) -> Result<Self> {
         let len = samples.len() as i64;
         Ok(Self { samples: Tensor::from_vec(samples, &[len])?, rate })
     }
 
-    /// The samples as numbers.
+    /// Returns the samples as numbers.
     pub fn view(&self) -> Result<TensorView<'_, f32>> {
         self.samples.view()
     }
 
-    /// The samples with something made of each.
+    /// Applies a function to each sample.
     pub fn map(&self, f: impl FnMut(f32) -> f32) -> Result<Self> {
         Self::of(self.view()?.iter().map(f).collect(), self.rate)
     }
 
-    /// An error unless another signal has the same rate.
+    /// Returns an error unless another signal has the same rate.
     pub fn check_rate(&self, other: &Self) -> Result<()> {
         ensure!(
             self.rate == other.rate,
@@ -49,7 +49,7 @@ impl Signal {
 
 #[object_methods]
 impl Signal {
-    /// A signal with these samples: float32, one dimension. They are shared, not copied.
+    /// Creates a signal with these samples: float32, one dimension. They are shared, not copied.
     #[init]
     pub fn new(samples: Tensor, #[default(48000.0)] rate: f64) -> Result<Self> {
         ensure!(samples.ndim() == 1, ValueError, "a signal has one dimension, not {}", samples.ndim());
@@ -58,13 +58,13 @@ impl Signal {
         Ok(Self { samples, rate })
     }
 
-    /// How long it is in seconds.
+    /// The duration in seconds.
     #[getter]
     pub fn seconds(&self) -> f64 {
         self.samples.len() as f64 / self.rate
     }
 
-    /// The root of the mean of the squares.
+    /// The root mean square.
     pub fn rms(&self) -> Result<f64> {
         let energy: f64 = kernels::energy.call((&self.samples,))?.to()?;
         Ok((energy / self.samples.len().max(1) as f64).sqrt())
@@ -80,7 +80,7 @@ impl Signal {
         self.samples.len()
     }
 
-    /// A sample by its index; the last one is at -1.
+    /// Returns a sample by its index. The last one is at -1.
     #[method(name = "__getitem__")]
     fn at(&self, index: i64) -> Result<f32> {
         let len = self.samples.len() as i64;
@@ -101,13 +101,13 @@ impl Signal {
         Ok(self.view()?.iter().any(|own| own == sample))
     }
 
-    /// The sum of two signals, as long as the longer one.
+    /// Adds two signals. The result is as long as the longer one.
     #[method(name = "__add__")]
     fn plus(&self, other: &Self) -> Result<Self> {
         mixed(&[self, other])
     }
 
-    /// The signal times a factor.
+    /// Multiplies the signal by a factor.
     #[method(name = "__mul__")]
     fn times(&self, factor: f32) -> Result<Self> {
         self.map(|sample| sample * factor)
@@ -129,7 +129,7 @@ impl Signal {
     }
 }
 
-/// The sum of signals, as long as the longest one.
+/// Adds signals. The result is as long as the longest one.
 pub(crate) fn mixed(signals: &[&Signal]) -> Result<Signal> {
     let Some(first) = signals.first() else { bail!(ValueError, "there is nothing to mix") };
     let longest = signals.iter().map(|signal| signal.samples.len()).max().unwrap_or(0);
@@ -151,7 +151,7 @@ fn count(seconds: f64, rate: f64) -> Result<usize> {
     Ok(count as usize)
 }
 
-/// A sine wave.
+/// Generates a sine wave.
 #[packed_func]
 pub fn sine(
     frequency: f64,
@@ -165,7 +165,7 @@ pub fn sine(
     Signal::of((0..count(seconds, rate)? as u32).map(sample).collect(), rate)
 }
 
-/// White noise from -1 to 1, the same for the same seed.
+/// Generates white noise from -1 to 1. The same seed gives the same noise.
 #[packed_func]
 pub fn noise(seconds: f64, #[default(48000.0)] rate: f64, #[default(0)] seed: u64) -> Result<Signal> {
     // xorshift64* by Vigna.
@@ -180,7 +180,7 @@ pub fn noise(seconds: f64, #[default(48000.0)] rate: f64, #[default(0)] seed: u6
     Signal::of((0..count(seconds, rate)?).map(sample).collect(), rate)
 }
 
-/// Samples of 0.
+/// Generates samples of 0.
 #[packed_func]
 pub fn silence(seconds: f64, #[default(48000.0)] rate: f64) -> Result<Signal> {
     Signal::of(vec![0.0; count(seconds, rate)?], rate)

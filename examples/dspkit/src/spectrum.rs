@@ -1,4 +1,4 @@
-//! What frequencies a signal consists of.
+//! The frequencies of a signal.
 
 use std::f64::consts::{PI, TAU};
 
@@ -7,24 +7,24 @@ use kernpack::{Object, Result, Tensor, ensure, object_methods, packed_func};
 use crate::kernels;
 use crate::signal::Signal;
 
-/// How the begin and the end of a part of a signal are faded.
+/// The window that fades the beginning and the end of a part of a signal.
 #[derive(Object, Clone, Copy, PartialEq, Debug)]
 #[object(key = "dspkit.Window", enum = "str", rename_all = "snake_case")]
 pub enum Window {
-    /// Not at all.
+    /// No fading.
     Rectangular,
-    /// By a raised cosine.
+    /// A raised cosine.
     Hann,
-    /// By a raised cosine that does not reach 0.
+    /// A raised cosine that does not reach 0.
     Hamming,
 }
 
-/// The magnitudes of frequencies.
+/// The magnitudes of frequencies in a signal.
 #[derive(Object, Clone)]
 #[object(key = "dspkit.Spectrum")]
 #[repr(C)]
 pub struct Spectrum {
-    /// One for each frequency from 0 to half the rate: float32.
+    /// The magnitude of each frequency from 0 to half the rate: float32.
     pub magnitudes: Tensor,
     /// The rate of the signal.
     pub rate: f64,
@@ -51,7 +51,7 @@ impl Spectrum {
     }
 }
 
-/// The weights of a window of this size.
+/// Returns the weights of a window of this size.
 #[packed_func]
 pub fn window(kind: Window, size: usize) -> Result<Tensor> {
     Tensor::from_vec((0..size).map(|index| weight(kind, index, size) as f32).collect(), &[size as i64])
@@ -66,14 +66,14 @@ fn weight(kind: Window, index: usize, size: usize) -> f64 {
     }
 }
 
-/// How much of a frequency is in a signal, by the function in C.
+/// The magnitude of a frequency in a signal, computed by the C function.
 #[packed_func]
 pub fn level(signal: &Signal, frequency: f64) -> Result<f64> {
     let n = signal.samples.len() as u64;
     kernels::typed::goertzel(&signal.samples, n, frequency, signal.rate)
 }
 
-/// The spectrum of a signal whose length is a power of two, or that is filled up to one.
+/// Computes the spectrum of a signal. Its length is a power of two, or is padded to one.
 #[packed_func]
 pub fn spectrum(signal: &Signal, #[default(Window::Hann)] window: Window) -> Result<Spectrum> {
     let samples = signal.view()?.to_vec();
@@ -91,7 +91,7 @@ pub fn spectrum(signal: &Signal, #[default(Window::Hann)] window: Window) -> Res
     Ok(Spectrum { magnitudes: Tensor::from_vec(magnitudes, &[len])?, rate: signal.rate })
 }
 
-/// The magnitudes of the parts of a signal: `float32[parts, size / 2 + 1]`.
+/// Computes the magnitudes of the parts of a signal: `float32[parts, size / 2 + 1]`.
 #[packed_func]
 pub fn spectrogram(signal: &Signal, #[default(512)] size: usize, hop: Option<usize>) -> Result<Tensor> {
     let hop = hop.unwrap_or(size / 2);
@@ -104,7 +104,7 @@ pub fn spectrogram(signal: &Signal, #[default(512)] size: usize, hop: Option<usi
     let mut rows = Vec::new();
     let mut parts = 0;
     for start in (0..(samples.len() + 1).saturating_sub(size)).step_by(hop) {
-        // Many parts take long: Ctrl-C ends them.
+        // Many parts take long: Ctrl-C interrupts them.
         kernpack::check_signals()?;
         let part = Signal::of(samples[start..start + size].to_vec(), signal.rate)?;
         rows.extend(spectrum(&part, Window::Hann)?.magnitudes.view::<f32>()?.iter());
@@ -113,7 +113,7 @@ pub fn spectrogram(signal: &Signal, #[default(512)] size: usize, hop: Option<usi
     Tensor::from_vec(rows, &[parts, size as i64 / 2 + 1])
 }
 
-/// The Fourier transform in place, after Cooley and Tukey.
+/// Computes the Fourier transform in place, according to Cooley and Tukey.
 fn transform(values: &mut [[f64; 2]]) {
     let size = values.len();
     let bits = size.trailing_zeros();

@@ -1,4 +1,5 @@
-//! A caller in Rust that links the crate: functions, types and kernels of all kinds, those of devices, too.
+//! A Rust program that links the crate: functions, types and kernels of all kinds, including device
+//! kernels.
 
 use dspkit::filter::{Biquad, Pass};
 use dspkit::signal::{noise, silence, sine};
@@ -14,7 +15,7 @@ fn kernels_in_c_and_llvm_ir() -> kernpack::Result<()> {
     let smoothed = effects::convolve(&tone, taps.view()?)?;
     assert!(smoothed.rms()? < tone.rms()?);
     assert!((level(&tone, 1000.0)? - 0.5).abs() < 1e-3 && level(&tone, 3000.0)? < 1e-3);
-    // The kernel that was made of a function in C checks what it is given.
+    // The kernel around a C function checks its arguments.
     let error = dspkit::kernels::goertzel.call((&tone.samples, 24001, 1000.0, 48000.0)).err().unwrap();
     assert!(error.message().ends_with("argument 'samples': expected at least 24001 elements, got 24000"), "{error}");
     Ok(())

@@ -1,8 +1,8 @@
-//! A device type of its own: `ext_dev`, number 12 in DLPack, which is free for devices of libraries.
+//! A new device type: `ext_dev`, number 12 in DLPack, which is free for devices of libraries.
 //!
-//! `memory.rs` says what the device can do (`DeviceApi`) and registers it: from then on tensors of every library in the process are
-//! made on it, copied and viewed. Apache TVM asks the global function `device_api.ext_dev` for the device instead; as in TVM's
-//! example, that is made of the CPU's.
+//! `memory.rs` implements the device (`DeviceApi`) and registers it: from then on every library in
+//! the process can create, copy and view tensors on it. Apache TVM calls the global function
+//! `device_api.ext_dev` for the device instead; as in TVM's example, that returns the CPU's.
 
 use kernpack::device::device_type;
 use kernpack::{Any, DataType, Device, Function, Result, Tensor, TensorView, bail, ensure, packed_func};
@@ -12,7 +12,8 @@ use crate::memory;
 /// The one device of this type.
 pub const EXT_DEV: Device = Device::new(device_type::EXT_DEV, 0);
 
-/// The device API of `ext_dev`, as Apache TVM's runtime looks it up: a pointer to a C++ object.
+/// Returns the device API of `ext_dev`, as Apache TVM's runtime looks it up: a pointer to a C++
+/// object.
 ///
 /// It is the CPU's, so it needs TVM's runtime in the process.
 #[packed_func(name = "device_api.ext_dev")]
@@ -26,25 +27,26 @@ pub fn device_api() -> Result<Any> {
     }
 }
 
-/// A copy of a tensor on another device.
+/// Copies a tensor to another device.
 #[packed_func]
 pub fn to_device(tensor: Tensor, device: Device) -> Result<Tensor> {
     tensor.to(device)
 }
 
-/// The rows `start..end` of a tensor on any device: the same memory, not a copy.
+/// Returns the rows `start..end` of a tensor on any device: the same memory, not a copy.
 #[packed_func]
 pub fn rows(tensor: Tensor, start: i64, end: i64) -> Result<Tensor> {
     tensor.slice(start..end)
 }
 
-/// Bytes of `ext_dev` that are allocated now, by whatever library.
+/// The bytes of `ext_dev` that are allocated now, by all libraries.
 #[packed_func]
 pub fn ext_dev_in_use() -> i64 {
     memory::in_use()
 }
 
-/// A new tensor on `ext_dev` whose elements are one more than those of `x`, which is float32 and contiguous on `ext_dev`.
+/// Returns a new tensor on `ext_dev` with the elements of `x` plus one. `x` is float32 and
+/// contiguous on `ext_dev`.
 #[packed_func]
 pub fn ext_dev_add_one(x: Tensor) -> Result<Tensor> {
     let (device, dtype) = (x.device(), x.dtype());
@@ -61,14 +63,15 @@ pub fn ext_dev_add_one(x: Tensor) -> Result<Tensor> {
         tensor.data.wrapping_byte_add(tensor.byte_offset as usize).cast::<f32>()
     });
     for index in 0..x.len() {
-        // SAFETY: both have as many elements, one after the other; this is the device's own code, which reaches its memory. The
-        // result is new, and no other code has it.
+        // SAFETY: both have as many elements, one after the other; this is the device's own code,
+        // which may access its memory. The result is new, and no other code has it.
         unsafe { target.add(index).write_unaligned(source.add(index).read_unaligned() + 1.0) };
     }
     Ok(result)
 }
 
-/// The sum of a tensor's elements. A function for the CPU, as most are: it does not take tensors of other devices.
+/// Returns the sum of a tensor's elements. Like most functions it is for the CPU, and rejects
+/// tensors of other devices.
 #[packed_func]
 pub fn total(x: TensorView<f32>) -> f64 {
     x.iter().map(f64::from).sum()

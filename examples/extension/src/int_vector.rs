@@ -1,4 +1,4 @@
-//! A type of its own: a vector of integers that every language creates, indexes and changes.
+//! A new type: a vector of integers that every language can create, index and change.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,8 +6,8 @@ use kernpack::{Object, Result, bail, object_methods};
 
 /// A vector of integers.
 ///
-/// Other languages hold it by reference and share it, so it may change under the eyes of a second holder; a lock keeps every
-/// single call whole.
+/// Other languages hold it by reference and share it, so another holder may change it at any time.
+/// A lock makes every single call atomic.
 #[derive(Object)]
 #[object(key = "extension.IntVector", structural = "singleton")]
 #[repr(C)]
@@ -17,7 +17,7 @@ pub struct IntVector {
 
 #[object_methods]
 impl IntVector {
-    /// Makes a vector of these elements.
+    /// Creates a vector of these elements.
     #[init]
     pub fn new(#[default(Vec::new())] values: Vec<i64>) -> Self {
         Self { values: Mutex::new(values) }
@@ -29,14 +29,15 @@ impl IntVector {
         self.lock().len()
     }
 
-    /// The element at `index`, from the end when it is negative; IndexError when there is none.
+    /// Returns the element at `index`, counted from the end if it is negative. IndexError if there
+    /// is none.
     #[method(name = "__getitem__")]
     pub fn get(&self, index: i64) -> Result<i64> {
         let values = self.lock();
         Ok(values[position(index, values.len())?])
     }
 
-    /// Changes the element at `index`; IndexError when there is none.
+    /// Changes the element at `index`. IndexError if there is none.
     #[method(name = "__setitem__")]
     pub fn set(&self, index: i64, value: i64) -> Result<()> {
         let mut values = self.lock();
@@ -45,48 +46,49 @@ impl IntVector {
         Ok(())
     }
 
-    /// Adds an element at the end.
+    /// Appends an element.
     pub fn append(&self, value: i64) {
         self.lock().push(value);
     }
 
-    /// A copy of the elements.
+    /// Returns a copy of the elements.
     pub fn to_vec(&self) -> Vec<i64> {
         self.lock().clone()
     }
 
-    /// The vector as Python prints it: `IntVector([1, 2, 3])`.
+    /// Formats the vector for Python: `IntVector([1, 2, 3])`.
     #[operator(repr)]
     fn repr(&self) -> String {
         format!("IntVector({:?})", self.lock())
     }
 
-    /// What a file holds of it; without this it would hold nothing, because the elements are not a field that others see.
+    /// The data that files store. Without this method they would store nothing, because the
+    /// elements are not a visible field.
     #[type_attr(name = "__data_to_json__")]
     fn to_json(&self) -> Vec<i64> {
         self.to_vec()
     }
 
-    /// Makes the vector that a file holds.
+    /// Creates the vector from the data in a file.
     #[type_attr(name = "__data_from_json__")]
     fn from_json(values: Vec<i64>) -> Self {
         Self::new(values)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<i64>> {
-        // Nothing that runs under the lock can leave the vector half changed.
+        // Code that runs under the lock cannot leave the vector partially changed.
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A copy in any language is a vector of its own.
+/// A copy in any language is a separate vector.
 impl Clone for IntVector {
     fn clone(&self) -> Self {
         Self::new(self.to_vec())
     }
 }
 
-/// The position that an index means: from the end when it is negative, as in Python.
+/// Converts an index to a position, counted from the end if it is negative, as in Python.
 fn position(index: i64, len: usize) -> Result<usize> {
     let from_start = if index < 0 { index.checked_add(len as i64) } else { Some(index) };
     match from_start.and_then(|index| usize::try_from(index).ok()) {

@@ -1,7 +1,7 @@
-//! What a library adds to a system that it did not write: a type, functions that take and return functions, functions on
-//! another library's objects, and a device.
+//! A library that extends an existing system with a type, functions that take and return functions,
+//! functions on objects of another library, and a device.
 //!
-//! The scenario is that of `apps/extension` in Apache TVM, which is C++ there.
+//! The scenario is that of `apps/extension` in Apache TVM, which is in C++.
 //!
 //! | function | what it shows |
 //! |---|---|

@@ -1,7 +1,9 @@
-//! What `ext_dev` can do: memory and copies. Its code runs on the CPU, so its memory is ordinary memory, and all work is done when a
-//! function returns. Still nothing but the device's own code reads it: views of tensors are for the memory of the CPU.
+//! The device API of `ext_dev`: memory and copies. Its code runs on the CPU, so its memory is
+//! ordinary memory, and all work is done when a function returns. Still, only the device's own code
+//! reads that memory: tensor views require CPU memory.
 //!
-//! Kernpack looks at no address of a device's memory, so handles of a driver would do as well.
+//! Kernpack does not dereference addresses of a device's memory, so driver handles would work as
+//! well.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::HashMap;
@@ -13,23 +15,25 @@ use kernpack::device::device_type;
 use kernpack::device::{DeviceApi, DeviceAttribute, Place, RawStream};
 use kernpack::{Any, Result, ensure};
 
-/// As much as there is of it.
+/// The size of the device's memory.
 const MEMORY: usize = 64 << 20;
 
-/// The blocks that are allocated, by address. Static, so that this library can count them; the process has one device.
+/// The allocated blocks, by address. Static, so that this library can count them; the process has
+/// one device.
 static BLOCKS: Mutex<Option<HashMap<usize, Layout>>> = Mutex::new(None);
 
 /// The device.
 struct ExtDev;
 
-// SAFETY: memory comes from the allocator, with the size that was asked for; copies stay inside and are done when they return.
+// SAFETY: memory comes from the allocator, with the requested size; copies stay inside and are done
+// when they return.
 kernpack::device_api!(unsafe device_type::EXT_DEV, || ExtDev);
 
 fn blocks() -> MutexGuard<'static, Option<HashMap<usize, Layout>>> {
     BLOCKS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bytes that are allocated now.
+/// The bytes that are allocated now.
 pub(crate) fn in_use() -> i64 {
     blocks().iter().flatten().map(|(_, layout)| layout.size() as i64).sum()
 }
@@ -92,8 +96,8 @@ impl DeviceApi for ExtDev {
     }
 
     unsafe fn copy(&self, source: Place, target: Place, size: usize, _: RawStream) -> Result<()> {
-        // SAFETY: the caller promises `size` bytes in both places. One is here and the other here or in CPU memory, so both are
-        // ordinary memory.
+        // SAFETY: the caller promises `size` bytes in both places. One is on this device and the
+        // other on it or in CPU memory, so both are ordinary memory.
         unsafe { ptr::copy(source.address().cast::<u8>(), target.address().cast(), size) };
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Functions on objects of other libraries: of `expr`, whose Rust types this crate knows, and of Apache TVM, whose types it
-//! meets at run time.
+//! Functions on objects of other libraries: of `expr`, whose Rust types this crate knows, and of
+//! Apache TVM, whose types are only known at run time.
 
 use std::collections::HashMap;
 
@@ -10,13 +10,15 @@ use kernpack::{Any, Function, IntoAny, ObjRef, ObjectRoot, Result, Str, bail, pa
 /// The key of Apache TVM's base type of expressions.
 const TVM_EXPR: &str = "ir.Expr";
 
-/// The key of its variables.
+/// The key of Apache TVM's variables.
 const TVM_VAR: &str = "ir.Var";
 
-/// The global function behind `a + b` in Apache TVM; its third argument is the place in a source text.
+/// The global function for `a + b` in Apache TVM. Its third argument is the position in a source
+/// text.
 const TVM_ADD: &str = "prim._OpAdd";
 
-/// The sum of two expressions of one library: an `expr.Add`, or what Apache TVM makes of its own.
+/// Adds two expressions of the same library. The result is an `expr.Add`, or an expression of
+/// Apache TVM.
 #[packed_func]
 pub fn sym_add(a: Any, b: Any) -> Result<Any> {
     if let (Ok(a), Ok(b)) = (a.to::<ObjRef<Expr>>(), b.to()) {
@@ -35,14 +37,15 @@ pub fn sym_add(a: Any, b: Any) -> Result<Any> {
     );
 }
 
-/// The names of the variables in an expression of either library, each variable once, from left to right.
+/// Returns the names of the variables in an expression of either library, without duplicates, from
+/// left to right.
 ///
-/// Visits the registered fields of whatever it meets, and the elements of arrays, so it needs no Rust types of the other
-/// library, nor its header files.
+/// Visits the registered fields of every object, and the elements of arrays, so it needs neither
+/// Rust types nor header files of the other library.
 #[packed_func]
 pub fn variables(expr: ObjRef<ObjectRoot>) -> Result<Vec<Str>> {
     let mut names = Vec::new();
-    // By address; kept, so that no other object gets the address.
+    // Objects by address. They are kept alive, so that no other object gets the address.
     let mut seen = HashMap::new();
     let mut left = Left(vec![expr]);
     while let Some(object) = left.0.pop() {
@@ -64,7 +67,8 @@ pub fn variables(expr: ObjRef<ObjectRoot>) -> Result<Vec<Str>> {
     Ok(names)
 }
 
-/// The objects that are left to look at, the next one last: an expression may be deeper than the stack.
+/// The stack of objects to visit, the next one last: an expression may be deeper than the call
+/// stack.
 struct Left(Vec<ObjRef<ObjectRoot>>);
 
 impl AttrVisitor for Left {
@@ -74,7 +78,7 @@ impl AttrVisitor for Left {
     }
 }
 
-/// Whether a value is an object of the type with this key, or of one derived from it.
+/// Returns true if a value is an object of the type with this key, or of a derived type.
 fn is_a(value: &Any, key: &str) -> bool {
     TypeInfo::find(value.type_index()).is_some_and(|info| info.lineage().any(|ancestor| ancestor.key() == key))
 }

@@ -1,19 +1,19 @@
-//! Tensors as results of operations: objects whose fields are objects, some of them of another library.
+//! Tensors as results of operations: objects with object fields, some of them of another library.
 
 use expr::{Expr, IntImm};
 use kernpack::sys::abi::dtype_code;
 use kernpack::{Any, Array, DataType, ObjRef, Object, Result, Str, ensure, packed_func};
 
-/// What a tensor is the result of.
+/// The operation that computes a tensor.
 #[derive(Object)]
 #[object(key = "extension.Operation")]
 #[repr(C)]
 pub struct Operation {
-    /// What it is called.
+    /// The name of the operation.
     pub name: Str,
 }
 
-/// An operation that computes nothing: the tensor is given from outside.
+/// An operation without a computation: the tensor is an input.
 #[derive(Object)]
 #[object(key = "extension.PlaceholderOp")]
 #[repr(C)]
@@ -29,11 +29,11 @@ pub struct PlaceholderOp {
 pub struct ComputeOp {
     #[base]
     base: Operation,
-    /// The tensors that it works on.
+    /// The input tensors.
     pub inputs: Array<ObjRef<TensorNode>>,
 }
 
-/// A tensor that is not there yet: what is known about a result before it is computed.
+/// A tensor that has not been computed: the known facts about a result.
 #[derive(Object)]
 #[object(key = "extension.Tensor")]
 #[repr(C)]
@@ -44,11 +44,11 @@ pub struct TensorNode {
     pub dtype: DataType,
     /// The operation that it is a result of.
     pub op: ObjRef<Operation>,
-    /// Which one of the operation's results it is.
+    /// The index of the tensor among the operation's results.
     pub value_index: i64,
 }
 
-/// Makes a tensor that is given from outside. A dimension is an integer or an expression.
+/// Creates an input tensor. A dimension is an integer or an expression.
 #[packed_func]
 pub fn placeholder(shape: Vec<Any>, dtype: DataType, name: Str) -> Result<ObjRef<TensorNode>> {
     let shape = shape.iter().map(dimension).collect::<Result<Vec<_>>>()?;
@@ -56,7 +56,7 @@ pub fn placeholder(shape: Vec<Any>, dtype: DataType, name: Str) -> Result<ObjRef
     Ok(ObjRef::new(TensorNode { shape: shape.into(), dtype, op, value_index: 0 }))
 }
 
-/// The tensor whose elements are one more than those of `x`.
+/// Returns the tensor with the elements of `x` plus one.
 #[packed_func]
 pub fn add_one(x: ObjRef<TensorNode>, name: Str) -> ObjRef<TensorNode> {
     let (shape, dtype) = (x.shape.clone(), x.dtype);
@@ -64,14 +64,14 @@ pub fn add_one(x: ObjRef<TensorNode>, name: Str) -> ObjRef<TensorNode> {
     ObjRef::new(TensorNode { shape, dtype, op, value_index: 0 })
 }
 
-/// The name of the operation that a tensor is a result of: `x.op.name`. Takes any object with such fields, Apache TVM's
-/// tensors too.
+/// Returns the name of the operation that computes a tensor: `x.op.name`. Accepts any object with
+/// such fields, including Apache TVM's tensors.
 #[packed_func]
 pub fn op_name(x: Any) -> Result<Str> {
     x.field("op")?.field("name")?.to()
 }
 
-/// One dimension, from an integer or an expression of an integer type.
+/// Converts one dimension from an integer or an expression of an integer type.
 fn dimension(value: &Any) -> Result<ObjRef<Expr>> {
     if let Ok(value) = value.to::<i64>() {
         ensure!(value >= 0, ValueError, "a dimension cannot be negative, got {value}");

@@ -1,4 +1,5 @@
-//! The calls of `python/run.py` from a Rust program: it links the crate `expr` for its types, and loads both libraries.
+//! The calls of `python/run.py` in a Rust program: it links the crate `expr` for its types, and
+//! loads both libraries.
 
 use std::process::Command;
 
@@ -8,12 +9,12 @@ use kernpack::device::{self, DeviceAttribute, Stream};
 use kernpack::reflect::{self, AttrColumn, TypeInfo};
 use kernpack::{Any, AnyView, Array, DataType, Device, Function, Module, ObjRef, Result, Str, Tensor};
 
-/// Set for a process that loads the libraries the other way round.
+/// Set for a process that loads the libraries in the opposite order.
 const EXTENSION_FIRST: &str = "EXTENSION_FIRST";
 
 const EXT_DEV: Device = Device::new(device_type::EXT_DEV, 0);
 
-/// `libexpr.so` and `libextension.so`. Cargo builds them beside the test.
+/// Loads `libexpr.so` and `libextension.so`. Cargo builds them next to the test.
 fn load() -> Result<(Module, Module)> {
     let folder = std::env::current_exe()?;
     let library = |name: &str| Module::load(folder.with_file_name(name));
@@ -28,13 +29,13 @@ fn variable(name: &str) -> ObjRef<Var> {
     ObjRef::new(Var::new(Str::new(name), DataType::INT32))
 }
 
-/// An `IntVector`, made as any language makes one: this program has no such type.
+/// Creates an `IntVector` like any other language does: this program does not have the type.
 fn vector(elements: &[i64]) -> Result<Any> {
     let constructor = AttrColumn::new("__ffi_init__").get(TypeInfo::by_key(b"extension.IntVector")?.index());
     constructor.unwrap_or(AnyView::NONE).get::<Function>()?.call((elements.to_vec(),))
 }
 
-/// Calls a method of an object: the registered function of this name.
+/// Calls a method of an object: the registered function with this name.
 fn call(object: &Any, name: &str, arguments: &[Any]) -> Result<Any> {
     let methods =
         TypeInfo::find(object.type_index()).into_iter().flat_map(TypeInfo::lineage).flat_map(TypeInfo::own_methods);
@@ -136,7 +137,7 @@ fn tensors_on_the_device() -> Result<()> {
 fn the_device_is_one_for_all() -> Result<()> {
     let (_, extension) = load()?;
     let in_use = || extension.function("ext_dev_in_use")?.call_as::<i64>(());
-    // This program allocates, copies and views on the device that the library brought.
+    // This program allocates, copies and views on the device of the library.
     assert!(device::exists(EXT_DEV) && !device::exists(Device::new(device_type::EXT_DEV, 1)));
     assert_eq!(device::attribute(EXT_DEV, DeviceAttribute::DeviceName)?.to::<String>()?, "the extension's device");
     let before = in_use()?;
@@ -148,9 +149,9 @@ fn the_device_is_one_for_all() -> Result<()> {
     drop(there);
     let more: Tensor = extension.function("ext_dev_add_one")?.call_as((&rows,))?;
     assert_eq!(more.to(Device::CPU)?.view::<f32>()?.get(&[1, 4]), Some(numbers[(2 << 16) + 4] + 1.0));
-    // DLPack, out and in.
+    // Export to DLPack, and import.
     let managed = rows.to_dlpack()?;
-    // SAFETY: the export is ours and goes over to the import.
+    // SAFETY: this function owns the export, and the import takes it over.
     let again = unsafe { Tensor::from_dlpack(managed)? };
     assert_eq!(again.to(Device::CPU)?.view::<f32>()?.to_vec(), numbers[1 << 16..]);
 

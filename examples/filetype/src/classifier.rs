@@ -12,11 +12,11 @@ mod network {
 
     use super::TOKENS;
 
-    /// Scores of one file.
+    /// The number of scores of a file.
     const SCORES: i64 = 214;
 
     thread_local! {
-        /// Made by the first call of a thread: tokens, and scores.
+        /// Created by the first call of a thread: tokens, and scores.
         static MEMORY: RefCell<Option<(Tensor, Tensor)>> = const { RefCell::new(None) };
     }
 
@@ -35,16 +35,16 @@ mod network {
     }
 }
 
-/// Runs the network on the tokens of a file; `read` sees its scores.
+/// Runs the network on the tokens of a file, and calls `read` with its scores.
 ///
 /// # Errors
-/// When the library was built without the model.
+/// Returns an error if the library was built without the model.
 #[cfg(has_model)]
 pub(crate) fn with_scores<R>(tokens: &[i32; TOKENS], read: impl FnOnce(&[f32]) -> R) -> Result<R> {
     network::with_scores(tokens, read)
 }
 
-/// Says that there is no model.
+/// Returns an error, because there is no model.
 ///
 /// # Errors
 /// Always.

@@ -1,22 +1,23 @@
-//! What the network sees of a file: the beginning and the end, without white space around them.
+//! The input of the network: the beginning and the end of a file, stripped of white space.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-/// Tokens for the network: the beginning at the left, the end at the right.
+/// The number of tokens for the network: the beginning at the left, the end at the right.
 pub const TOKENS: usize = 2 * PART;
 
-/// Stands where a file has no bytes. Bytes are tokens 0 to 255.
+/// The token for positions without a byte. Bytes are tokens 0 to 255.
 pub const PADDING: i32 = 256;
 
-/// Tokens of the beginning, and of the end.
+/// The number of tokens of the beginning, and of the end.
 const PART: usize = 1024;
 
-/// Bytes that are read of the beginning, and of the end.
+/// The number of bytes that are read at the beginning, and at the end.
 pub const BLOCK: usize = 4096;
 
-/// A file with fewer bytes than this, white space at the beginning not counted, is not asked about.
+/// The network is not run on a file with fewer bytes than this, without the white space at the
+/// beginning.
 pub const LEAST: usize = 8;
 
 /// The two blocks of a file that features come from. They overlap in short files.
@@ -29,17 +30,17 @@ pub struct Blocks<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    /// Those of what is in memory.
+    /// Returns the blocks of a file in memory.
     pub fn of(content: &'a [u8]) -> Self {
         let length = content.len().min(BLOCK);
         Self { begin: &content[..length], end: &content[content.len() - length..] }
     }
 }
 
-/// Reads the blocks of a file into a buffer; the rest of the file is not read.
+/// Reads the blocks of a file into a buffer. The rest of the file is not read.
 ///
 /// # Errors
-/// Those of the system.
+/// Returns errors of the system.
 pub fn read<'a>(path: &Path, buffer: &'a mut Vec<u8>) -> io::Result<Blocks<'a>> {
     buffer.clear();
     let mut file = File::open(path)?;
@@ -55,12 +56,13 @@ pub fn read<'a>(path: &Path, buffer: &'a mut Vec<u8>) -> io::Result<Blocks<'a>> 
     Ok(Blocks { begin: &buffer[..BLOCK], end: &buffer[BLOCK..] })
 }
 
-/// White space of ASCII as Python's `bytes.strip` has it: with the vertical tab.
+/// Returns true for ASCII white space according to Python's `bytes.strip`, which includes the
+/// vertical tab.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
 }
 
-/// Writes the tokens of a file; false when it has too little for the network.
+/// Writes the tokens of a file. Returns false if the file is too short for the network.
 pub fn extract(blocks: &Blocks<'_>, tokens: &mut [i32; TOKENS]) -> bool {
     let Blocks { begin, end } = blocks;
     let first = begin.iter().position(|byte| !is_space(*byte)).unwrap_or(begin.len());
@@ -82,7 +84,7 @@ pub fn extract(blocks: &Blocks<'_>, tokens: &mut [i32; TOKENS]) -> bool {
 mod tests {
     use super::*;
 
-    /// The tokens of the beginning and of the end, without padding.
+    /// Returns the tokens of the beginning and of the end, without padding.
     fn tokens(content: &[u8]) -> Option<(Vec<i32>, Vec<i32>)> {
         let mut tokens = [0; TOKENS];
         extract(&Blocks::of(content), &mut tokens).then(|| {
@@ -96,7 +98,7 @@ mod tests {
     fn white_space_around_a_file_is_left_out() {
         let seen: Vec<i32> = b"12345 789".iter().map(|byte| i32::from(*byte)).collect();
         let longer: Vec<i32> = b"12345 789\x0b\r\n".iter().map(|byte| i32::from(*byte)).collect();
-        // At each side of a file only the white space of that side goes.
+        // At each end of a file only the white space of that end is removed.
         let mut spaced = vec![i32::from(b'\t'), i32::from(b' ')];
         spaced.extend(&seen);
         assert_eq!(tokens(b"\t 12345 789\x0b\r\n"), Some((longer, spaced)));

@@ -1,4 +1,4 @@
-//! The kind of a file, or of what is in memory.
+//! The kind of a file, or of bytes in memory.
 
 use std::fs;
 use std::path::Path;
@@ -9,24 +9,24 @@ use crate::classifier;
 use crate::features::{self, Blocks, LEAST, TOKENS};
 use crate::kinds::{self, Kind};
 
-/// What a file is.
+/// The identified kind of a file.
 #[derive(Object)]
 #[object(key = "filetype.Identification")]
 #[repr(C)]
 pub struct Identification {
-    /// The kind, such as `python`; `txt` or `unknown` when the network is not sure.
+    /// The kind, such as `python`; `txt` or `unknown` if the network is not sure.
     pub label: Str,
-    /// The kind that the network likes best, or `undefined` when it was not asked.
+    /// The kind with the best score, or `undefined` if the network was not run.
     pub guess: Str,
-    /// The score of the guess, from 0 to 1; 1 when the network was not asked.
+    /// The score of the guess, from 0 to 1; 1 if the network was not run.
     pub score: f64,
     /// The MIME type of the kind.
     pub mime_type: Str,
     /// The group of the kind, such as `code`.
     pub group: Str,
-    /// The kind in words.
+    /// A description of the kind.
     pub description: Str,
-    /// Whether files of the kind are text.
+    /// True if files of the kind are text.
     pub is_text: bool,
 }
 
@@ -43,7 +43,7 @@ impl Identification {
         })
     }
 
-    /// What is known without the network.
+    /// The result for a kind that is determined without the network.
     fn certain(label: &str) -> ObjRef<Self> {
         // A library without the model has no table, either.
         let plain = Kind {
@@ -72,19 +72,20 @@ fn identify(blocks: &Blocks<'_>) -> Result<ObjRef<Identification>> {
     Ok(Identification::new(kind, guess.label, f64::from(score)))
 }
 
-/// The kind of what is in memory: the content of a file.
+/// The kind of the content of a file in memory.
 ///
 /// # Errors
-/// RuntimeError when the library was built without the model.
+/// RuntimeError if the library was built without the model.
 #[packed_func]
 pub fn identify_bytes(content: &[u8]) -> Result<ObjRef<Identification>> {
     identify(&Blocks::of(content))
 }
 
-/// The kind of a file. Links are followed; a folder is a `directory`; what is neither a file nor a folder is `unknown`, and is not read.
+/// The kind of a file. Links are followed. A folder is a `directory`. A path that is neither a file
+/// nor a folder is `unknown`, and is not read.
 ///
 /// # Errors
-/// RuntimeError when the file cannot be read, or the library was built without the model.
+/// RuntimeError if the file cannot be read, or if the library was built without the model.
 #[packed_func]
 pub fn identify_path(path: &str) -> Result<ObjRef<Identification>> {
     let failed = |error: std::io::Error| Error::runtime_error(format!("{path}: {error}"));
@@ -96,7 +97,7 @@ pub fn identify_path(path: &str) -> Result<ObjRef<Identification>> {
     identify(&features::read(Path::new(path), &mut buffer).map_err(failed)?)
 }
 
-/// Names of the kinds that the library knows, in the order of their names.
+/// The names of the kinds that the library knows, in alphabetical order.
 #[packed_func]
 pub fn kinds() -> Vec<Str> {
     kinds::all().map(|kind| kind.label.into()).collect()

@@ -1,45 +1,46 @@
-//! The kinds of files, and what the network's scores mean.
+//! The kinds of files, and the interpretation of the network's scores.
 
 /// A kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// Its name, such as `python`.
     pub label: &'static str,
-    /// Such as `text/x-python`.
+    /// The MIME type, such as `text/x-python`.
     pub mime_type: &'static str,
-    /// Such as `code`.
+    /// The group, such as `code`.
     pub group: &'static str,
-    /// Such as `Python source`.
+    /// The description, such as `Python source`.
     pub description: &'static str,
-    /// Whether files of the kind are text.
+    /// True if files of the kind are text.
     pub is_text: bool,
 }
 
-/// What the network may say.
+/// A label that the network may return.
 struct Label {
-    /// The kind that it means, in `KINDS`.
+    /// The index of the label's kind in `KINDS`.
     guess: usize,
-    /// The kind that results have for it.
+    /// The index of the resulting kind.
     kind: usize,
-    /// The score from which it counts.
+    /// The minimum score for the kind.
     threshold: f64,
 }
 
 include!(concat!(env!("OUT_DIR"), "/table.rs"));
 
 impl Kind {
-    /// The kind with this name.
+    /// Returns the kind with this name.
     pub fn named(label: &str) -> Option<&'static Self> {
         KINDS.binary_search_by(|kind| kind.label.cmp(label)).ok().map(|place| &KINDS[place])
     }
 }
 
-/// All kinds, in the order of their names.
+/// Returns all kinds, in the order of their names.
 pub fn all() -> impl Iterator<Item = &'static Kind> {
     KINDS.iter()
 }
 
-/// What scores mean: the best label's kind, the kind that results have, and the score. A label below its threshold makes text or unknown.
+/// Interprets scores: the kind of the best label, the resulting kind, and the score. If the score
+/// is below the threshold of the label, the result is text or unknown.
 pub fn decide(scores: &[f32]) -> Option<(&'static Kind, &'static Kind, f32)> {
     // The first one of equal scores.
     let (best, score) =

@@ -19,7 +19,8 @@ pub fn crop(image: TensorView<f32>, top: i64, left: i64, height: i64, width: i64
     Tensor::from_vec(pixels, &[height, width])
 }
 
-/// The indices of `count` elements from `start`, which must lie within `available`; if not, the error names all three.
+/// Returns the indices of `count` elements from `start`, which must be within `available`. If not,
+/// the error names all three.
 fn range(start_name: &str, start: i64, count_name: &str, count: i64, available: i64) -> Result<Range<usize>> {
     let end = start.checked_add(count);
     ensure!(
@@ -28,6 +29,6 @@ fn range(start_name: &str, start: i64, count_name: &str, count: i64, available: 
         "the rectangle does not lie inside the image: {start_name} {start} + {count_name} {count}, but the image's \
          {count_name} is {available}"
     );
-    // Both fit: they lie between 0 and the size of something in memory.
+    // Both fit: they are between 0 and the size of a tensor in memory.
     Ok(start as usize..(start + count) as usize)
 }

@@ -4,7 +4,8 @@ use kernpack::{Any, Bytes, Map, Result, Tensor, TensorView, ensure, packed_func}
 
 use crate::image;
 
-/// What is known about an image without looking at its pixels: height, width, dtype and whether it is contiguous.
+/// Returns the height, width and dtype of an image, and whether it is contiguous, without reading
+/// its pixels.
 #[packed_func]
 pub fn describe(image: Tensor) -> Result<Map<String, Any>> {
     let &[height, width, ..] = image.shape() else {
@@ -18,17 +19,17 @@ pub fn describe(image: Tensor) -> Result<Map<String, Any>> {
     ]))
 }
 
-/// The image as a file in PGM format: `P5`, width and height, then a byte per pixel.
+/// Returns the image as a file in PGM format: `P5`, width and height, then a byte per pixel.
 #[packed_func]
 pub fn to_pgm(gray: TensorView<f32>) -> Result<Bytes> {
     let (height, width) = image::size(gray.shape())?;
     let mut file = format!("P5\n{width} {height}\n255\n").into_bytes();
-    // `as` cuts off at 0 and 255.
+    // `as` saturates at 0 and 255.
     file.extend(gray.to_vec().iter().map(|value| (value + 0.5) as u8));
     Ok(Bytes::new(&file))
 }
 
-/// The image as text, `columns` characters wide: from space for white to `@` for black.
+/// Returns the image as text, `columns` characters wide: from space for white to `@` for black.
 #[packed_func]
 pub fn ascii_art(gray: TensorView<f32>, columns: i64) -> Result<String> {
     const INK: [char; 10] = ['@', '%', '#', '*', '+', '=', '-', ':', '.', ' '];

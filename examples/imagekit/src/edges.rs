@@ -27,10 +27,10 @@ pub fn sobel_on_cuda(src: Tensor, dst: Tensor) -> Result<()> {
     /// Threads of a block: columns, rows.
     const BLOCK: (u32, u32) = (32, 8);
 
-    // Fails first if the image was not built: then nothing else matters.
+    // Fails first if the image was not built: then all other errors are irrelevant.
     kernels::sobel_cuda.function()?;
     let (height, width) = image::size(src.shape())?;
-    // What the launch cannot know. It checks that both tensors are on one device.
+    // The launch does not check these. It checks that both tensors are on one device.
     for (name, tensor) in [("src", &src), ("dst", &dst)] {
         let (dtype, shape) = (tensor.dtype(), tensor.shape());
         ensure!(dtype == DataType::FLOAT32, TypeError, "{name}: expected float32, got {dtype}");
@@ -47,7 +47,8 @@ pub fn sobel_on_cuda(src: Tensor, dst: Tensor) -> Result<()> {
 
 /// Edge strength on the first OpenCL device: the kernel of `kernels/sobel.cl`, one work item per pixel.
 ///
-/// `src` is float32 of shape (height, width), wherever it is; the result is on the same device as `src`.
+/// `src` is float32 of shape (height, width), on any device. The result is on the same device as
+/// `src`.
 #[packed_func]
 pub fn sobel_on_opencl(src: Tensor) -> Result<Tensor> {
     /// Work items of a group: columns, rows.
@@ -67,7 +68,7 @@ pub fn sobel_on_opencl(src: Tensor) -> Result<Tensor> {
     dst.to(home)
 }
 
-/// An extent as kernels take it.
+/// Converts an extent to the type that kernels take.
 fn extent(pixels: i64) -> Result<i32> {
     i32::try_from(pixels).map_err(|_| kernpack::error!(ValueError, "{pixels} pixels in one direction are too many"))
 }

@@ -1,4 +1,4 @@
-//! The distribution of gray levels, as an object that hosts hold on to and read field by field.
+//! The distribution of gray levels, as an object that hosts hold and read field by field.
 
 use kernpack::{Array, ObjRef, Object, Result, TensorView, ensure, packed_func};
 
@@ -7,7 +7,7 @@ use crate::image;
 /// Number of bins, one per whole gray level.
 const LEVELS: usize = 256;
 
-/// What one pass over an image finds out.
+/// Statistics that one pass over an image computes.
 #[derive(Object)]
 #[object(key = "imagekit.Statistics")]
 #[repr(C)]
@@ -29,7 +29,7 @@ pub struct Statistics {
 pub struct Histogram {
     #[base]
     base: Statistics,
-    /// 256 counts: bin i holds the pixels from i up to, but not including, i + 1.
+    /// 256 counts: bin i counts the pixels from i up to, but not including, i + 1.
     pub bins: Array<i64>,
 }
 
@@ -59,7 +59,8 @@ pub fn histogram(gray: TensorView<f32>) -> Result<ObjRef<Histogram>> {
     Ok(ObjRef::new(Histogram { base, bins: bins.into_iter().collect() }))
 }
 
-/// The threshold that separates an image into dark and light with the greatest difference between both (Otsu's method).
+/// The threshold that separates an image into dark and light pixels with the greatest difference
+/// between them (Otsu's method).
 ///
 /// Pixels of a level up to the result are dark.
 #[packed_func]
@@ -85,9 +86,9 @@ pub fn otsu_threshold(histogram: ObjRef<Histogram>) -> i64 {
     best_level
 }
 
-/// Michelson contrast, (max - min) / (max + min): 0 for an even image, 1 when there is black.
+/// Michelson contrast, (max - min) / (max + min): 0 for a uniform image, 1 if there is black.
 ///
-/// Takes any `imagekit.Statistics`, so a histogram too.
+/// Accepts any `imagekit.Statistics`, including a histogram.
 #[packed_func]
 pub fn contrast(statistics: ObjRef<Statistics>) -> f64 {
     let sum = statistics.max + statistics.min;

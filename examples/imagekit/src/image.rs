@@ -2,7 +2,7 @@
 
 use kernpack::{Result, error};
 
-/// Height and width of a gray image, or an error that says what the tensor has instead.
+/// Returns height and width of a gray image, or an error with the actual shape of the tensor.
 pub(crate) fn size(shape: &[i64]) -> Result<(i64, i64)> {
     match *shape {
         [height, width] => Ok((height, width)),

@@ -1,8 +1,8 @@
 //! Image filters in five languages, in one shared library that every host loads.
 //!
-//! Images are tensors: color as `uint8[height, width, 3]`, gray as `float32[height, width]` with values from 0 (black) to
-//! 255 (white). Functions that return an image allocate it; the kernels in `kernels/` write into a tensor that the caller
-//! gives.
+//! Images are tensors: color as `uint8[height, width, 3]`, gray as `float32[height, width]` with
+//! values from 0 (black) to 255 (white). Functions that return an image allocate it; the kernels in
+//! `kernels/` write into a tensor of the caller.
 //!
 //! | function | language | what it does |
 //! |---|---|---|

@@ -4,10 +4,11 @@ use kernpack::{Function, Result, Tensor, TensorView, ensure, packed_func};
 
 use crate::image;
 
-/// Builds an image out of what a callback makes of each row.
+/// Builds an image from the results of a callback for each row.
 ///
-/// `callback(row, index)` gets a float32 tensor of shape (width,) and the row's number, and returns a tensor of the same
-/// shape. It may be a function of any language; an error that it raises arrives at the caller unchanged.
+/// `callback(row, index)` gets a float32 tensor of shape (width,) and the row's index, and returns
+/// a tensor of the same shape. It may be a function of any language. An error that it raises
+/// reaches the caller unchanged.
 #[packed_func]
 pub fn map_rows(image: TensorView<f32>, callback: Function) -> Result<Tensor> {
     let (height, width) = image::size(image.shape())?;
@@ -29,7 +30,7 @@ pub fn map_rows(image: TensorView<f32>, callback: Function) -> Result<Tensor> {
     Tensor::from_vec(mapped, &[height, width])
 }
 
-/// Returns a function that multiplies an image by `gain` and cuts the result off at 255.
+/// Returns a function that multiplies an image by `gain` and limits the result to 255.
 #[packed_func]
 pub fn make_scaler(gain: f64) -> Result<Function> {
     ensure!(gain.is_finite() && gain >= 0.0, ValueError, "expected a gain of 0 or more, got {gain}");

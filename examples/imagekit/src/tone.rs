@@ -1,4 +1,5 @@
-//! Brightness, in parallel on all CPUs: functions for one pixel and for one row, which callers call with whole images.
+//! Brightness, in parallel on all CPUs: functions for one pixel and for one row, which are called
+//! with whole images.
 
 use kernpack::packed_func;
 
@@ -10,9 +11,11 @@ pub fn gamma(gray: &f32, exponent: f32) -> f32 {
     255.0 * (gray / 255.0).powf(exponent)
 }
 
-/// Stretches each row of a gray image in place, so that its darkest pixel is 0 and its brightest 255. A row of one value becomes 0.
+/// Stretches each row of a gray image in place, so that 0 is its darkest and 255 its brightest
+/// pixel. A row with a single value becomes 0.
 ///
-/// `image` is float32 of shape (height, width), or more dimensions; the pixels of a row lie without gaps.
+/// `image` is float32 of shape (height, width), or more dimensions. The pixels of a row must be
+/// contiguous.
 #[packed_func(parallel)]
 pub fn stretch_rows(image: &mut [f32]) {
     let (low, high) =

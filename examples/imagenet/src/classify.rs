@@ -5,26 +5,27 @@ use kernpack::{Error, ObjRef, Object, Result, Str, Tensor, packed_func};
 use crate::photo::Photo;
 use crate::{crop, network};
 
-/// Labels by the numbers of classes; those that are not there are `class 17`.
+/// Labels by the numbers of classes. Missing labels are shown as `class 17`.
 const LABELS: &[&str] = include!(concat!(env!("OUT_DIR"), "/labels.rs"));
 
-/// How many classes a result has.
+/// The number of classes in a result.
 const BEST: usize = 5;
 
-/// What may be in a photograph.
+/// A class of objects in a photograph.
 #[derive(Object)]
 #[object(key = "imagenet.Prediction")]
 #[repr(C)]
 pub struct Prediction {
     /// The number of the class.
     pub number: i64,
-    /// What it is called.
+    /// The name of the class.
     pub label: Str,
-    /// How likely it is, from 0 to 1; all classes together are 1.
+    /// The probability, from 0 to 1. The probabilities of all classes add up to 1.
     pub score: f64,
 }
 
-/// The best classes of scores that are logarithms: their numbers and shares, the best first. Of equal ones the first comes first.
+/// Returns the best classes of logarithmic scores: their numbers and probabilities, the best first.
+/// Equal scores are in the order of the numbers.
 fn best(scores: &[f32]) -> Vec<(usize, f64)> {
     let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let share = |score: f32| f64::from(score - most).exp();
@@ -44,19 +45,22 @@ fn predictions(photo: &Photo) -> Result<Vec<ObjRef<Prediction>>> {
     Ok(found.into_iter().map(prediction).collect())
 }
 
-/// The five most likely classes of a photograph in memory, a JPEG or PNG file, the best first.
+/// Returns the five most likely classes of a photograph in memory, a JPEG or PNG file, the best
+/// first.
 ///
 /// # Errors
-/// ValueError when it is no photograph, RuntimeError when the library was built without a model.
+/// ValueError if the bytes are not a photograph, RuntimeError if the library was built without a
+/// model.
 #[packed_func]
 pub fn classify_bytes(content: &[u8]) -> Result<Vec<ObjRef<Prediction>>> {
     predictions(&Photo::decode(content)?)
 }
 
-/// The five most likely classes of a photograph in a file, the best first.
+/// Returns the five most likely classes of a photograph in a file, the best first.
 ///
 /// # Errors
-/// RuntimeError when the file cannot be read or the library was built without a model, ValueError when the file is no photograph.
+/// RuntimeError if the file cannot be read or the library was built without a model, ValueError if
+/// the file is not a photograph.
 #[packed_func]
 pub fn classify_path(path: &str) -> Result<Vec<ObjRef<Prediction>>> {
     let content = std::fs::read(path).map_err(|error| Error::runtime_error(format!("{path}: {error}")))?;
@@ -64,10 +68,11 @@ pub fn classify_path(path: &str) -> Result<Vec<ObjRef<Prediction>>> {
     predictions(&photo)
 }
 
-/// What the network sees of a photograph in memory: a tensor of 1 x 3 x 224 x 224 numbers, the middle of the photograph.
+/// Returns the input of the network for a photograph in memory: a tensor of 1 x 3 x 224 x 224
+/// numbers from the middle of the photograph.
 ///
 /// # Errors
-/// ValueError when it is no photograph.
+/// ValueError if the bytes are not a photograph.
 #[packed_func]
 pub fn prepare(content: &[u8]) -> Result<Tensor> {
     let photo = Photo::decode(content)?;

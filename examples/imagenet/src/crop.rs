@@ -1,30 +1,32 @@
-//! What the network sees of a photograph: the middle of it, made small, with the mean and deviation of the photographs that such networks are trained with taken out.
+//! Prepares the input of the network: crops the middle of a photograph, scales it down, and
+//! normalizes it with the mean and deviation of the training photographs of such networks.
 
 use crate::photo::Photo;
 
-/// Rows and columns of what the network sees.
+/// The number of rows and columns of the network's input.
 pub(crate) const SIDE: usize = 224;
 
-/// The shorter side of the whole photograph, which the middle is cut out of.
+/// The shorter side of the scaled photograph that the middle is cropped from.
 const SHORTER: usize = 256;
 
-/// Of red, green and blue, from 0 to 1.
+/// The means of red, green and blue, from 0 to 1.
 const MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 const DEVIATION: [f32; 3] = [0.229, 0.224, 0.225];
 
-/// The pixels that an output pixel is a mean of: the first one, and the weights from it on.
+/// The input pixels that an output pixel averages: the first one, and the weights from it on.
 struct Taps {
     first: usize,
     weights: Vec<f32>,
 }
 
-/// The taps of the `SIDE` pixels in the middle when `extent` pixels become `small`: a triangle filter, as wide as the pixels that become one. The same as the bilinear
-/// filter of Pillow and of torchvision.
+/// Returns the taps of the `SIDE` pixels in the middle when `extent` pixels are scaled to `small`:
+/// a triangle filter, as wide as the pixels that are merged into one. It is the same as the
+/// bilinear filter of Pillow and of torchvision.
 fn taps(extent: usize, small: usize) -> Vec<Taps> {
     let scale = extent as f64 / small as f64;
     let radius = scale.max(1.0);
     let start = (small - SIDE) as f64 / 2.0;
-    // Half a pixel goes to the even side, as Python rounds.
+    // Half a pixel rounds to even, as in Python.
     let start = start.round_ties_even() as usize;
     let tap = |place: usize| {
         let center = (place as f64 + 0.5) * scale;
@@ -38,7 +40,7 @@ fn taps(extent: usize, small: usize) -> Vec<Taps> {
     (start..start + SIDE).map(tap).collect()
 }
 
-/// The shorter side is `SHORTER`, the other one in proportion.
+/// Returns the scaled size: the shorter side is `SHORTER`, the other one in proportion.
 fn small(width: usize, height: usize) -> (usize, usize) {
     if width <= height { (SHORTER, SHORTER * height / width) } else { (SHORTER * width / height, SHORTER) }
 }

@@ -4,23 +4,23 @@ use kernpack::{Result, Tensor};
 
 use crate::crop::SIDE;
 
-/// Classes of the network.
+/// The number of classes.
 #[cfg(has_model)]
 const CLASSES: i64 = 1000;
 
-/// Extents of what the network takes.
+/// The shape of the network's input.
 pub(crate) const SHAPE: [i64; 4] = [1, 3, SIDE as i64, SIDE as i64];
 
-/// Runs the network on what `fill` writes; `read` sees its scores.
+/// Runs the network on the input that `fill` writes, and calls `read` with its scores.
 ///
 /// # Errors
-/// When the library was built without the model, or with one of other shapes.
+/// Returns an error if the library was built without the model, or with a model of other shapes.
 #[cfg(has_model)]
 pub(crate) fn with_scores<R>(fill: impl FnOnce(&mut [f32]), read: impl FnOnce(&[f32]) -> R) -> Result<R> {
     use std::cell::RefCell;
 
     thread_local! {
-        /// Made by the first call of a thread: what the network takes, and its scores.
+        /// Created by the first call of a thread: the network's input, and its scores.
         static MEMORY: RefCell<Option<(Tensor, Tensor)>> = const { RefCell::new(None) };
     }
 
@@ -35,7 +35,7 @@ pub(crate) fn with_scores<R>(fill: impl FnOnce(&mut [f32]), read: impl FnOnce(&[
     })
 }
 
-/// Says that there is no model.
+/// Returns an error, because there is no model.
 ///
 /// # Errors
 /// Always.
@@ -47,10 +47,10 @@ pub(crate) fn with_scores<R>(_: impl FnOnce(&mut [f32]), _: impl FnOnce(&[f32]) 
     )
 }
 
-/// A tensor for the network, with what `fill` writes.
+/// Creates a tensor for the network, with the numbers that `fill` writes.
 ///
 /// # Errors
-/// Memory that the system does not have.
+/// Returns an error if memory cannot be allocated.
 pub(crate) fn input(fill: impl FnOnce(&mut [f32])) -> Result<Tensor> {
     let mut tensor = Tensor::zeros::<f32>(&SHAPE)?;
     fill(tensor.view_mut::<f32>()?.as_slice_mut()?);

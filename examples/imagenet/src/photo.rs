@@ -9,25 +9,26 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
-/// More pixels than any photograph that is decoded has.
+/// The maximum number of pixels of a photograph.
 pub const MOST_PIXELS: usize = 1 << 28;
 
 /// Pixels, row by row from the top.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Photo {
-    /// Pixels in a row.
+    /// The number of pixels in a row.
     pub width: usize,
-    /// Rows.
+    /// The number of rows.
     pub height: usize,
     /// Red, green and blue of each pixel.
     pub rgb: Vec<u8>,
 }
 
 impl Photo {
-    /// Decodes a file by its first bytes. Gray and palettes become colors, transparency is left out, a turn in EXIF data is not followed.
+    /// Decodes a file according to its first bytes. Gray and palettes are converted to colors.
+    /// Transparency and the orientation in EXIF data are ignored.
     ///
     /// # Errors
-    /// ValueError: neither JPEG nor PNG, broken, or too large.
+    /// ValueError if the file is neither JPEG nor PNG, is damaged, or is too large.
     pub fn decode(content: &[u8]) -> Result<Self> {
         let photo = if content.starts_with(&[0xff, 0xd8]) {
             decode_jpeg(content)

@@ -1,10 +1,11 @@
-//! The library that each worker of the batch job holds: how much the brightness of a picture changes, and where.
+//! The library in each worker of the batch job: computes how much the brightness of a picture
+//! changes, and where.
 
 use kernpack::{Result, TensorView, TensorViewMut, ensure, packed_func};
 
 kernpack::library!();
 
-/// Brightness of a pixel of red, green and blue, from 0 to 255 (ITU-R BT.601).
+/// The brightness of a pixel of red, green and blue, from 0 to 255 (ITU-R BT.601).
 fn luma(pixel: &[u8]) -> i32 {
     (299 * i32::from(pixel[0]) + 587 * i32::from(pixel[1]) + 114 * i32::from(pixel[2]) + 500) / 1000
 }
@@ -54,7 +55,7 @@ mod tests {
         edges(picture.view().unwrap(), strength.view_mut().unwrap()).unwrap();
         let strength = strength.view::<u8>().unwrap().to_vec();
         assert_eq!(strength, [[0; 4], [0, 255, 255, 0], [0, 255, 255, 0], [0; 4]].concat());
-        // Too small for a neighbourhood, and shapes that do not fit.
+        // Too small for a neighbourhood, and mismatched shapes.
         let empty = Tensor::from_vec(vec![0_u8; 3], &[1, 1, 3]).unwrap();
         let mut one = Tensor::from_vec(vec![9_u8], &[1, 1]).unwrap();
         edges(empty.view().unwrap(), one.view_mut().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! The library for both machines, by cargo.
+//! Builds the library for both machines with cargo.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,10 +9,10 @@ use crate::options::Options;
 /// The library's file.
 pub(crate) const LIBRARY: &str = "libimagekit.so";
 
-/// The compiler that links for 64-bit ARM; Debian's and Ubuntu's package `gcc-aarch64-linux-gnu`.
+/// The linker for 64-bit ARM: Debian's and Ubuntu's package `gcc-aarch64-linux-gnu`.
 const LINKER: (&str, &str) = ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
 
-/// What cargo has built.
+/// The libraries that cargo built.
 pub(crate) struct Built {
     /// The library for this machine.
     pub(crate) here: PathBuf,
@@ -22,7 +22,8 @@ pub(crate) struct Built {
     pub(crate) server: PathBuf,
 }
 
-/// Builds the library for this machine and for the board, and the server for the board if there is none yet.
+/// Builds the library for this machine and for the board, and the server for the board if there is
+/// none.
 pub(crate) fn build(options: &Options) -> Result<Built, Failure> {
     let target = target_folder();
     let profile = if options.profile == "dev" { "debug" } else { &options.profile };
@@ -48,18 +49,18 @@ fn cargo(options: &Options, arguments: &[&str]) -> Result<(), Failure> {
     if std::env::var_os(LINKER.0).is_none() {
         cargo.env(LINKER.0, LINKER.1);
     }
-    // `cargo run` puts libraries of this machine's toolchain there.
+    // `cargo run` adds libraries of this machine's toolchain to it.
     cargo.env_remove("LD_LIBRARY_PATH");
     let status = cargo.status().map_err(|error| format!("cannot start cargo: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("cargo build {}: {status}", arguments.join(" ")).into()) }
 }
 
-/// The root of the workspace.
+/// Returns the root of the workspace.
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// The folder that cargo has built this program into.
+/// Returns the folder that cargo built this program into.
 fn target_folder() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
     program.ancestors().nth(2).map_or_else(|| root().join("target"), Path::to_path_buf)

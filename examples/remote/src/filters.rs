@@ -1,23 +1,24 @@
 use kernpack::{Any, Device, Module, Result, Tensor};
 
-/// Pixels that the blur takes into account in each direction.
+/// The radius of the blur in pixels.
 const RADIUS: i64 = 3;
 
-/// The filters of a library, on one device: of this machine or of another one.
+/// The filters of a library, on a device of this or another machine.
 pub(crate) struct Filters {
     library: Module,
     device: Device,
 }
 
-/// What a filter has made.
+/// The result of a filter.
 pub(crate) struct Filtered {
     pub(crate) name: &'static str,
     pub(crate) function: &'static str,
-    /// What the function is called with, to measure it.
+    /// The arguments of the function, for measurements.
     pub(crate) arguments: Vec<Any>,
-    /// Gray, float32 of shape (height, width), on the device.
+    /// The gray picture, float32 of shape (height, width), on the device.
     pub(crate) picture: Tensor,
-    /// How much machines may differ: multiplication and addition are one instruction on some.
+    /// The allowed difference between machines. Some fuse multiplication and addition into one
+    /// instruction.
     pub(crate) tolerance: f64,
 }
 
@@ -34,7 +35,8 @@ impl Filters {
         &self.library
     }
 
-    /// Gray (Rust), blurred (C), edges of that (LLVM IR), and all of it in one function. The photograph goes to the device once, and nothing comes back in between.
+    /// Runs gray (Rust), blur (C), edges of the result (LLVM IR), and all of it in one function.
+    /// The photograph is copied to the device once, and nothing is copied back in between.
     pub(crate) fn run(&self, photo: &Tensor) -> Result<Vec<Filtered>> {
         let photo = photo.to(self.device)?;
         let gray: Tensor = self.library.function("imagekit.to_gray")?.call_as((&photo,))?;
@@ -55,7 +57,7 @@ impl Filters {
             Filtered {
                 name: "blur",
                 function: "blur",
-                // Measured into a picture of its own: the other one is a result.
+                // Measured into a separate picture, because the other one is a result.
                 arguments: vec![any(&gray), any(&self.like(&gray)?), radius.clone()],
                 picture: blurred.clone(),
                 tolerance: 1e-3,
@@ -77,20 +79,20 @@ impl Filters {
         ])
     }
 
-    /// A picture of the same size on the device.
+    /// Creates a picture of the same size on the device.
     fn like(&self, gray: &Tensor) -> Result<Tensor> {
         Tensor::empty(gray.dtype(), gray.shape(), self.device)
     }
 }
 
-/// The greatest difference of two pixels; not a number when the pictures cannot be compared.
+/// Returns the greatest difference of two pixels, or NaN if the pictures cannot be compared.
 pub(crate) fn difference(picture: &Tensor, expected: &Tensor) -> Result<f64> {
     if picture.shape() != expected.shape() {
         return Ok(f64::NAN);
     }
     let (picture, expected) = (picture.view::<f32>()?, expected.view::<f32>()?);
     let pairs = picture.iter().zip(expected.iter());
-    // A pixel that is not a number is a difference, too.
+    // A NaN pixel counts as a difference, too.
     Ok(pairs.fold(0.0, |most: f64, (a, b)| {
         let difference = f64::from((a - b).abs());
         if difference.is_nan() || most.is_nan() { f64::NAN } else { most.max(difference) }

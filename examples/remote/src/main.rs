@@ -1,7 +1,8 @@
-//! Builds imagekit for 64-bit ARM, sends it to a board, runs its filters there on a photograph, and compares the pictures with what this machine
-//! makes of it. Without a board, one is made of `kernpack-rpc-server` and qemu.
+//! Builds imagekit for 64-bit ARM, sends it to a board, runs its filters there on a photograph, and
+//! compares the pictures with the results of this machine. Without a board, one is emulated with
+//! `kernpack-rpc-server` and qemu.
 //!
-//! Exit status 1 when a check fails.
+//! The exit status is 1 if a check fails.
 
 mod board;
 mod build;
@@ -19,7 +20,8 @@ use board::Board;
 use filters::Filters;
 use options::Options;
 
-/// Whatever stops the program: a tool that is missing, a file that cannot be read, a function that fails.
+/// Any error that ends the program: a missing tool, a file that cannot be read, a function that
+/// fails.
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
@@ -36,7 +38,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs everything; returns the number of pictures that differ.
+/// Runs everything, and returns the number of pictures that differ.
 fn run(options: &Options) -> Result<usize, Failure> {
     let built = build::build(options)?;
     let (shape, pixels) = photo::read(&options.photo)?;
@@ -68,7 +70,7 @@ fn run(options: &Options) -> Result<usize, Failure> {
         differ += usize::from(is_wrong);
         let verdict = if is_wrong { "  WRONG" } else { "" };
         println!("  {:<8} {:>11.3} ms {difference:>12.2e}{verdict}", remote.name, timing.median * 1e3);
-        // The file is made by the function of the library here, of the pixels from there.
+        // The local library converts the pixels from the board to a file.
         let file: Bytes = here.library().function("to_pgm")?.call_as((&picture,))?;
         fs::write(options.pictures.join(format!("{}.pgm", remote.name)), &*file)?;
     }

@@ -5,17 +5,17 @@ use crate::Failure;
 const USAGE: &str =
     "usage: remote --photo FILE.ppm [--board HOST:PORT] [--target TARGET] [--profile PROFILE] [--pictures FOLDER]";
 
-/// What to do.
+/// The options of the command line.
 pub(crate) struct Options {
     /// The photograph, a PPM file.
     pub(crate) photo: PathBuf,
-    /// The address of a server; without one, it is started under qemu.
+    /// The address of a server. Without one, a server is started under qemu.
     pub(crate) board: Option<String>,
-    /// What the board is, as Rust names it.
+    /// The target triple of the board.
     pub(crate) target: String,
     /// cargo's profile.
     pub(crate) profile: String,
-    /// Where the pictures go.
+    /// The folder for the pictures.
     pub(crate) pictures: PathBuf,
 }
 

@@ -2,13 +2,14 @@ use std::path::Path;
 
 use crate::Failure;
 
-/// Reads an RGB picture (PPM with 8 bits per channel): shape (height, width, 3), and the pixels row by row.
+/// Reads an RGB picture (PPM with 8 bits per channel): shape (height, width, 3), and the pixels row
+/// by row.
 pub(crate) fn read(path: &Path) -> Result<([i64; 3], Vec<u8>), Failure> {
     let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     parse(&bytes).ok_or_else(|| format!("{} is no PPM file (P6, 8 bits)", path.display()).into())
 }
 
-/// `P6`, width, height and 255, each with white space behind it, and then the pixels.
+/// Parses `P6`, width, height and 255, each followed by white space, and then the pixels.
 fn parse(bytes: &[u8]) -> Option<([i64; 3], Vec<u8>)> {
     let mut rest = bytes;
     let mut word = || {

@@ -1,5 +1,5 @@
-//! The example on a board that qemu makes of this machine, from Rust and from Python. `cargo xtask rpc` gives it a photograph (`REMOTE_PHOTO`) and a Python with Apache
-//! TVM (`KERNPACK_APACHE_TVM`).
+//! The example on a board that qemu emulates, from Rust and from Python. `cargo xtask rpc` passes
+//! it a photograph (`REMOTE_PHOTO`) and a Python with Apache TVM (`KERNPACK_APACHE_TVM`).
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
@@ -10,18 +10,18 @@ use kernpack_rpc::program::Runner;
 
 const PICTURES: [&str; 4] = ["gray", "blur", "sobel", "edges"];
 
-/// Says what is missing; on CI everything is there.
+/// Prints the missing tool. On CI all tools are installed.
 fn skip(what: &str) {
     assert!(std::env::var_os("CI").is_none(), "{what}");
     skip_anywhere(what);
 }
 
-/// Past the test harness, which hides what a test prints that passes.
+/// Bypasses the test harness, which hides the output of tests that pass.
 fn skip_anywhere(what: &str) {
     let _ = std::io::stderr().write_all(format!("skipped: {what}\n").as_bytes());
 }
 
-/// Whether the tools are there.
+/// Returns true if the tools are installed.
 fn can_run() -> bool {
     if cfg!(target_arch = "aarch64") {
         skip_anywhere("this machine is a board of 64-bit ARM itself");
@@ -48,7 +48,7 @@ fn can_run() -> bool {
     true
 }
 
-/// The photograph; without one, a picture with an edge in every direction.
+/// Returns the photograph, or a picture with an edge in every direction.
 fn photo(folder: &Path) -> PathBuf {
     if let Some(photo) = std::env::var_os("REMOTE_PHOTO") {
         return photo.into();
@@ -104,14 +104,14 @@ fn from_rust_and_from_python() {
     let mut script = Command::new(interpreter);
     script.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/python/remote.py")).env("PYTHONDONTWRITEBYTECODE", "1");
     check(script, &python);
-    // Both are what the same board has made.
+    // Both are results of the same board.
     for name in PICTURES {
         let read = |folder: &Path| std::fs::read(folder.join(format!("{name}.pgm"))).unwrap();
         assert!(read(&rust) == read(&python), "{name} is another picture from Python");
     }
 }
 
-/// A server that runs programs. It ends with this value.
+/// A server that runs programs. It ends when this value is dropped.
 struct Server(Child);
 
 impl Drop for Server {
@@ -121,7 +121,7 @@ impl Drop for Server {
     }
 }
 
-/// `cargo kernpack rpc runner` with the server's own program, which is there already.
+/// Runs `cargo kernpack rpc runner` with the server's own program, which exists on the machine.
 fn programs_run_there() {
     const EMULATOR: &str = "qemu-aarch64 -L /usr/aarch64-linux-gnu";
     let target = Path::new(env!("CARGO_BIN_EXE_remote")).ancestors().nth(2).unwrap();

@@ -1,3 +1,4 @@
-//! Ten kernels that `build.rs` says in a few lines each. They are in [`kernels`], typed, and every other language calls them by name.
+//! Ten kernels that `build.rs` defines in a few lines each. They are in [`kernels`], typed, and
+//! every other language calls them by name.
 
 kernpack::library!();

@@ -1,32 +1,35 @@
-//! The crates that the compiler was given for the crate that is being compiled: what `library!()` knows of its dependencies.
+//! The crates on the compiler's command line: the dependencies that `library!()` sees.
 //!
-//! cargo names each direct dependency on the command line of rustc (`--extern dep_a=/target/libdep_a-0123.rlib`), used or
-//! not; rustc itself reads, and links, only what code refers to. A crate that calls `library!()` has an item of a fixed name
-//! in its root, and metadata hold names as they are, so its file tells. Where there is no such command line (an editor that
-//! expands macros in a process of its own), no dependency is known, and nothing is said about any.
+//! cargo passes each direct dependency to rustc on the command line
+//! (`--extern dep_a=/target/libdep_a-0123.rlib`), used or not; rustc itself reads, and links, only
+//! the crates that code refers to. A crate that calls `library!()` has an item with a fixed name in
+//! its root, and metadata contain names unencoded, so its file shows it. Without such a command
+//! line (as in an editor that expands macros in a separate process), no dependency is known, and no
+//! dependency is reported.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// A crate that the compiler was given.
+/// A crate on the compiler's command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dependency {
-    /// The name that code uses for it.
+    /// The name of the crate in code.
     pub name: String,
-    /// The name that it was compiled under: another one when the manifest renames it.
+    /// The name that it was compiled under, which differs if the manifest renames it.
     pub crate_name: String,
-    /// Whether it calls `library!()` in its root.
+    /// True if the crate calls `library!()` in its root.
     pub is_library: bool,
 }
 
-/// The item that `library!()` makes in the root of a crate.
+/// The item that `library!()` generates in the root of a crate.
 pub(crate) const MARKER: &str = "KERNPACK_LIBRARY_V1";
 
 impl Dependency {
-    /// The dependencies of the crate that this process, a compiler, is compiling. None for a test harness: it is given the
-    /// packages that only tests need, too, and those need not be linked.
+    /// Returns the dependencies of the crate that this process, a compiler, is compiling. Empty for
+    /// a test harness: its command line also contains packages that only tests need, and those need
+    /// not be linked.
     pub(crate) fn of_compiler() -> Vec<Self> {
         let arguments = arguments();
         if arguments.iter().any(|argument| argument == "--test") {
@@ -50,12 +53,12 @@ impl Dependency {
     }
 }
 
-/// The command line of this process, a compiler.
+/// Returns the command line of this process, a compiler.
 fn arguments() -> Vec<OsString> {
     let mut arguments = Vec::new();
     for argument in std::env::args_os().skip(1) {
         match argument.to_str().and_then(|text| text.strip_prefix('@')) {
-            // A command line that was too long: one argument in each line of a file.
+            // A command line that was too long: a file with one argument per line.
             Some(path) => {
                 arguments.extend(std::fs::read_to_string(path).unwrap_or_default().lines().map(OsString::from))
             }
@@ -65,12 +68,13 @@ fn arguments() -> Vec<OsString> {
     arguments
 }
 
-/// Whether the compiler makes a library of the one kind that cargo asks for where the manifest has no `crate-type`.
+/// Returns true if the compiler builds a library of the one kind that cargo requests for a manifest
+/// without `crate-type`.
 pub(crate) fn has_no_crate_type() -> bool {
     crate_types(&arguments()) == ["lib"]
 }
 
-/// The values of `--crate-type`.
+/// Returns the values of `--crate-type`.
 fn crate_types(arguments: &[OsString]) -> Vec<&str> {
     let values = arguments.iter().enumerate().filter_map(|(at, argument)| match argument.to_str()? {
         "--crate-type" => arguments.get(at + 1)?.to_str(),
@@ -79,7 +83,7 @@ fn crate_types(arguments: &[OsString]) -> Vec<&str> {
     values.flat_map(|value| value.split(',')).collect()
 }
 
-/// Names and files of `--extern [options:]name=path`.
+/// Returns the names and files of `--extern [options:]name=path`.
 fn externs(arguments: &[OsString]) -> impl Iterator<Item = (&str, PathBuf)> {
     let values = arguments.iter().enumerate().filter_map(|(at, argument)| {
         let argument = argument.to_str()?;
@@ -94,24 +98,26 @@ fn externs(arguments: &[OsString]) -> impl Iterator<Item = (&str, PathBuf)> {
     })
 }
 
-/// The name of a crate by its file: `lib<crate>-<hash>.rlib`, `lib<crate>.rmeta`.
+/// Returns the name of a crate from its file: `lib<crate>-<hash>.rlib`, `lib<crate>.rmeta`.
 fn crate_name(path: &Path) -> Option<String> {
     let stem = path.file_stem()?.to_str()?.strip_prefix("lib")?;
     Some(stem.split('-').next().unwrap_or(stem).to_owned())
 }
 
-/// Whether the metadata in a file name the item. A file that cannot be read is none: the compiler has a message for it.
+/// Returns true if the metadata in a file contains the item. A file that cannot be read counts as
+/// false: the compiler reports it.
 fn is_library(path: &Path) -> bool {
     let metadata = match path.extension().and_then(OsStr::to_str) {
         Some("rmeta") => std::fs::read(path).ok(),
         Some("rlib") => metadata_of_archive(path),
         _ => None,
     };
-    // Both steps are compiled into std, with optimizations: this code itself is not optimized when a user debugs.
+    // Both steps are compiled into std, with optimizations: this code itself is not optimized in
+    // debug builds of the user.
     metadata.is_some_and(|metadata| String::from_utf8_lossy(&metadata).contains(MARKER))
 }
 
-/// The member `lib.rmeta` of an archive.
+/// Reads the member `lib.rmeta` of an archive.
 fn metadata_of_archive(path: &Path) -> Option<Vec<u8>> {
     let mut file = File::open(path).ok()?;
     let mut magic = [0; 8];
@@ -160,7 +166,7 @@ mod tests {
         }
     }
 
-    /// An archive with these members, as rustc writes one.
+    /// Builds an archive with these members, in rustc's format.
     fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
         let mut bytes = b"!<arch>\n".to_vec();
         for (name, content) in members {

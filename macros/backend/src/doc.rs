@@ -9,7 +9,7 @@ pub(crate) struct Doc {
 
 enum Line {
     Text(String),
-    /// `#[doc = include_str!("...")]` and the like, which only the compiler can evaluate.
+    /// `#[doc = include_str!("...")]` and similar macros, which only the compiler can evaluate.
     Macro(Box<Expr>),
 }
 
@@ -38,7 +38,7 @@ impl Doc {
         self.lines.is_empty()
     }
 
-    /// A `&'static str` expression with one more paragraph.
+    /// Returns a `&'static str` expression with one more paragraph.
     pub(crate) fn with_paragraph(&self, paragraph: &str) -> TokenStream {
         if self.is_empty() {
             return paragraph.to_token_stream();
@@ -48,7 +48,7 @@ impl Doc {
     }
 }
 
-/// One `///` line, or all lines of a `/** */` comment, without what only sets it apart from code.
+/// Adds one `///` line, or all lines of a `/** */` comment, without comment decoration.
 fn push_comment(lines: &mut Vec<Line>, comment: &str) {
     let starred = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('*');
     let block = comment.contains('\n') && comment.lines().skip(1).all(starred);
@@ -64,7 +64,7 @@ fn push_comment(lines: &mut Vec<Line>, comment: &str) {
     }
 }
 
-/// A `&'static str` expression.
+/// Generates a `&'static str` expression.
 impl ToTokens for Doc {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let mut pieces: Vec<TokenStream> = Vec::new();

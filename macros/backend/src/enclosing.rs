@@ -1,16 +1,19 @@
-//! What an attribute stands in, as far as the text in front of it tells: a macro gets its own item alone.
+//! Detects the block that encloses an attribute from the text of the file, because a macro gets
+//! only its own item.
 
 use std::path::Path;
 
-/// Whether the line (counted from 1) of a file stands directly in an `impl` or `trait`, by the indentation that rustfmt gives.
+/// Returns true if the line (counted from 1) of a file is directly in an `impl` or `trait`, judged
+/// by the indentation that rustfmt produces.
 ///
-/// A wrong "no" costs only the quality of a message. There is no wrong "yes" in formatted code: what is indented deeper than the first
-/// line of a block, with nothing less indented between, is in the block.
+/// A false negative only costs the quality of a message. There are no false positives in formatted
+/// code: a line that is indented deeper than the first line of a block, with nothing less indented
+/// in between, is in the block.
 pub(crate) fn is_in_impl(file: &Path, line: usize) -> bool {
     std::fs::read_to_string(file).is_ok_and(|text| opener(&text, line).is_some_and(opens_impl))
 }
 
-/// The first line of the innermost block around a line.
+/// Returns the first line of the innermost block around a line.
 fn opener(text: &str, line: usize) -> Option<&str> {
     let lines: Vec<&str> = text.lines().take(line).collect();
     let (own, above) = lines.split_last()?;
@@ -19,7 +22,7 @@ fn opener(text: &str, line: usize) -> Option<&str> {
     if !last.trim_end().ends_with('{') {
         return None;
     }
-    // `where` and its bounds, and a brace on a line of its own, belong to a line above.
+    // `where` and its bounds, and a brace on its own line, belong to a line above.
     let is_begun = |line: &str| !matches!(line.trim_start().split([' ', '{']).next(), Some("" | "where"));
     if is_begun(last) {
         return Some(last);

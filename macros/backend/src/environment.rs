@@ -6,30 +6,35 @@ use crate::dependencies::{self, Dependency};
 use crate::enclosing::is_in_impl;
 use crate::mistakes::Mistakes;
 
-/// What cargo and `build.rs` tell the macros about the crate that is being compiled.
+/// The information that cargo and `build.rs` give the macros about the crate that is being
+/// compiled.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
-    /// The crate's name as Rust code spells it; the first part of its functions' global names.
+    /// The crate's name as Rust code spells it. It is the first part of the global names of its
+    /// functions.
     pub crate_name: Option<String>,
     /// The package's version.
     pub crate_version: Option<String>,
     /// The file that `build.rs` wrote for `library!()` to include.
     pub library_file: Option<PathBuf>,
-    /// The file that calls `library!()`, as the compiler was given it; only [`Environment::read_for_library`] takes it.
+    /// The file that calls `library!()`, as passed to the compiler. Only
+    /// [`Environment::read_for_library`] sets it.
     pub source_file: Option<PathBuf>,
-    /// The crates that the compiler was given; only [`Environment::read_for_library`] looks.
+    /// The crates on the compiler's command line. Only [`Environment::read_for_library`] reads
+    /// them.
     pub dependencies: Vec<Dependency>,
-    /// The folder of the package's manifest; only [`Environment::read_for_library`] looks.
+    /// The folder of the package's manifest. Only [`Environment::read_for_library`] reads it.
     pub package_dir: Option<PathBuf>,
-    /// Whether the command line of the compiler asks for a library of no particular kind, because the manifest says none; of a package that is built for
-    /// itself.
+    /// True if the compiler's command line requests a library of no particular kind because the
+    /// manifest specifies none, in a package that is built as the primary package.
     pub no_crate_type: bool,
-    /// Whether the attribute stands in an `impl` or a `trait`, as far as its source tells; only [`Environment::read_for_item`] looks.
+    /// True if the attribute is in an `impl` or a `trait`, as far as the source shows it. Only
+    /// [`Environment::read_for_item`] sets it.
     pub in_impl: bool,
 }
 
 impl Environment {
-    /// The variable in which `build.rs` names its file.
+    /// The variable in which `build.rs` passes the path of its file.
     pub const LIBRARY_FILE: &'static str = "KERNPACK_LIBRARY_RS";
 
     /// Reads the environment of the compiler that runs the macro.
@@ -42,7 +47,7 @@ impl Environment {
         }
     }
 
-    /// Reads what `library!()` in this file needs, too.
+    /// Also reads the information for `library!()` in this file.
     pub fn read_for_library(source_file: Option<PathBuf>) -> Self {
         Self {
             source_file,
@@ -53,12 +58,13 @@ impl Environment {
         }
     }
 
-    /// Reads what an attribute of an item needs, too. Items at the left margin are in no `impl`.
+    /// Also reads the information for an attribute of an item. Items without indentation are not in
+    /// an `impl`.
     pub fn read_for_item(file: Option<&Path>, line: usize, column: usize) -> Self {
         Self { in_impl: column > 1 && file.is_some_and(|file| is_in_impl(file, line)), ..Self::read() }
     }
 
-    /// The crate's name; without it nothing can be registered.
+    /// Returns the crate's name. Without it nothing can be registered.
     pub(crate) fn required_crate_name(&self, mistakes: &mut Mistakes) -> Option<&str> {
         if self.crate_name.is_none() {
             mistakes.at_span(

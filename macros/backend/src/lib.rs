@@ -1,8 +1,9 @@
 //! Parsing and expansion behind `kernpack-macros`.
 //!
-//! A normal library over `proc_macro2` tokens, so that it can be tested without a compiler around it. The three
-//! functions here turn a macro's input into its output; they never panic, and a mistake in the input becomes a
-//! `compile_error!` at the user's own token, all mistakes of an item at once.
+//! A normal library over `proc_macro2` tokens, so that it can be tested without a compiler around
+//! it. The functions here expand the input of a macro to its output. They never panic. Each error
+//! in the input becomes a `compile_error!` at the user's own token, and all errors of an item are
+//! reported together.
 //!
 //! ```
 //! use kernpack_macros_backend::{Environment, expand_packed_func};

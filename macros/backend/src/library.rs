@@ -12,12 +12,13 @@ use crate::options::{CratePath, Entry, entries};
 
 const KNOWN: &str = "`with = [...]`, `without = [...]` and `crate = path`";
 
-/// What stands between the parentheses of `library!()`.
+/// The arguments of `library!()`.
 #[derive(Default)]
 struct Options {
-    /// Crates whose functions and types belong to this library, whether its code refers to them or not.
+    /// Crates whose functions and types belong to this library, whether or not its code refers to
+    /// them.
     with: Vec<Path>,
-    /// Dependencies that are libraries of their own and not part of this one.
+    /// Dependencies that are separate libraries and not part of this one.
     without: Vec<Path>,
     krate: Option<Path>,
 }
@@ -46,7 +47,7 @@ impl Options {
     }
 }
 
-/// The crates of `key = [dep_a, dep_b]`.
+/// Parses the crates of `key = [dep_a, dep_b]`.
 fn crates(entry: Entry, mistakes: &mut Mistakes) -> Vec<Path> {
     let key = entry.key.clone();
     let example = format!("`{key} = [dep_a, dep_b]`");
@@ -71,13 +72,13 @@ fn crates(entry: Entry, mistakes: &mut Mistakes) -> Vec<Path> {
     found
 }
 
-/// A path as the user wrote it.
+/// Formats a path as the user wrote it.
 fn text(path: &Path) -> String {
     let segments: Vec<_> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
     format!("{}{}", if path.leading_colon.is_some() { "::" } else { "" }, segments.join("::"))
 }
 
-/// The dependency that a path of one name is.
+/// Returns the dependency that a path with one segment names.
 fn dependency<'a>(path: &Path, environment: &'a Environment) -> Option<&'a Dependency> {
     let name = (path.segments.len() == 1).then(|| path.segments[0].ident.to_string())?;
     environment.dependencies.iter().find(|dependency| dependency.name == name)
@@ -114,7 +115,7 @@ pub fn expand(input: TokenStream, environment: &Environment) -> TokenStream {
     let item = format_ident!("{MARKER}");
     let with = options.with.iter().map(|path| {
         let item = format_ident!("{MARKER}", span = path.span());
-        // Under the user's own token when there is no such item.
+        // Reported at the user's own token if there is no such item.
         quote_spanned!(path.span()=> &#path::#item)
     });
     let is_listed = |dependency: &Dependency, list: &[Path]| {
@@ -145,7 +146,8 @@ pub fn expand(input: TokenStream, environment: &Environment) -> TokenStream {
                 dependencies: &[#(#dependencies),*],
             }
         };
-        // With the feature `python` of the crate, the function that CPython looks for in a file that it imports.
+        // With the feature `python` of the crate, the function that CPython looks for in a file
+        // that it imports.
         const _: () = {
             #kernpack::__private_v0_1::python_module!(#init_symbol, #crate_name, ::core::env!("CARGO_PKG_DESCRIPTION"));
         };
@@ -154,7 +156,7 @@ pub fn expand(input: TokenStream, environment: &Environment) -> TokenStream {
     }
 }
 
-/// A warning for a package that makes no shared library and does not say so.
+/// Returns a warning for a package that builds no shared library without declaring it.
 fn no_shared_library(environment: &Environment) -> Option<TokenStream> {
     const NOTE: &str = "Cargo.toml says no `crate-type`, so no shared library is made: write `crate-type = [\"cdylib\", \"rlib\"]` under [lib], or \
                         `crate-type = [\"rlib\"]` for a crate that only other crates take in";
@@ -169,7 +171,8 @@ fn no_shared_library(environment: &Environment) -> Option<TokenStream> {
     })
 }
 
-/// Reports a build script that makes no kernels though its manifest says so: without it nothing would be there, in silence.
+/// Reports a build script that builds no kernels although the manifest suggests it. Without this
+/// check, the kernels would be silently missing.
 fn check_build_script(environment: &Environment, mistakes: &mut Mistakes) {
     let (None, Some(folder)) = (&environment.library_file, &environment.package_dir) else { return };
     let Ok(manifest) = std::fs::read_to_string(folder.join("Cargo.toml")) else { return };
@@ -202,7 +205,7 @@ fn check_build_script(environment: &Environment, mistakes: &mut Mistakes) {
     }
 }
 
-/// `include!` of what `build.rs` wrote, if it wrote something.
+/// Generates an `include!` of the file from `build.rs`, if there is one.
 fn included_file(environment: &Environment, kernpack: &CratePath, mistakes: &mut Mistakes) -> TokenStream {
     let Some(path) = &environment.library_file else { return TokenStream::new() };
     let variable = Environment::LIBRARY_FILE;
@@ -228,18 +231,20 @@ fn included_file(environment: &Environment, kernpack: &CratePath, mistakes: &mut
         environment.source_file.as_deref().and_then(|source| relative(path, source, &std::env::current_dir().ok()?));
     let text = text.as_deref().unwrap_or(whole);
     quote! {
-        // The file's way to the crate, whatever its name is here.
+        // The path of the crate in the file, whatever its name is here.
         #[allow(unused_imports)]
         use #kernpack as __kernpack;
         ::core::include!(#text);
     }
 }
 
-/// The way from a source file to a file of the build folder, if the compiler, which runs in `root`, was given the source's path from there.
+/// Returns the path from a source file to a file of the build folder, if the compiler, which runs
+/// in `root`, was given the source's path relative to it.
 ///
-/// A place that can panic in the included file then names it by that way, and the library has the same bytes in whatever folder the workspace lies.
-/// `include!` looks from the file where a macro of the user's is called, which may be another than that where it is written: only a crate
-/// root, which has a usual name, is known to be the one.
+/// Panic messages of the included file then contain this relative path, and the library has the
+/// same bytes whatever the folder of the workspace is. `include!` is resolved relative to the file
+/// where a user's macro is called, which may differ from the file where it is written. Only a crate
+/// root, which has a usual name, is known to be the same.
 fn relative(file: &FilePath, source: &FilePath, root: &FilePath) -> Option<String> {
     let is_root = matches!(source.file_name()?.to_str()?, "lib.rs" | "main.rs");
     let folder = source.parent()?;

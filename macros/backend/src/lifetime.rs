@@ -1,6 +1,7 @@
 use proc_macro2::{Group, Ident, Spacing, TokenStream, TokenTree};
 
-/// The type's tokens with every named lifetime written `'_`, for use outside of the item that declares the lifetime.
+/// Replaces every named lifetime in the type's tokens by `'_`, for use outside the item that
+/// declares the lifetime.
 pub(crate) fn elide(tokens: TokenStream) -> TokenStream {
     let mut after_quote = false;
     tokens

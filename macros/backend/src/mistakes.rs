@@ -4,19 +4,19 @@ use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use syn::Error;
 
-/// The mistakes found in one item, reported together so that the user sees all of them in one compile.
+/// The errors in one item, reported together so that the user sees all of them in one compilation.
 #[derive(Default)]
 pub(crate) struct Mistakes {
     error: Option<Error>,
 }
 
 impl Mistakes {
-    /// A mistake under all of `tokens`.
+    /// Reports an error at all of `tokens`.
     pub(crate) fn at(&mut self, tokens: impl ToTokens, message: impl Display) {
         self.push(Error::new_spanned(tokens, message));
     }
 
-    /// A mistake under one token, or under the whole macro call.
+    /// Reports an error at one token, or at the whole macro call.
     pub(crate) fn at_span(&mut self, span: Span, message: impl Display) {
         self.push(Error::new(span, message));
     }
@@ -28,7 +28,7 @@ impl Mistakes {
         }
     }
 
-    /// The `compile_error!`s, if there was a mistake.
+    /// Returns the `compile_error!`s, if there were errors.
     pub(crate) fn into_compile_errors(self) -> Option<TokenStream> {
         self.error.map(|error| error.into_compile_error())
     }

@@ -1,14 +1,14 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
 
-/// Beginnings of function names whose symbols the ABI uses for itself, with what it uses them for.
+/// Prefixes of function names whose symbols the ABI reserves, with their purpose.
 const RESERVED: [(&str, &str); 3] =
     [("_metadata_", "metadata of functions"), ("_doc_", "documentation"), ("_library_", "the library's own data")];
 
 /// The prefix of every exported symbol.
 pub(crate) const SYMBOL_PREFIX: &str = "__tvm_ffi_";
 
-/// What is wrong with a packed function's exported name, if anything.
+/// Returns the problem with a packed function's exported name, if there is one.
 pub(crate) fn function_name_fault(name: &str) -> Option<String> {
     if name.is_empty() {
         return Some("an empty name is not supported; write the name that callers use, as in `name = \"add\"`".into());
@@ -26,7 +26,7 @@ pub(crate) fn function_name_fault(name: &str) -> Option<String> {
     ))
 }
 
-/// What is wrong with an object's type key, if anything.
+/// Returns the problem with an object's type key, if there is one.
 pub(crate) fn type_key_fault(key: &str) -> Option<String> {
     const EXAMPLE: &str = "write a namespace and a name, as in `imagekit.Histogram`";
     if key.is_empty() {
@@ -48,7 +48,7 @@ pub(crate) fn type_key_fault(key: &str) -> Option<String> {
     None
 }
 
-/// What is wrong with the name of a field as other languages see it, if anything.
+/// Returns the problem with a field's exported name, if there is one.
 pub(crate) fn field_name_fault(name: &str) -> Option<String> {
     let identifier = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -76,11 +76,12 @@ fn character_fault(name: &str) -> Option<String> {
     Some(format!("{shown} in a name is not supported; use only letters A to Z, digits, `_` and `.`"))
 }
 
-/// The end of the name that the compiler shows: what to do.
+/// The end of the name in the compiler's message: the advice.
 const RENAME_FUNCTION: &str = "give_one_of_them_another_name";
 
-/// An item that makes the compiler refuse a second function with this exported name in the crate and show both:
-/// exported macros share one namespace per crate. Its name is what the user reads; `kernpack-build` makes the same for its kernels.
+/// Generates an item that makes the compiler reject a second function with this exported name in
+/// the crate and show both: exported macros share one namespace per crate. The user reads its name
+/// in the message. `kernpack-build` generates the same item for its kernels.
 pub(crate) fn claim_function_name(name: &str, span: Span) -> TokenStream {
     if name.contains('.') {
         claim(&format!("packed_function_with_path_{}__{RENAME_FUNCTION}", escape(name)), span)
@@ -89,7 +90,7 @@ pub(crate) fn claim_function_name(name: &str, span: Span) -> TokenStream {
     }
 }
 
-/// The same for type keys.
+/// Generates such an item for type keys.
 pub(crate) fn claim_type_key(key: &str, span: Span) -> TokenStream {
     claim(&format!("object_type_with_key_{}__give_one_of_them_another_key", escape(key)), span)
 }
@@ -104,17 +105,18 @@ fn claim(name: &str, span: Span) -> TokenStream {
     }
 }
 
-/// Different dotted names give different identifiers.
+/// Escapes a dotted name. Different names give different identifiers.
 fn escape(name: &str) -> String {
     name.replace('_', "__").replace('.', "_dot_")
 }
 
-/// Whether two words differ by one letter that is missing, added or another, by two that changed places, or by an `s` at the end.
+/// Returns true if two words differ by one missing, added or different letter, by two swapped
+/// letters, or by an `s` at the end.
 pub(crate) fn is_slip(written: &str, known: &str) -> bool {
     let (written, known) = (written.as_bytes(), known.as_bytes());
     let front = written.iter().zip(known).take_while(|(a, b)| a == b).count();
     let (written, known) = (&written[front..], &known[front..]);
-    // The words have four letters or more, and what is common to them is more than what differs.
+    // The words have at least four letters, and have more in common than differs.
     front + written.len().max(known.len()) > 5
         && match written.len().abs_diff(known.len()) {
             0 => {
@@ -127,7 +129,7 @@ pub(crate) fn is_slip(written: &str, known: &str) -> bool {
         }
 }
 
-/// The identifier's text without a leading `r#`.
+/// Returns the identifier's text without a leading `r#`.
 pub(crate) fn plain(identifier: &Ident) -> String {
     let text = identifier.to_string();
     text.strip_prefix("r#").map(str::to_owned).unwrap_or(text)

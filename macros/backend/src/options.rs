@@ -10,13 +10,13 @@ use crate::mistakes::Mistakes;
 /// One `key = value` of a macro's options, or a `key` alone.
 pub(crate) struct Entry {
     pub(crate) key: Ident,
-    /// Empty for a key alone.
+    /// Empty for a single key.
     value: TokenStream,
     known: &'static str,
 }
 
-/// The options of all attributes called `name`, joined, and the first of these attributes. `example` is what to write when
-/// the options are not in parentheses.
+/// Returns the options of all attributes named `name`, joined, and the first of these attributes.
+/// `example` is shown in the error if the options are not in parentheses.
 pub(crate) fn attribute_options<'a>(
     attributes: &'a [Attribute],
     name: &str,
@@ -44,7 +44,7 @@ pub(crate) fn attribute_options<'a>(
     (first, options)
 }
 
-/// Splits options at their commas. A faulty entry is reported, and the others are still read.
+/// Splits options at their commas. A faulty entry is reported, and the others are still parsed.
 pub(crate) fn entries(tokens: TokenStream, known: &'static str, mistakes: &mut Mistakes) -> Vec<Entry> {
     let mut found: Vec<Entry> = Vec::new();
     let read = |input: ParseStream<'_>| {
@@ -64,7 +64,8 @@ pub(crate) fn entries(tokens: TokenStream, known: &'static str, mistakes: &mut M
     found
 }
 
-/// The next entry, with the comma behind it. `None` for a faulty one, which was reported.
+/// Reads the next entry, with the comma after it. Returns `None` for a faulty one, which was
+/// reported.
 fn read_entry(input: ParseStream<'_>, known: &'static str, mistakes: &mut Mistakes) -> syn::Result<Option<Entry>> {
     if input.parse::<Option<Token![,]>>()?.is_some() {
         return Ok(None);
@@ -82,7 +83,7 @@ fn read_entry(input: ParseStream<'_>, known: &'static str, mistakes: &mut Mistak
             mistakes.at(&key, format_args!("`{key}` has no value; the options are {known}"));
             return Ok(None);
         }
-        // As an expression, whose commas are its own: `a::<B, C>()`.
+        // Parsed as an expression, which may contain commas: `a::<B, C>()`.
         let ahead = input.fork();
         match ahead.parse::<Expr>() {
             Ok(expression) if at_end(&ahead) => {
@@ -129,7 +130,7 @@ impl Entry {
         self.value("a Rust expression", example, mistakes)
     }
 
-    /// An option without a value; gives its key, for messages about it.
+    /// Reads an option without a value, and returns its key, for messages about it.
     pub(crate) fn flag(self, mistakes: &mut Mistakes) -> Ident {
         if !self.value.is_empty() {
             let key = &self.key;
@@ -138,7 +139,7 @@ impl Entry {
         self.key
     }
 
-    /// An option without a value, which stands for `true`, or with a boolean.
+    /// Reads an option without a value, which means `true`, or with a boolean.
     pub(crate) fn flag_or_boolean(self, mistakes: &mut Mistakes) -> Option<bool> {
         if self.value.is_empty() { Some(true) } else { self.boolean(mistakes) }
     }
@@ -163,7 +164,7 @@ impl Entry {
     }
 }
 
-/// Where generated code finds the `kernpack` crate: the option `crate = path`, else `::kernpack`.
+/// The path of the `kernpack` crate in generated code: the option `crate = path`, or `::kernpack`.
 pub(crate) struct CratePath(pub(crate) Option<Path>);
 
 impl ToTokens for CratePath {

@@ -1,7 +1,7 @@
 //! No input makes a macro panic, and every output can be parsed by the compiler's front end again.
 //!
-//! Inputs are random sequences from a vocabulary: fragments of real items, so that many come close to being right. The
-//! seed is fixed; `KERNPACK_FUZZ_CASES` sets how many there are.
+//! Inputs are random sequences from a vocabulary: fragments of real items, so that many are almost
+//! valid. The seed is fixed; `KERNPACK_FUZZ_CASES` sets the number of cases.
 
 mod show;
 
@@ -11,7 +11,8 @@ use kernpack_macros_backend::{expand_library, expand_object, expand_packed_func}
 use proc_macro2::TokenStream;
 use show::{environment, mistakes};
 
-/// Whole fragments and single tokens. Brackets come in pairs only, because the compiler passes nothing else.
+/// Whole fragments and single tokens. Brackets only occur in pairs, because the compiler passes
+/// nothing else.
 const VOCABULARY: [&str; 124] = [
     "#[field(default = a::<B, C>(), writable)]",
     "#[field(skip, default_factory = || 3)]",
@@ -163,7 +164,7 @@ impl Numbers {
         text
     }
 
-    /// A token stream; text that does not lex is made again.
+    /// Returns a token stream. A text that does not lex is generated again.
     fn tokens(&mut self, around: impl Fn(&str) -> String) -> TokenStream {
         loop {
             if let Ok(tokens) = around(&self.text(0)).parse() {
@@ -177,7 +178,7 @@ fn cases() -> usize {
     std::env::var("KERNPACK_FUZZ_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(4000)
 }
 
-/// What the macro adds is items that parse.
+/// Checks that the items that the macro adds can be parsed.
 #[track_caller]
 fn check_output(added: TokenStream) {
     let text = added.to_string();

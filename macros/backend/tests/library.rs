@@ -1,4 +1,4 @@
-//! What `library!()` generates and which mistakes it reports.
+//! Tests the code that `library!()` generates and the errors that it reports.
 
 mod show;
 
@@ -12,7 +12,7 @@ fn with_file(path: impl Into<PathBuf>) -> Environment {
     Environment { library_file: Some(path.into()), ..environment() }
 }
 
-/// A crate that was given three others, one of them under another name.
+/// A crate with three dependencies, one of them renamed.
 fn with_dependencies() -> Environment {
     let dependencies = [("colors", "colors", true), ("forms", "shapes", true), ("serde_json", "serde_json", false)];
     let dependency = |(name, crate_name, is_library): (&str, &str, bool)| Dependency {
@@ -96,7 +96,7 @@ fn crates_that_belong_to_the_library() {
         };
     "#]]
     .assert_eq(&pretty(expand_library(tokens(input), &with_dependencies())));
-    // What is known of the other dependencies.
+    // The other dependencies are known.
     for (input, says) in [
         ("", &["colors", "forms"][..]),
         ("with = []", &["colors", "forms"]),
@@ -128,12 +128,12 @@ fn a_library_does_not_name_its_folder() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let file = folder.join("Cargo.toml");
     let whole = file.to_str().unwrap();
-    // The compiler runs in the folder of the workspace, as this test in that of the package.
+    // The compiler runs in the folder of the workspace, and this test in that of the package.
     for (source, included) in [
         (Some("src/lib.rs"), "../Cargo.toml"),
         (Some("src/doc/../lib.rs"), whole),
         (Some("lib.rs"), "Cargo.toml"),
-        // A file in which a macro may be written that another one calls.
+        // A file that may contain a macro that another file calls.
         (Some("src/library.rs"), whole),
         (Some("nowhere/lib.rs"), whole),
         (folder.join("src/lib.rs").to_str(), whole),

@@ -1,4 +1,4 @@
-//! What `#[derive(Object)]` generates for enums and which mistakes it reports.
+//! Tests the code that `#[derive(Object)]` generates for enums and the errors that it reports.
 
 mod show;
 

@@ -1,4 +1,4 @@
-//! What `#[object_methods]` generates and which mistakes it reports.
+//! Tests the code that `#[object_methods]` generates and the errors that it reports.
 
 mod show;
 
@@ -11,7 +11,7 @@ fn check(options: &str, item: &str, expect: Expect) {
     expect.assert_eq(&pretty(expand_object_methods(tokens(options), tokens(item), &environment())));
 }
 
-/// Checks the messages, one to a line, and that nothing but errors is added.
+/// Checks the messages, one per line, and that only errors are added.
 #[track_caller]
 fn check_mistakes(options: &str, item: &str, expect: &[&str]) {
     let output = expand_object_methods(tokens(options), tokens(item), &environment());
@@ -346,7 +346,7 @@ fn attributes_are_taken_away() {
     }";
     let output = expand_object_methods(tokens(""), tokens(item), &environment()).to_string();
     assert!(output.starts_with(&tokens(bare).to_string()), "{output}");
-    // With a mistake as well: unknown attributes would be errors of their own.
+    // With an error as well, because unknown attributes would be additional errors.
     let faulty = item.replace("-> Self", "");
     let output = expand_object_methods(tokens(""), tokens(&faulty), &environment()).to_string();
     assert!(output.starts_with(&tokens(&bare.replace("-> Self", "")).to_string()), "{output}");
@@ -378,7 +378,7 @@ fn what_becomes_a_member() {
     );
     assert_eq!(names("impl P { #[operator(str)] fn s(&self) -> String { todo!() } }"), ["__str__"]);
     assert_eq!(names("impl P {}"), none);
-    // Only the registration knows which of these are there.
+    // Only the registration knows which of these exist.
     assert_eq!(
         names("impl P { #[cfg(unix)] pub fn a(&self) {} #[cfg(windows)] #[method(name = \"a\")] pub fn b(&self) {} }"),
         ["a", "a"]

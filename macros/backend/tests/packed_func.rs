@@ -1,4 +1,4 @@
-//! What `#[packed_func]` generates and which mistakes it reports.
+//! Tests the code that `#[packed_func]` generates and the errors that it reports.
 
 mod show;
 
@@ -11,7 +11,7 @@ fn check(options: &str, item: &str, expect: Expect) {
     expect.assert_eq(&pretty(expand_packed_func(tokens(options), tokens(item), &environment())));
 }
 
-/// Checks the messages, one to a line, and that the item is still there.
+/// Checks the messages, one per line, and that the item is still there.
 #[track_caller]
 fn check_mistakes(options: &str, item: &str, expect: &[&str]) {
     let output = expand_packed_func(tokens(options), tokens(item), &environment());

@@ -1,4 +1,4 @@
-//! `cargo kernpack develop`: installs a package into a Python environment from where it is.
+//! `cargo kernpack develop`: installs a package into a Python environment in editable mode.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -8,17 +8,17 @@ use std::process::{Command, Stdio};
 use crate::Result;
 use crate::wheel::{self, Options};
 
-/// Builds the library, writes an editable wheel, and lets pip install it.
+/// Builds the library, writes an editable wheel, and installs it with pip.
 ///
 /// # Errors
-/// No environment, what keeps the wheel from being made, and what pip says.
+/// Returns an error if there is no environment or the wheel cannot be built, and the errors of pip.
 pub(crate) fn install(options: &mut Options) -> Result<String> {
     let environment = std::env::var_os("VIRTUAL_ENV").map(PathBuf::from);
     let python = interpreter(options.interpreter.as_deref(), environment.as_deref())?;
     let folder = tempfolder()?;
     options.out = Some(folder.clone());
     let installed = wheel::make(options).and_then(|made| {
-        // The same version again, with other content.
+        // Reinstalls the same version with different content.
         pip(
             &python,
             &["--force-reinstall".as_ref(), "--no-deps".as_ref(), "--no-index".as_ref(), made.path().as_os_str()],
@@ -28,12 +28,12 @@ pub(crate) fn install(options: &mut Options) -> Result<String> {
         }
         Ok(format!("installed for {}\n  {}\n", python.display(), made.offer()))
     });
-    // What is left of it is in the system's folder for such files.
+    // Remaining files are in the system's folder for temporary files.
     let _ = std::fs::remove_dir_all(folder);
     installed
 }
 
-/// The Python that is named, else that of the active environment.
+/// Returns the requested Python, or else that of the active environment.
 fn interpreter(named: Option<&Path>, environment: Option<&Path>) -> Result<PathBuf> {
     let python = match (named, environment) {
         (Some(python), _) => python.to_owned(),
@@ -50,7 +50,7 @@ fn interpreter(named: Option<&Path>, environment: Option<&Path>) -> Result<PathB
     }
 }
 
-/// A new folder: one that is there may be another user's, or a link.
+/// Creates a new folder. An existing one may belong to another user, or be a link.
 fn tempfolder() -> Result<PathBuf> {
     let mut number = 0;
     loop {
@@ -63,7 +63,7 @@ fn tempfolder() -> Result<PathBuf> {
     }
 }
 
-/// `pip install` with these words; what pip says goes to the standard error.
+/// Runs `pip install` with these words. pip's output goes to standard error.
 fn pip(python: &Path, words: &[&OsStr]) -> Result<()> {
     let mut command = Command::new(python);
     command.args(["-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet"]).args(words);

@@ -7,13 +7,13 @@ use super::finding::{Finding, State};
 use super::install::{self, Install};
 use crate::Result;
 
-/// The C compiler. rustc links with it, so no library can be built without one.
+/// Checks the C compiler. rustc links with it, so no library can be built without one.
 pub(super) fn c(environment: &Environment) -> Finding {
     let purpose = "every library: rustc links with it";
     compiler(environment, "C compiler", "CC", &["cc", "gcc", "clang"], purpose, &install::C, "c").required()
 }
 
-/// The C++ compiler.
+/// Checks the C++ compiler.
 pub(super) fn cpp(environment: &Environment) -> Finding {
     let purpose = "kernels in C++";
     compiler(environment, "C++ compiler", "CXX", &["c++", "g++", "clang++"], purpose, &install::CPP, "cc")
@@ -49,7 +49,7 @@ fn compiler(
     let summary = if version.is_empty() { path.display().to_string() } else { version };
     match links(environment, &path, extension) {
         Ok(()) => finding(State::Found, summary).with("path", path.display().to_string()),
-        // Debian's gcc comes without the C library's headers.
+        // Debian's gcc does not include the C library's headers.
         Err(problem) => finding(State::Broken, format!("{} links no program: {problem}", path.display())),
     }
 }
@@ -75,7 +75,7 @@ fn links(environment: &Environment, compiler: &Path, extension: &str) -> Result<
     outcome
 }
 
-/// nvcc: where kernpack-build looks, in its order.
+/// Checks nvcc, in the same places and order as kernpack-build.
 pub(super) fn cuda(environment: &Environment) -> Finding {
     let purpose = "kernels in CUDA C++; without it they are left out of the library, with a warning";
     let finding = |state, summary: String| Finding::new("CUDA compiler", purpose, &install::NVCC, state, summary);

@@ -1,4 +1,4 @@
-//! The devices that this machine sees, through the libraries of their drivers.
+//! The devices of this machine, through the libraries of their drivers.
 
 use std::process::Command;
 
@@ -9,10 +9,10 @@ use super::finding::{Finding, State};
 use super::install::{self, Install};
 use crate::Result;
 
-/// The command of the process that asks one library.
+/// The command of the process that queries one library.
 pub(crate) const PROBE: &str = "probe-in-this-process";
 
-/// The CUDA driver, NVRTC and OpenCL.
+/// Checks the CUDA driver, NVRTC and OpenCL.
 pub(super) fn devices() -> Vec<Finding> {
     [("cuda", cuda as fn(&Value) -> Finding), ("nvrtc", nvrtc), ("opencl", opencl)]
         .into_iter()
@@ -22,13 +22,13 @@ pub(super) fn devices() -> Vec<Finding> {
         .collect()
 }
 
-/// What the library says, in a process of its own.
+/// Queries the library in a separate process.
 fn ask(word: &str) -> Result<Value> {
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let mut command = Command::new(program);
     command.args([PROBE, word]);
     let answer = environment::run(command).map_err(|problem| format!("asking it ended the process: {problem}"))?;
-    // A driver may print something, too.
+    // A driver may print text, too.
     let last = answer.lines().last().unwrap_or_default();
     serde_json::from_str(last).map_err(|_| "it gave no answer".to_owned())
 }
@@ -42,7 +42,8 @@ fn list(answer: &Value, key: &str) -> Vec<String> {
     list.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
-/// What is the same for all: the library is missing, or does not serve; else what `found` says.
+/// Creates a finding: missing or broken if the answer reports that, and the result of `found`
+/// otherwise.
 fn finding(
     topic: &'static str,
     purpose: &'static str,

@@ -9,33 +9,34 @@ use std::time::{Duration, Instant};
 
 use crate::Result;
 
-/// A program that takes longer hangs.
+/// A program that takes longer counts as hanging.
 const TIME: Duration = Duration::from_secs(30);
 const MOST_OUTPUT: u64 = 1 << 20;
 
-/// What a question may look at.
+/// The environment that checks may read.
 pub(super) struct Environment {
     variables: BTreeMap<OsString, OsString>,
 }
 
 impl Environment {
-    /// Of this process.
+    /// The environment of this process.
     pub(super) fn of_process() -> Self {
         Self { variables: std::env::vars_os().collect() }
     }
 
-    /// With these variables and no others.
+    /// An environment with only these variables.
     #[cfg(test)]
     pub(super) fn fake(variables: &[(&str, &str)]) -> Self {
         Self { variables: variables.iter().map(|(name, value)| (name.into(), value.into())).collect() }
     }
 
-    /// A variable with a value.
+    /// Returns a variable with a value.
     pub(super) fn variable(&self, name: &str) -> Option<&OsStr> {
         self.variables.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
     }
 
-    /// The first file of this name in the folders of PATH; a path is taken as it is.
+    /// Returns the first file with this name in the folders of `PATH`. A path is returned
+    /// unchanged.
     pub(super) fn find(&self, program: impl AsRef<OsStr>) -> Option<PathBuf> {
         let program = Path::new(program.as_ref());
         if program.components().count() > 1 {
@@ -45,10 +46,10 @@ impl Environment {
         std::env::split_paths(self.variable("PATH")?).map(|folder| folder.join(&name)).find(|file| file.is_file())
     }
 
-    /// What a program prints, without the line break at its end.
+    /// Runs a program and returns its output, without the line break at its end.
     ///
     /// # Errors
-    /// Why it did not start, or its last line.
+    /// Returns the reason why the program did not start, or its last line.
     pub(super) fn run(&self, program: &Path, arguments: &[&str]) -> Result<String> {
         let mut command = Command::new(program);
         command.args(arguments).env_clear().envs(&self.variables).env("LC_ALL", "C");
@@ -56,7 +57,7 @@ impl Environment {
     }
 }
 
-/// The search for LLVM asks the same machine.
+/// The search for LLVM queries the same machine.
 impl kernpack_llvm_find::Machine for Environment {
     fn variable(&self, name: &str) -> Option<OsString> {
         Self::variable(self, name).map(OsStr::to_owned)
@@ -67,7 +68,8 @@ impl kernpack_llvm_find::Machine for Environment {
     }
 }
 
-/// What a command prints. Its output goes to threads of their own, so that a full pipe stops nothing.
+/// Runs a command and returns its output. Separate threads read the output, so that a full pipe
+/// cannot block the command.
 pub(super) fn run(mut command: Command) -> Result<String> {
     let name = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

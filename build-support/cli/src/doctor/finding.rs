@@ -2,19 +2,19 @@
 
 use super::install::Install;
 
-/// What became of one question.
+/// The result of one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// It is there, and it serves.
+    /// It is installed and works.
     Found,
-    /// It is there, but it does not serve.
+    /// It is installed but does not work.
     Broken,
-    /// It is not there.
+    /// It is not installed.
     Missing,
 }
 
 impl State {
-    /// For people and for JSON.
+    /// The name of the state, for people and for JSON.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Found => "found",
@@ -24,25 +24,25 @@ impl State {
     }
 }
 
-/// What is known about one thing.
+/// The result of checking for one tool or device.
 #[derive(Debug)]
 pub(super) struct Finding {
     pub(super) topic: &'static str,
     pub(super) state: State,
-    /// What was found, or what is wrong: one line.
+    /// One line that describes what was found, or the problem.
     pub(super) summary: String,
-    /// Name and value of what else is known.
+    /// Names and values of further details.
     pub(super) details: Vec<(&'static str, String)>,
-    /// What it is for: the end of "needed for ...".
+    /// The purpose: the end of "needed for ...".
     pub(super) purpose: &'static str,
-    /// Whether no library can be built without it.
+    /// True if no library can be built without it.
     pub(super) required: bool,
-    /// How to get it.
+    /// Instructions for installing it.
     pub(super) install: &'static Install,
 }
 
 impl Finding {
-    /// Something that no library needs, in a state.
+    /// Creates a finding for something that no library needs.
     pub(super) fn new(
         topic: &'static str,
         purpose: &'static str,
@@ -53,12 +53,12 @@ impl Finding {
         Self { topic, state, summary: summary.into(), details: Vec::new(), purpose, required: false, install }
     }
 
-    /// The same, and no library can be built without it.
+    /// Marks the finding as required for building any library.
     pub(super) fn required(self) -> Self {
         Self { required: true, ..self }
     }
 
-    /// The same, with one more thing that is known.
+    /// Adds a detail.
     pub(super) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.details.push((name, value.into()));
         self

@@ -1,20 +1,20 @@
-//! The commands that install what is missing.
+//! The commands that install missing tools.
 
-/// A command for each place where a thing can come from; `None` where it cannot.
+/// The command for each package source, or `None` if a source does not have it.
 #[derive(Debug)]
 pub(super) struct Install {
     pub(super) debian: Option<&'static str>,
     pub(super) fedora: Option<&'static str>,
     pub(super) macos: Option<&'static str>,
     pub(super) pip: Option<&'static str>,
-    /// Works everywhere.
+    /// A command that works everywhere.
     pub(super) any: Option<&'static str>,
 }
 
 impl Install {
     const NONE: Install = Install { debian: None, fedora: None, macos: None, pip: None, any: None };
 
-    /// Name of the place, for people and for JSON, and the command.
+    /// Returns the name of each source, for people and for JSON, and the command.
     pub(super) fn ways(&self) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
         [
             ("everywhere", "any", self.any),
@@ -55,7 +55,7 @@ pub(super) static LLVM: Install = Install {
     ..Install::NONE
 };
 
-/// Without root and without a GPU; the pins belong together.
+/// Without root and without a GPU. The pinned versions belong together.
 pub(super) static NVCC: Install = Install {
     debian: Some("apt-get install nvidia-cuda-toolkit"),
     fedora: Some("dnf install cuda-toolkit    (from https://developer.download.nvidia.com/compute/cuda/repos)"),

@@ -1,7 +1,8 @@
-//! `cargo kernpack doctor`: what this machine has and lacks for building libraries, and how to get it.
+//! `cargo kernpack doctor`: reports the tools for building libraries that this machine has or
+//! lacks, and how to install them.
 //!
-//! It only asks programs for their versions, links one empty program, and asks the libraries of devices, in a process of their
-//! own, what they see. It never starts `nvidia-smi`.
+//! It only asks programs for their versions, links one empty program, and queries the device
+//! libraries in a separate process. It never starts `nvidia-smi`.
 
 mod compilers;
 mod devices;
@@ -21,10 +22,10 @@ pub(crate) use probe::probe;
 use environment::Environment;
 use finding::{Finding, State};
 
-/// The error when not even that can be built.
+/// The error if even a library without kernels cannot be built.
 pub(crate) const UNABLE: &str = "a library without kernels cannot be built here; see what is marked as needed above";
 
-/// The report, and whether a library without kernels can be built.
+/// Returns the report, and whether a library without kernels can be built.
 pub(crate) fn examine(options: &Options) -> (String, bool) {
     let findings = findings(&Environment::of_process());
     let able = findings.iter().all(|finding| !finding.required || finding.state == State::Found);

@@ -16,13 +16,13 @@ Options:
   -h, --help                 print this
 ";
 
-/// How to show the report.
+/// The output options of the report.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) json: bool,
 }
 
-/// The words after `doctor`.
+/// Parses the words after `doctor`.
 pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
     let mut options = Options::default();
     while let Some(argument) = parser.next()? {

@@ -1,5 +1,5 @@
-//! In a process of its own: asks the library of a kind of devices what it sees. Drivers run code of their own when they are loaded
-//! and asked, and some end the process; this one is for that.
+//! Queries a device library, in a separate process. Drivers run their own code when they are loaded
+//! and queried, and some end the process.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
@@ -10,30 +10,30 @@ use crate::Result;
 
 type Probe = fn() -> Result<Value>;
 
-/// What can be asked: the word for it, and the function.
+/// The available probes: the name and the function.
 const PROBES: [(&str, Probe); 3] = [("cuda", cuda), ("nvrtc", nvrtc), ("opencl", opencl)];
 
-/// More devices are not listed.
+/// The maximum number of devices in the list.
 const MOST: usize = 64;
 
-/// The answer as JSON: `missing` (there is no such library), `problem`, or what was found.
+/// Returns the answer as JSON: `missing` (the library does not exist), `problem`, or the result.
 pub(crate) fn probe(word: &str) -> Result<String> {
     let (_, ask) = PROBES.iter().find(|(name, _)| *name == word).ok_or_else(|| format!("unknown probe '{word}'"))?;
     let answer = ask().unwrap_or_else(|problem| json!({ "problem": problem }));
     Ok(format!("{answer}\n"))
 }
 
-/// The first library that is there; `None` when none is.
+/// Opens the first library that exists, or returns `None`.
 fn open(names: &[&str]) -> Result<Option<(Library, String)>> {
     let mut problem = None;
     for name in names {
-        // SAFETY: loading runs the library's constructors, which is what this process is for.
+        // SAFETY: loading runs the library's constructors, which is the purpose of this process.
         match unsafe { Library::new(*name) } {
             Ok(library) => return Ok(Some((library, (*name).to_owned()))),
             Err(error) => {
-                // What the dynamic linker says is behind the error.
+                // The message of the dynamic linker is the source of the error.
                 let text = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-                // A library that is there and lacks another one is broken, not missing.
+                // A library that exists but lacks another one is broken, not missing.
                 if !text.starts_with(&format!("{name}: cannot open")) && cfg!(target_os = "linux") {
                     problem = problem.or(Some(text));
                 }
@@ -43,7 +43,7 @@ fn open(names: &[&str]) -> Result<Option<(Library, String)>> {
     problem.map_or(Ok(None), Err)
 }
 
-/// A function of the library.
+/// Returns a function of the library.
 ///
 /// # Safety
 /// `T` is the function's type.
@@ -52,7 +52,7 @@ unsafe fn function<'a, T>(library: &'a Library, name: &str) -> Result<Symbol<'a,
     unsafe { library.get(name.as_bytes()) }.map_err(|_| format!("it has no function {name}"))
 }
 
-/// The driver's version, and the devices that it sees.
+/// Returns the driver's version, and its devices.
 fn cuda() -> Result<Value> {
     let names = ["libcuda.so.1", "libcuda.so", "nvcuda.dll"];
     let Some((library, file)) = open(&names)? else { return Ok(json!({ "missing": names[0] })) };
@@ -94,13 +94,14 @@ fn cuda() -> Result<Value> {
     Ok(json!({ "file": file, "version": version, "devices": devices }))
 }
 
-/// The compiler's version, and the architectures that it knows.
+/// Returns the compiler's version, and the architectures that it supports.
 fn nvrtc() -> Result<Value> {
     let names = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "nvrtc64_130_0.dll", "nvrtc64_120_0.dll"];
     let Some((library, file)) = open(&names)? else { return Ok(json!({ "missing": names[0] })) };
     let (mut major, mut minor, mut count) = (0, 0, 0);
     let mut architectures = Vec::new();
-    // SAFETY: the functions have these types in NVRTC 11.2 and newer (nvrtc.h); the array has as many elements as the library says.
+    // SAFETY: the functions have these types in NVRTC 11.2 and newer (nvrtc.h); the array has as
+    // many elements as the library reports.
     unsafe {
         let get_version = function::<unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int>(&library, "nvrtcVersion")?;
         if get_version(&mut major, &mut minor) != 0 {
@@ -124,10 +125,10 @@ type GetIds = unsafe extern "system" fn(c_uint, *mut Handle, *mut c_uint) -> c_i
 type GetDeviceIds = unsafe extern "system" fn(Handle, u64, c_uint, *mut Handle, *mut c_uint) -> c_int;
 type GetInfo = unsafe extern "system" fn(Handle, c_uint, usize, *mut c_void, *mut usize) -> c_int;
 
-/// A text that OpenCL knows about a platform or a device.
+/// Returns a text of OpenCL about a platform or a device.
 ///
 /// # Safety
-/// `get` is clGetPlatformInfo or clGetDeviceInfo, and the handle is one of its own.
+/// `get` is clGetPlatformInfo or clGetDeviceInfo, and the handle is of the matching kind.
 unsafe fn info(get: &Symbol<'_, GetInfo>, handle: Handle, key: c_uint) -> String {
     let mut text = [0_u8; 1024];
     let mut size = 0;
@@ -140,14 +141,15 @@ unsafe fn info(get: &Symbol<'_, GetInfo>, handle: Handle, key: c_uint) -> String
     String::from_utf8_lossy(text).trim_end_matches('\0').trim().to_owned()
 }
 
-/// The platforms, with their devices.
+/// Returns the platforms, with their devices.
 fn opencl() -> Result<Value> {
     let names = ["libOpenCL.so.1", "libOpenCL.so", "/System/Library/Frameworks/OpenCL.framework/OpenCL", "OpenCL.dll"];
     let Some((library, file)) = open(&names)? else { return Ok(json!({ "missing": names[0] })) };
     const NO_PLATFORM: c_int = -1001;
     const ALL_DEVICES: u64 = 0xffff_ffff;
     let (mut platforms, mut devices) = (Vec::new(), Vec::new());
-    // SAFETY: the functions have these types in every OpenCL (cl.h); arrays have as many elements as is passed.
+    // SAFETY: the functions have these types in every OpenCL (cl.h); arrays have as many elements
+    // as the passed count.
     unsafe {
         let get_platforms = function::<GetIds>(&library, "clGetPlatformIDs")?;
         let platform_info = function::<GetInfo>(&library, "clGetPlatformInfo")?;

@@ -1,10 +1,11 @@
-//! Python, and the packages that load libraries there.
+//! Python, and the packages that load libraries in it.
 
 use super::environment::Environment;
 use super::finding::{Finding, State};
 use super::install;
 
-/// Prints the version, the program, and the version of each package or nothing. It imports none: PyTorch takes seconds.
+/// Prints the version, the program, and the version of each package or nothing. It imports no
+/// package, because PyTorch takes seconds.
 const ASK: &str = "
 import sys
 from importlib import metadata
@@ -17,10 +18,10 @@ for name in ('apache-tvm-ffi', 'numpy', 'torch'):
         print('')
 ";
 
-/// Of apache-tvm-ffi; see `wheel/metadata.rs`.
+/// Compatible versions of apache-tvm-ffi. See `wheel/metadata.rs`.
 const COMPATIBLE: std::ops::Range<(u32, u32, u32)> = (0, 1, 15)..(0, 2, 0);
 
-/// The Python on PATH, with `tvm_ffi`.
+/// Checks the Python in `PATH`, with `tvm_ffi`.
 pub(super) fn python(environment: &Environment) -> Finding {
     let purpose = "loading libraries in Python, and for the tests there";
     let finding = |install, state, summary: String| Finding::new("Python", purpose, install, state, summary);
@@ -40,7 +41,7 @@ pub(super) fn python(environment: &Environment) -> Finding {
         Ok(said) => said,
         Err(problem) => return finding(&install::PYTHON, State::Broken, problem),
     };
-    // The last lines may be empty, and `run` cuts them off.
+    // The last lines may be empty, and `run` trims them.
     let mut lines = said.lines().chain(std::iter::repeat(""));
     let mut next = || lines.next().unwrap_or_default().to_owned();
     let [version, program, tvm_ffi, numpy, torch] = [next(), next(), next(), next(), next()];
@@ -61,7 +62,7 @@ pub(super) fn python(environment: &Environment) -> Finding {
     found
 }
 
-/// `0.1.15.post2` as its first three numbers.
+/// Parses `0.1.15.post2` as its first three numbers.
 fn numbers(version: &str) -> (u32, u32, u32) {
     let mut numbers = version.split('.').map(|part| {
         let digits: String = part.chars().take_while(char::is_ascii_digit).collect();

@@ -1,4 +1,4 @@
-//! The findings as text and as JSON; the README of kernpack-cli describes both.
+//! The findings as text and as JSON. The README of kernpack-cli describes both.
 
 use std::fmt::Write;
 
@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 use super::finding::{Finding, State};
 use crate::text::shown;
 
-/// For people.
+/// Formats the findings for people.
 pub(super) fn text(findings: &[Finding], able: bool) -> String {
     let mut out = String::new();
-    // Writing into a String does not fail.
+    // Writing to a String does not fail.
     let _ = try_text(&mut out, findings, able);
     out
 }
@@ -37,7 +37,7 @@ fn try_text(out: &mut String, findings: &[Finding], able: bool) -> std::fmt::Res
     Ok(())
 }
 
-/// For programs.
+/// Formats the findings for programs.
 pub(super) fn json(findings: &[Finding], able: bool) -> String {
     let findings = findings.iter().map(|finding| {
         let details = finding.details.iter().map(|(name, value)| ((*name).to_owned(), Value::from(value.as_str())));
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
     use crate::doctor::{compilers, environment::Environment, python, rust};
 
-    /// A machine with nothing on it.
+    /// A machine without any tools.
     #[test]
     fn everything_is_missing() {
         let nothing = Environment::fake(&[("PATH", "/nowhere")]);

@@ -8,24 +8,24 @@ use super::environment::Environment;
 use super::finding::{Finding, State};
 use super::install;
 
-/// The oldest Rust that compiles what a library needs: the `rust-version` of kernpack-build.
+/// The oldest supported Rust: the `rust-version` of kernpack-build.
 const OLDEST: &str = "1.89";
 
 fn rustc(environment: &Environment) -> Option<PathBuf> {
     environment.find(environment.variable("RUSTC").unwrap_or("rustc".as_ref()))
 }
 
-/// The value of a line of `rustc -vV`.
+/// Returns the value of a line of `rustc -vV`.
 fn line<'a>(verbose: &'a str, name: &str) -> &'a str {
     verbose.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).unwrap_or("unknown")
 }
 
-/// `1.95.0-nightly` as numbers; other text counts as 0.
+/// Parses `1.95.0-nightly` as numbers. Other text counts as 0.
 fn numbers(version: &str) -> Vec<u32> {
     version.split(['.', '-', '+']).take(3).map(|part| part.parse().unwrap_or(0)).collect()
 }
 
-/// rustc and cargo.
+/// Checks rustc and cargo.
 pub(super) fn rust(environment: &Environment) -> Finding {
     let finding =
         |state, summary: String| Finding::new("Rust", "every library", &install::RUST, state, summary).required();
@@ -50,7 +50,7 @@ pub(super) fn rust(environment: &Environment) -> Finding {
     finding(state, summary).with("path", path.display().to_string()).with("host", line(&verbose, "host"))
 }
 
-/// The LLVM that compiles kernels in LLVM IR: the one that kernpack-llvm-link links.
+/// Checks the LLVM that compiles kernels in LLVM IR: the one that kernpack-llvm-link links.
 pub(super) fn llvm(environment: &Environment) -> Finding {
     let finding = |state, summary: String| {
         let purpose = "kernels in LLVM IR (the feature `llvm` of kernpack-build)";
@@ -73,7 +73,7 @@ pub(super) fn llvm(environment: &Environment) -> Finding {
         .with("path", library.path.display().to_string())
 }
 
-/// The architecture that rustc builds for; of this program where rustc is missing.
+/// Returns the architecture that rustc builds for, or that of this program if rustc is missing.
 fn architecture(environment: &Environment) -> String {
     let verbose = rustc(environment).and_then(|rustc| environment.run(&rustc, &["-vV"]).ok());
     let host = verbose.as_deref().map(|verbose| line(verbose, "host").to_owned());

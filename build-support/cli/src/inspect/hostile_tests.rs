@@ -1,4 +1,4 @@
-//! Broken files: each is an error or a report, never a panic.
+//! Broken files: each results in an error or a report, never a panic.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -47,7 +47,7 @@ fn sound() -> &'static [u8] {
     })
 }
 
-/// Reads and writes everything.
+/// Reads the file and writes all reports.
 fn all(bytes: &[u8]) -> Result<[String; 3], String> {
     let inspection = Inspection::read(bytes)?;
     Ok([report::write("x.so", &inspection), json::write("x.so", &inspection), picture::svg(&inspection)])
@@ -109,7 +109,7 @@ fn broken_trees_are_named() {
 fn cut_off_and_changed_files() {
     let sound = sound();
     for len in (0..sound.len()).step_by(7) {
-        // What is missing at the very end may be sections that are not read.
+        // The missing bytes at the very end may be sections that are not read.
         let _ = all(&sound[..len]);
     }
     assert_eq!(all(b"").unwrap_err(), "not a shared library (no ELF header)");

@@ -1,4 +1,4 @@
-//! An inspection as JSON; the crate's README describes it.
+//! An inspection as JSON. The crate's README describes it.
 
 use serde_json::{Value, json};
 

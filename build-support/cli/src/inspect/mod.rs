@@ -1,5 +1,5 @@
-//! `cargo kernpack inspect`: what a library holds. The file is data: nothing in it runs, unless `--load` asks for that, and then it runs
-//! in a process of its own.
+//! `cargo kernpack inspect`: the contents of a library. The file is only read as data and not
+//! executed, except with `--load`, which loads it in a separate process.
 
 #[cfg(test)]
 mod hostile_tests;
@@ -16,7 +16,7 @@ use crate::library::inspection::Inspection;
 use crate::library::loaded::{self, Loaded};
 use crate::{Result, write};
 
-/// The report, in the form that was asked for.
+/// Returns the report in the requested format.
 pub(crate) fn show(options: &Options) -> Result<String> {
     let shown = options.file.display();
     let bytes = file::read(&options.file)?;
@@ -33,7 +33,7 @@ pub(crate) fn show(options: &Options) -> Result<String> {
     if let Some(out) = &options.svg {
         write(out, picture::svg(&inspection).as_bytes())?;
         for model in inspection.loaded.as_ref().map(Loaded::models).unwrap_or_default() {
-            // A library may say any name; only one that is plain becomes a part of a path.
+            // A library may report any name. Only a plain one becomes a part of a path.
             let name = model["name"].as_str().unwrap_or_default();
             if !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_') {
                 write(&out.with_extension(format!("{name}.svg")), models::svg(model).as_bytes())?;

@@ -1,4 +1,5 @@
-//! Models of a library: what they take and give, their kernels with work and times, and their memory; as text, and as a picture of all kernels and of memory over time.
+//! Models of a library: their inputs and outputs, their kernels with operation counts and times,
+//! and their memory; as text, and as a picture of all kernels and of memory over time.
 
 use std::fmt::{self, Write};
 
@@ -7,7 +8,7 @@ use serde_json::Value;
 use super::picture::escaped;
 use crate::text::{shown, size};
 
-/// The models as text.
+/// Writes the models as text.
 pub(super) fn write(out: &mut String, models: &[Value]) -> fmt::Result {
     if models.is_empty() {
         return Ok(());
@@ -70,12 +71,12 @@ fn bytes(value: &Value, key: &str) -> String {
     size(usize::try_from(number(value, key)).unwrap_or(usize::MAX))
 }
 
-/// The inputs or outputs of a model.
+/// Formats the inputs or outputs of a model.
 fn arguments(model: &Value, key: &str) -> String {
     list(model, key).iter().map(argument).collect::<Vec<_>>().join(", ")
 }
 
-/// `x: float32[2, 4]`, or `x: float32[batch, 4]` of an argument with a dimension that each call tells.
+/// Formats an argument as `x: float32[2, 4]`, or `x: float32[batch, 4]` for an argument with a dynamic dimension.
 fn argument(argument: &Value) -> String {
     let mut shape: Vec<String> = list(argument, "shape").iter().map(Value::to_string).collect();
     if argument["extents"].is_array() {
@@ -84,14 +85,14 @@ fn argument(argument: &Value) -> String {
     format!("{}: {}[{}]", text(argument, "name"), text(argument, "dtype"), shape.join(", "))
 }
 
-/// `Conv + Relu`.
+/// Formats the operators of a kernel as `Conv + Relu`.
 fn operators(kernel: &Value) -> String {
     let names: Vec<String> =
         list(kernel, "operators").iter().map(|name| shown(name.as_str().unwrap_or_default())).collect();
     names.join(" + ")
 }
 
-/// `1.5 M`, of a number.
+/// Formats a number as `1.5 M`.
 fn amount(number: u64) -> String {
     let mut value = number as f64;
     for unit in ["", " k", " M", " G"] {
@@ -104,7 +105,7 @@ fn amount(number: u64) -> String {
     unreachable!("the last unit returns")
 }
 
-/// `12.5 us`.
+/// Formats a time as `12.5 us`.
 fn time(value: &Value) -> Option<String> {
     let nanoseconds = value["time"].as_u64()? as f64;
     Some(match nanoseconds {
@@ -114,7 +115,7 @@ fn time(value: &Value) -> Option<String> {
     })
 }
 
-/// The time of a kernel, and how many operations that makes in a second.
+/// Formats the time of a kernel, and its operations per second.
 fn speed(kernel: &Value) -> Option<String> {
     let nanoseconds = kernel["time"].as_u64()?.max(1);
     let time = time(kernel)?;
@@ -126,11 +127,12 @@ const LEFT: usize = 60;
 const BOX: usize = 380;
 const MEMORY: usize = 520;
 const TOP: usize = 70;
-/// Longer texts are cut.
+/// Longer texts are truncated.
 const LETTERS: usize = 56;
 
-/// A picture: from top to bottom the kernels in the order in which they run, with lines to those that read what they write; beside them the temporary memory, where each
-/// value is a block from the kernel that writes it to the last one that reads it.
+/// Draws a picture: from top to bottom the kernels in the order in which they run, with lines from
+/// each value's writer to its readers; next to them the temporary memory, where each value is a
+/// block from the kernel that writes it to the last one that reads it.
 pub(super) fn svg(model: &Value) -> String {
     let kernels = list(model, "kernels");
     let arena = number(model, "arena").max(1) as f64;
@@ -154,14 +156,15 @@ pub(super) fn svg(model: &Value) -> String {
         bytes(model, "arena")
     );
     let middle = |row: usize| TOP + row * ROW + ROW / 2;
-    // Which kernel writes each value.
+    // The kernel that writes each value.
     let mut writer = std::collections::HashMap::new();
     for (row, kernel) in kernels.iter().enumerate() {
         writer.extend(list(kernel, "writes").iter().filter_map(|value| Some((value.as_u64()?, row))));
     }
     for (row, kernel) in kernels.iter().enumerate() {
         for from in list(kernel, "reads").iter().filter_map(|value| writer.get(&value.as_u64()?)) {
-            // What is read at once is a short line, and what waits is an arc at the left.
+            // A value that the next kernel reads is a short line; one that is read later is an arc
+            // at the left.
             let (begin, end) = (middle(*from), middle(row));
             if row == from + 1 {
                 let x = LEFT + BOX / 2;
@@ -219,7 +222,7 @@ pub(super) fn svg(model: &Value) -> String {
             cut(&name, 200),
             bytes(value, "bytes")
         );
-        // Where there is room for letters.
+        // If there is space for letters.
         let letters = (wide / 6.5) as usize;
         if letters >= 6 {
             let _ = write!(
@@ -236,7 +239,7 @@ pub(super) fn svg(model: &Value) -> String {
     out
 }
 
-/// What the length of a kernel's bar says: its time, or its work where times are not known.
+/// The length of a kernel's bar: its time, or its number of operations if times are not available.
 fn weight(kernel: &Value) -> f64 {
     kernel["time"].as_u64().unwrap_or_else(|| number(kernel, "operations")) as f64
 }
@@ -281,7 +284,7 @@ mod tests {
         out.clear();
         write(&mut out, &[]).unwrap();
         assert_eq!(out, "");
-        // A library says what it likes.
+        // A library may report anything.
         write(&mut out, &[json!({"name": "\u{1b}[2J", "kernels": 7}), json!(null)]).unwrap();
         assert!(out.contains("  \\u{1b}[2J() -> \n    0 kernels, 0 operations"), "{out}");
     }
@@ -306,7 +309,7 @@ mod tests {
         // Memory: from half of the width on, over three rows.
         assert!(svg.contains("<rect x=\"760.0\" y=\"72\" width=\"260.0\" height=\"98\""), "{svg}");
         assert!(svg.contains("h&lt; float32[1, 32], 128 bytes, kernels 0 to 2"), "{svg}");
-        // One short line, and the last kernel reads what the second one wrote again.
+        // One short line, and the last kernel reads the output of the second one again.
         assert!(svg.contains("<line ") && !svg.contains("h<"), "{svg}");
         assert_eq!(svg.matches("<text ").count(), svg.matches("</text>").count());
         assert!(super::svg(&json!({"values": [{"place": "arena", "last": 3, "first": 9}]})).ends_with("</svg>\n"));

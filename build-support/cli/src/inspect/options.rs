@@ -24,27 +24,27 @@ Options:
   -h, --help                 print this
 ";
 
-/// What to look at, and how to show it.
+/// The file to inspect, and the output options.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) file: PathBuf,
     pub(crate) load: bool,
-    /// Whether kernels of models are timed.
+    /// True if the kernels of models are timed.
     pub(crate) time: bool,
     pub(crate) json: bool,
     pub(crate) svg: Option<PathBuf>,
     pub(crate) extract: Option<Extract>,
 }
 
-/// Which image is written where.
+/// The image to extract, and the file to write it to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Extract {
-    /// Number or kind of the module.
+    /// The index or kind of the module.
     pub(crate) image: String,
     pub(crate) out: PathBuf,
 }
 
-/// The words after `inspect`.
+/// Parses the words after `inspect`.
 pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
     let (mut file, mut load, mut time, mut json) = (None, false, false, false);
     let (mut svg, mut image, mut out) = (None, None, None);

@@ -10,7 +10,7 @@ const WIDTH: usize = 260;
 const HEIGHT: usize = 44;
 const GAP_X: usize = 20;
 const GAP_Y: usize = 46;
-/// Longer texts are cut.
+/// Longer texts are truncated.
 const LETTERS: usize = 38;
 
 pub(crate) fn svg(inspection: &Inspection<'_>) -> String {
@@ -68,7 +68,8 @@ pub(crate) fn svg(inspection: &Inspection<'_>) -> String {
     out
 }
 
-/// Column and row of each module. Imports come after their importer, so one pass gives each its longest way from the root.
+/// Returns column and row of each module. Imports come after their importer, so one pass gives each
+/// its longest path from the root.
 fn places(tree: &Tree<'_>) -> Vec<(usize, usize)> {
     let mut rows = vec![0; tree.modules.len()];
     for (index, module) in tree.modules.iter().enumerate() {
@@ -84,7 +85,7 @@ fn places(tree: &Tree<'_>) -> Vec<(usize, usize)> {
     rows.into_iter().map(place).collect()
 }
 
-/// Text for XML, which knows no control characters, not even escaped.
+/// Escapes text for XML, which does not allow control characters, not even escaped ones.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -11,12 +11,12 @@ use crate::library::signature;
 use crate::library::tree::{Module, Tree};
 use crate::text::{shown, size};
 
-/// Deeper modules of a tree are not indented further.
+/// Modules at a greater depth are not indented further.
 const DEEPEST: usize = 24;
 
 pub(crate) fn write(file: &str, inspection: &Inspection<'_>) -> String {
     let mut out = String::new();
-    // Writing into a String does not fail.
+    // Writing to a String does not fail.
     let _ = try_write(&mut out, file, inspection);
     out
 }
@@ -90,7 +90,7 @@ fn write_type(out: &mut String, ty: &Value) -> std::fmt::Result {
 fn write_tree(out: &mut String, tree: &Tree<'_>) -> std::fmt::Result {
     writeln!(out, "\nimport tree ({} modules, {})", tree.modules.len(), size(tree.size))?;
     let mut written = vec![false; tree.modules.len()];
-    // Modules without an importer come after the root's tree, so that none is missed.
+    // Modules without an importer come after the root's tree, so that none is left out.
     for start in 0..tree.modules.len() {
         let mut open = if written[start] { vec![] } else { vec![(start, 0)] };
         while let Some((index, depth)) = open.pop() {
@@ -121,7 +121,7 @@ fn write_module(out: &mut String, indent: &str, index: usize, module: &Module<'_
     Ok(())
 }
 
-/// `cuda fatbin, 2.0 KiB: sm_80`.
+/// Formats a module as `cuda fatbin, 2.0 KiB: sm_80`.
 pub(crate) fn summary(module: &Module<'_>) -> String {
     let Some(payload) = module.payload else { return "the library itself".to_owned() };
     let mut text = shown(module.kind);
@@ -143,7 +143,7 @@ pub(crate) fn summary(module: &Module<'_>) -> String {
     text
 }
 
-/// `float32`, `int8x4`, `pointer`.
+/// Formats an argument type as `float32`, `int8x4`, `pointer`.
 pub(crate) fn arg_type(code: u8, bits: u8, lanes: u16) -> String {
     let name = match code {
         0 => "int",

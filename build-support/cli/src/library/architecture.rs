@@ -1,6 +1,6 @@
-//! For which devices the code of an image is.
+//! The devices that the code of an image is for.
 
-/// Architectures, or the language of a source, as text.
+/// Returns the architectures, or the language of a source, as text.
 pub(crate) fn of(format: &str, code: &[u8]) -> Vec<String> {
     match format {
         "ptx" => ptx(code),
@@ -22,7 +22,7 @@ fn number(bytes: &[u8], offset: usize, size: usize) -> Option<u64> {
     Some(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
 }
 
-/// The first `.target` directive.
+/// Reads the first `.target` directive.
 fn ptx(code: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(code.get(..code.len().min(1 << 16)).unwrap_or_default());
     let target = text.lines().find_map(|line| line.trim_start().strip_prefix(".target"));
@@ -30,7 +30,8 @@ fn ptx(code: &[u8]) -> Vec<String> {
     targets.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).take(16).collect()
 }
 
-/// The architecture in the flags of a CUDA ELF file. Version 8 of its ABI (CUDA 13) moved it by eight bits.
+/// Reads the architecture in the flags of a CUDA ELF file. Version 8 of its ABI (CUDA 13) moved it
+/// by eight bits.
 fn cubin(code: &[u8]) -> Option<String> {
     const EM_CUDA: u64 = 190;
     if !code.starts_with(b"\x7fELF") || number(code, 18, 2)? != EM_CUDA {
@@ -45,8 +46,9 @@ fn cubin(code: &[u8]) -> Option<String> {
     Some(format!("sm_{sm}{}", if accelerated { "a" } else { "" }))
 }
 
-/// The parts of a fat binary: a header (magic, version, its own size, size of what follows), then entries (kind, version, size of
-/// the entry's header, size of its code, ..., architecture at byte 28, flags at byte 40).
+/// Reads the parts of a fat binary: a header (magic, version, its own size, size of the rest), then
+/// entries (kind, version, size of the entry's header, size of its code, ..., architecture at byte
+/// 28, flags at byte 40).
 fn fatbin(code: &[u8]) -> Vec<String> {
     const MAGIC: u64 = 0xba55_ed50;
     const COMPRESSED: u64 = 0x8000 | 0x2000;

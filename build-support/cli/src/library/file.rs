@@ -1,4 +1,4 @@
-//! The ELF file: which symbols it exports, and the bytes behind one.
+//! The ELF file: its exported symbols, and their bytes.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,7 +11,7 @@ use object::{LittleEndian, Object, ObjectSegment, ObjectSymbol, SymbolIndex};
 
 use crate::Result;
 
-/// Reads a regular file; devices and pipes could be without end.
+/// Reads a regular file. Devices and pipes could be endless.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     let problem = |text: &dyn std::fmt::Display| format!("cannot read {}: {text}", path.display());
     let metadata = std::fs::metadata(path).map_err(|error| problem(&error))?;
@@ -21,7 +21,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let size = usize::try_from(metadata.len()).map_err(|_| problem(&"it is larger than memory"))?;
     bytes.try_reserve_exact(size).map_err(|error| problem(&error))?;
-    // No more than its size: it may grow while we read.
+    // At most its size, because it may grow in the meantime.
     File::open(path)
         .and_then(|file| file.take(metadata.len()).read_to_end(&mut bytes))
         .map_err(|error| problem(&error))?;
@@ -47,14 +47,16 @@ impl<'a> LibraryFile<'a> {
         let broken = |error: object::Error| format!("its ELF structure is broken or cut off: {error}");
         let elf = ElfFile64::parse(bytes).map_err(broken)?;
         let mut symbols = Vec::new();
-        // The names of a sound file lie side by side; in a hostile one they may overlap, and take the square of its size.
+        // The names of a valid file do not overlap. In a hostile file they may, and take the square
+        // of its size.
         let mut budget = bytes.len().saturating_mul(4);
         for symbol in elf.dynamic_symbols() {
             let name = symbol.name_bytes().map_err(broken)?;
             budget = budget
                 .checked_sub(name.len())
                 .ok_or("its symbol table is corrupt: the names are longer than the file")?;
-            // The import tree as an indirect function, which gives it when the library is loaded, is no data.
+            // An import tree that is an indirect function, which is resolved when the library is
+            // loaded, is not data.
             let is_resolver = symbol.elf_symbol().st_type() == STT_GNU_IFUNC && name == LIBRARY_BIN_SYMBOL.as_bytes();
             if symbol.is_undefined() || is_resolver {
                 continue;
@@ -70,7 +72,8 @@ impl<'a> LibraryFile<'a> {
         format!("{:?}", self.elf.architecture()).to_lowercase()
     }
 
-    /// The file's bytes from the symbol's address to the end of its segment; `None` without such a symbol.
+    /// Returns the bytes of the file from the symbol's address to the end of its segment. `None`
+    /// without such a symbol.
     pub(crate) fn data_from(&self, symbol: &str) -> Option<Result<&'a [u8]>> {
         let &(_, address) = self.symbols.iter().find(|(name, _)| *name == symbol)?;
         let found = self.elf.segments().find_map(|segment| {
@@ -80,7 +83,7 @@ impl<'a> LibraryFile<'a> {
         Some(found.ok_or_else(|| format!("its {symbol} points outside the file; the file is corrupt or cut off")))
     }
 
-    /// The libraries that it asks the dynamic linker for.
+    /// Returns the libraries that it needs from the dynamic linker.
     pub(crate) fn needed(&self) -> Vec<String> {
         let endian = LittleEndian;
         let header: &FileHeader64<LittleEndian> = self.elf.elf_header();
@@ -93,7 +96,8 @@ impl<'a> LibraryFile<'a> {
         needed.filter(|name| name.len() < 4096).map(|name| String::from_utf8_lossy(name).into_owned()).collect()
     }
 
-    /// What it asks of other libraries by version, such as `GLIBC_2.17` of `libc.so.6`, with the symbols that ask for it.
+    /// The symbol versions that the library requires of other libraries, such as `GLIBC_2.17` of
+    /// `libc.so.6`, with the symbols that require them.
     pub(crate) fn versions(&self) -> Result<Vec<Requirement>> {
         let broken = |error: object::Error| format!("its symbol versions are broken: {error}");
         let endian = LittleEndian;
@@ -132,10 +136,10 @@ impl<'a> LibraryFile<'a> {
 /// A symbol version of another library.
 #[derive(Debug)]
 pub(crate) struct Requirement {
-    /// Name of the library.
+    /// The name of the library.
     pub(crate) library: String,
     /// Such as `GLIBC_2.17`.
     pub(crate) version: String,
-    /// The symbols that ask for it.
+    /// The symbols that require it.
     pub(crate) symbols: Vec<String>,
 }

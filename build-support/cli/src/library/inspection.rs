@@ -1,4 +1,4 @@
-//! All that is known about a library.
+//! The result of inspecting a library.
 
 use std::collections::BTreeSet;
 
@@ -14,12 +14,12 @@ pub(crate) struct Inspection<'a> {
     pub(crate) machine: String,
     pub(crate) maker: &'static str,
     pub(crate) needed: Vec<String>,
-    /// In alphabetical order.
+    /// The functions, in alphabetical order.
     pub(crate) functions: Vec<Function<'a>>,
     /// Variables that the loader sets for compiled code.
     pub(crate) context_symbols: Vec<&'a str>,
     pub(crate) tree: Option<Tree<'a>>,
-    /// What the library itself said, with `--load`.
+    /// The description that the library itself returned, with `--load`.
     pub(crate) loaded: Option<Loaded>,
 }
 
@@ -41,7 +41,8 @@ impl<'a> Inspection<'a> {
         let described =
             |prefix: &str| -> BTreeSet<&str> { names.iter().filter_map(|name| name.strip_prefix(prefix)).collect() };
         let (metadata, docs) = (described(METADATA), described(DOC));
-        // Names with one more underscore are the ABI's own: metadata, documentation, blob, context.
+        // Names with an additional underscore belong to the ABI: metadata, documentation, blob,
+        // context.
         let own = |name: &&str| {
             name.starts_with("_metadata_")
                 || name.starts_with("_doc_")
@@ -65,7 +66,8 @@ impl<'a> Inspection<'a> {
         } else if needed.iter().any(|name| name.starts_with("libtvm_ffi.")) {
             "C++ (linked to libtvm_ffi.so)"
         } else if !context_symbols.is_empty() || tree.is_some() {
-            // The two cannot be told apart: `Module::export_library` writes what Apache TVM writes.
+            // The two cannot be distinguished: `Module::export_library` writes the same as Apache
+            // TVM.
             "Apache TVM, or Module::export_library"
         } else if !functions.is_empty() {
             "a compiler for the TVM FFI"

@@ -1,5 +1,6 @@
-//! What a library says about itself when it is loaded: signatures, documentation, types, global functions. A process of its own
-//! loads it, because that runs the library's code: whatever happens there, this process goes on.
+//! The description that a loaded library returns: signatures, documentation, types, global
+//! functions. A separate process loads it, because loading runs the library's code. A crash there
+//! does not affect this process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -15,20 +16,21 @@ use serde_json::{Value, json};
 use crate::Result;
 use crate::library::model;
 
-/// The other process's answer: `functions`, `models`, `types`, `global_functions`, `problem` (why the library did not load).
+/// The other process's answer: `functions`, `models`, `types`, `global_functions`, `problem` (the
+/// reason why the library did not load).
 pub(crate) struct Loaded(Value);
 
 /// The command of the process that loads the library.
 pub(crate) const DESCRIBE: &str = "describe-in-this-process";
 
-/// Stands before the answer, because a library may print something, too.
+/// The mark before the answer, because a library may print text, too.
 const MARK: &str = "\u{1}kernpack-describes\n";
 const TIME: Duration = Duration::from_secs(60);
 const TIME_OF_MODELS: Duration = Duration::from_secs(600);
 const MOST_OUTPUT: u64 = 64 << 20;
 
 impl Loaded {
-    /// Why the library did not load.
+    /// The reason why the library did not load.
     pub(crate) fn problem(&self) -> Option<&str> {
         self.0.get("problem")?.as_str()
     }
@@ -41,22 +43,23 @@ impl Loaded {
         self.0.get("functions")?.get(function)?.get("doc")?.as_str()
     }
 
-    /// What its models say of themselves; see [`model::describe`].
+    /// The descriptions of its models. See [`model::describe`].
     pub(crate) fn models(&self) -> &[Value] {
         self.list("models")
     }
 
-    /// A global function's metadata.
+    /// Returns a global function's metadata.
     pub(crate) fn global_metadata(&self, function: &str) -> Option<&str> {
         self.0.get("global_metadata")?.get(function)?.as_str()
     }
 
-    /// Objects with `key`, `parent`, `doc`, `fields`, `methods`, `variants` and `constructible`; `equal`, `hash` and `order` for those that the library defines.
+    /// The types: objects with `key`, `parent`, `doc`, `fields`, `methods`, `variants` and
+    /// `constructible`; `equal`, `hash` and `order` for types whose library defines them.
     pub(crate) fn types(&self) -> &[Value] {
         self.list("types")
     }
 
-    /// Kinds of errors of the library's own, and the kind that each is a special case of.
+    /// The library's own kinds of errors, and the base kind of each.
     pub(crate) fn exceptions(&self) -> BTreeMap<String, String> {
         let kinds = self.0.get("exceptions").and_then(Value::as_object).into_iter().flatten();
         kinds.filter_map(|(kind, base)| Some((kind.clone(), base.as_str()?.to_owned()))).collect()
@@ -71,7 +74,7 @@ impl Loaded {
     }
 }
 
-/// As [`DESCRIBE`], and the kernels of models are timed.
+/// Like [`DESCRIBE`], with times of the kernels of models.
 pub(crate) const TIME_MODELS: &str = "describe-and-time-in-this-process";
 
 /// Starts the process that loads the file, and reads its answer. With `time`, the kernels of models are timed.
@@ -119,7 +122,7 @@ fn wait(child: &mut Child, time: Duration) -> Result<std::process::ExitStatus> {
     }
 }
 
-/// In the process that loads: the answer, as text.
+/// Returns the answer as text. This runs in the process that loads the library.
 pub(crate) fn describe(file: &Path, time: bool) -> Result<String> {
     let text = |error: kernpack::Error| error.to_string();
     kernpack::module::enable("cuda").map_err(text)?;
@@ -128,13 +131,13 @@ pub(crate) fn describe(file: &Path, time: bool) -> Result<String> {
     let mut functions = serde_json::Map::new();
     let mut models = Vec::new();
     if let Ok(module) = &loaded {
-        // Of a module whose root is not the library, the library is one of the imports.
+        // If the root module is not the library, the library is one of the imports.
         let mut libraries = vec![module.clone()];
         libraries.extend(module.imports());
         for module in &libraries {
             models.extend(model::describe(module, time));
             for name in module.function_names() {
-                // What a library fails to say is missing in the answer.
+                // Information that a library fails to return is missing in the answer.
                 let (metadata, doc) = (module.metadata(&name).ok().flatten(), module.doc(&name).ok().flatten());
                 functions.insert(name, json!({ "metadata": metadata, "doc": doc }));
             }
@@ -210,7 +213,7 @@ fn describe_type(key: &str) -> Value {
         "doc": doc,
         "fields": fields.collect::<Vec<_>>(),
         "methods": methods.collect::<Vec<_>>(),
-        // Others make objects with the creator, then set the fields.
+        // Other languages create objects with the creator, then set the fields.
         "constructible": info.metadata().is_some_and(|metadata| metadata.creator.is_some()),
         "variants": variants(info).unwrap_or_default(),
     })
@@ -220,14 +223,14 @@ fn global_metadata(name: &str) -> Option<String> {
     Function::global("ffi.GetGlobalFuncMetadata").ok()?.call_as((name,)).ok()
 }
 
-/// Names of the instances of an enum; `None` for another type.
+/// Returns the names of the instances of an enum, or `None` for another type.
 fn variants(info: TypeInfo) -> Option<Vec<String>> {
     static STATES: AttrColumn = AttrColumn::new("__ffi_enum__");
     let entries: Vec<Any> = member(&STATES.get(info.index())?, "entries")?.to().ok()?;
     entries.iter().map(|entry| member(entry.as_view(), "_str_index")?.to().ok()).collect()
 }
 
-/// The value of an object's field.
+/// Returns the value of an object's field.
 fn member(object: &AnyView<'_>, name: &str) -> Option<Any> {
     let field = TypeInfo::find(object.type_index())?.fields().find(|field| field.name() == name)?;
     // SAFETY: the view keeps the object alive, and its type has this field.

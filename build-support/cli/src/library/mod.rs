@@ -1,4 +1,5 @@
-//! A library of packed functions as data: its ELF file, its import tree, and, where that is asked for, what it says when it is loaded.
+//! A library of packed functions as data: its ELF file, its import tree, and, on request, its
+//! description when it is loaded.
 
 pub(crate) mod architecture;
 pub(crate) mod file;

@@ -1,4 +1,4 @@
-//! Models that a library carries, as they describe themselves, and how long their kernels take.
+//! Models of a library: their own descriptions, and the times of their kernels.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 use kernpack::{Any, DataType, Device, Function, Module, Tensor};
 use serde_json::{Value, json};
 
-/// For how long each kernel is run, again and again, and for how long the whole model.
+/// The duration for which each kernel is run repeatedly, and the one for the whole model.
 const PATIENCE: Duration = Duration::from_millis(20);
 const PATIENCE_OF_ALL: Duration = Duration::from_millis(300);
 
-/// The descriptions of the models of a library: what `NAME_info` says, of functions `NAME` with `NAME_steps` beside them. With `time`, each kernel has its time in
-/// nanoseconds as `time`, the shortest of many calls on zeros, and the whole has `time`, too; `problem` says why not.
+/// Returns the descriptions of the models of a library: the results of `NAME_info`, for functions
+/// `NAME` with a function `NAME_steps`. With `time`, each kernel has its time in nanoseconds as
+/// `time`, the shortest of many calls on zeros, and the whole model has `time`, too. `problem` is
+/// the reason if there are no times.
 pub(crate) fn describe(module: &Module, time: bool) -> Vec<Value> {
     let names: BTreeSet<String> = module.function_names().into_iter().collect();
     let mut models = Vec::new();
@@ -31,7 +33,7 @@ pub(crate) fn describe(module: &Module, time: bool) -> Vec<Value> {
     models
 }
 
-/// Times the kernels of a model on zeros.
+/// Measures the kernels of a model on zeros.
 fn measure(module: &Module, name: &str, info: &mut Value) -> kernpack::Result<()> {
     let steps = module.function(&format!("{name}_steps"))?;
     let count = info["kernels"].as_array().map_or(0, Vec::len);
@@ -51,7 +53,7 @@ fn measure(module: &Module, name: &str, info: &mut Value) -> kernpack::Result<()
         arguments[2] = Any::from(end);
         shortest(&steps, &arguments, patience)
     };
-    // The first kernels write what the others read.
+    // The first kernels write values that the others read.
     let whole = shortest(0, count, PATIENCE_OF_ALL)?;
     let mut times = Vec::new();
     for step in 0..count {

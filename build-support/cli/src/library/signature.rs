@@ -1,33 +1,36 @@
-//! Metadata of the TVM FFI (a JSON object whose `type_schema` is a JSON string) as a signature that people read.
+//! Formats metadata of the TVM FFI (a JSON object whose `type_schema` is a JSON string) as a
+//! readable signature.
 
 use serde_json::Value;
 
-/// Deeper types are not spelled out.
+/// More deeply nested types are not written out.
 const DEPTH: usize = 16;
 
 /// A function's types, as JSON.
 pub(crate) struct Schema {
     pub(crate) params: Vec<Value>,
     pub(crate) result: Value,
-    /// Names of the parameters, where the metadata has them.
+    /// Names of the parameters, if the metadata has them.
     pub(crate) names: Vec<String>,
-    /// What the last parameters are when they are left away: JSON, an object where only a call can tell.
+    /// The defaults of the last parameters, as JSON. An object if only a call can compute the
+    /// default.
     pub(crate) defaults: Vec<Value>,
 }
 
 impl Schema {
-    /// What the parameter at this place is when it is left away; `None` for one that has to be there.
+    /// Returns the default of the parameter at this index, or `None` if the parameter is required.
     pub(crate) fn default(&self, index: usize) -> Option<&Value> {
         self.defaults.get((index + self.defaults.len()).checked_sub(self.params.len())?)
     }
 }
 
-/// The types of a function's parameters and of its result; `None` when the metadata says nothing.
+/// Returns the types of a function's parameters and of its result, or `None` if the metadata does
+/// not contain them.
 pub(crate) fn schema_of_function(metadata: &str) -> Option<Schema> {
     let schema = schema(metadata)?;
     let list = |value: &Value| value.as_array().cloned();
     let (result, params) = match schema.get("named_args") {
-        // The results stand in a list, which has one element.
+        // The results are in a list with one element.
         Some(args) => (list(args.get("return")?)?, list(args.get("params")?)?),
         None => {
             let mut args = list(schema.get("args")?)?;
@@ -38,7 +41,7 @@ pub(crate) fn schema_of_function(metadata: &str) -> Option<Schema> {
     Some(Schema { params, result: result.into_iter().next()?, names: names(metadata), defaults: defaults(metadata) })
 }
 
-/// `(int, str) -> float`; `None` when the metadata says nothing.
+/// Formats a signature as `(int, str) -> float`. `None` if the metadata does not contain the types.
 pub(crate) fn of_function(metadata: &str) -> Option<String> {
     let schema = schema_of_function(metadata)?;
     let params = schema.params.iter().enumerate().map(|(index, param)| {
@@ -55,24 +58,25 @@ pub(crate) fn of_function(metadata: &str) -> Option<String> {
     Some(format!("({}) -> {}", params.collect::<Vec<_>>().join(", "), ty(&schema.result, DEPTH)))
 }
 
-/// The type of a field.
+/// Formats the type of a field.
 pub(crate) fn of_field(metadata: &str) -> Option<String> {
     Some(ty(&schema(metadata)?, DEPTH))
 }
 
-/// The `type_schema` of metadata.
+/// Returns the `type_schema` of metadata.
 pub(crate) fn schema(metadata: &str) -> Option<Value> {
     let metadata: Value = serde_json::from_str(metadata).ok()?;
     serde_json::from_str(metadata.get("type_schema")?.as_str()?).ok()
 }
 
-/// Whether the metadata is that of a kernel of a device, which takes its grid and block as arguments.
+/// Returns true if the metadata describes a device kernel, which takes its grid and block as
+/// arguments.
 pub(crate) fn is_device_kernel(metadata: &str) -> bool {
     let metadata: Value = serde_json::from_str(metadata).unwrap_or_default();
     metadata.get("device_kernel").is_some()
 }
 
-/// Names of the parameters, where the metadata has them.
+/// Returns the names of the parameters, if the metadata has them.
 fn names(metadata: &str) -> Vec<String> {
     let metadata: Value = serde_json::from_str(metadata).unwrap_or_default();
     let names = ["arg_names", "param_names"].iter().find_map(|key| metadata.get(key)?.as_array());
@@ -84,7 +88,7 @@ fn defaults(metadata: &str) -> Vec<Value> {
     metadata.get("arg_defaults").and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
-/// A default as Python writes it.
+/// Formats a default in Python syntax.
 pub(crate) fn literal(default: &Value) -> String {
     match default {
         Value::Null => "None".to_owned(),

@@ -1,4 +1,4 @@
-//! The import tree that a library carries.
+//! The import tree of a library.
 
 use kernpack::module::device_image::DeviceImage;
 use kernpack::module::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBin};
@@ -7,7 +7,7 @@ use kernpack::module::zstd;
 use crate::Result;
 use crate::library::architecture;
 
-/// The modules; the first is the root.
+/// The modules. The first is the root.
 pub(crate) struct Tree<'a> {
     pub(crate) size: usize,
     pub(crate) modules: Vec<Module<'a>>,
@@ -17,18 +17,18 @@ pub(crate) struct Module<'a> {
     pub(crate) kind: &'a str,
     /// `None` for the library itself.
     pub(crate) payload: Option<&'a [u8]>,
-    /// Always greater than this module's own number.
+    /// Indices, always greater than that of this module.
     pub(crate) imports: Vec<usize>,
     pub(crate) image: Option<DeviceImage<'a>>,
     pub(crate) architectures: Vec<String>,
-    /// Of a compressed module: what is inside, and how large it is there.
+    /// For a compressed module: the kind and size of its contents.
     pub(crate) inside: Option<(&'a str, u64)>,
-    /// Why an image cannot be read.
+    /// The reason why an image cannot be read.
     pub(crate) problem: Option<String>,
 }
 
 impl<'a> Tree<'a> {
-    /// `bytes` start with the blob.
+    /// Reads the blob at the start of `bytes`.
     pub(crate) fn read(bytes: &'a [u8]) -> Result<Self> {
         let corrupt = |problem: String| format!("its {LIBRARY_BIN_SYMBOL} is corrupt: {problem}");
         let header = bytes.first_chunk::<8>().ok_or_else(|| corrupt("it ends before its size".to_owned()))?;
@@ -45,7 +45,7 @@ impl<'a> Tree<'a> {
         Ok(Self { size, modules: modules.collect() })
     }
 
-    /// By number, or by a kind that only one module has.
+    /// Finds a module by index, or by a kind that only one module has.
     pub(crate) fn find(&self, wanted: &str) -> Result<&Module<'a>> {
         let images = self.modules.iter().enumerate().filter(|(_, module)| module.payload.is_some());
         let found: Vec<_> = match wanted.parse::<usize>() {
@@ -76,14 +76,16 @@ impl<'a> Module<'a> {
         Self { kind, payload, imports, image, architectures, inside, problem }
     }
 
-    /// The code of a device image, the whole payload of another module and of an image with code for each kernel.
+    /// Returns the code of a device image, or the whole payload of other modules and of images with
+    /// separate code for each kernel.
     pub(crate) fn code(&self) -> &'a [u8] {
         let whole = self.image.as_ref().filter(|image| image.codes().is_empty());
         whole.map(DeviceImage::code).or(self.payload).unwrap_or_default()
     }
 }
 
-/// Kind and size at the head of a compressed module (see [`zstd`]); nothing is decompressed.
+/// Reads the kind and size at the start of a compressed module (see [`zstd`]) without decompressing
+/// it.
 fn inside(payload: &[u8]) -> Option<(&str, u64)> {
     let (length, rest) = payload.split_first_chunk()?;
     let (kind, rest) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;

@@ -1,4 +1,5 @@
-//! `cargo kernpack model diff MODEL.onnx`: whether a model computes, optimized, what its nodes say; if not, the first node whose result differs.
+//! `cargo kernpack model diff MODEL.onnx`: compares the optimized model with the definitions of its
+//! nodes, and reports the first node whose result differs.
 
 #[cfg(feature = "graph")]
 mod npy;
@@ -12,7 +13,7 @@ pub(crate) use options::{HELP, Options, parse};
 
 use crate::Result;
 
-/// Compares, and gives the report; a difference is an error.
+/// Compares, and returns the report. A difference is an error.
 #[cfg(feature = "graph")]
 pub(crate) fn diff(options: &Options) -> Result<String> {
     use std::fs;
@@ -52,7 +53,7 @@ pub(crate) fn diff(options: &Options) -> Result<String> {
     report::write(&reports, options.tolerance, options.json)
 }
 
-/// Says how to get a program that can.
+/// Returns an error that explains how to get a program with this command.
 #[cfg(not(feature = "graph"))]
 pub(crate) fn diff(options: &Options) -> Result<String> {
     Err(format!(

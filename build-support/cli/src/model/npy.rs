@@ -1,4 +1,4 @@
-//! Arrays in NumPy's files: `.npy`, and `.npz`, which is a zip of those.
+//! Arrays in NumPy's file formats: `.npy`, and `.npz`, which is a zip archive of `.npy` files.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,10 +10,10 @@ use kernpack_graph::diff::Values;
 
 use crate::Result;
 
-/// No array of a zip is larger than this.
+/// The maximum size of an array in a zip archive.
 const MOST_BYTES: u64 = 4 << 30;
 
-/// The types of elements, as the header names them: all are little-endian.
+/// The element types, by their names in the header: all are little-endian.
 const TYPES: [(&str, u8, u8); 12] = [
     ("|b1", 6, 8),
     ("|i1", 0, 8),
@@ -29,7 +29,7 @@ const TYPES: [(&str, u8, u8); 12] = [
     ("<f8", 2, 64),
 ];
 
-/// The array of a `.npy` file.
+/// Reads the array of a `.npy` file.
 pub(super) fn array(bytes: &[u8]) -> Result<Constant> {
     let no_array = || "it is no .npy file".to_owned();
     let rest = bytes.strip_prefix(b"\x93NUMPY").ok_or_else(no_array)?;
@@ -53,7 +53,7 @@ pub(super) fn array(bytes: &[u8]) -> Result<Constant> {
     Constant::new(DataType::scalar(*code, *bits), &shape, data).map_err(|error| error.to_string())
 }
 
-/// All arrays of a `.npz` file, by their names.
+/// Reads all arrays of a `.npz` file, by name.
 pub(super) fn arrays(path: &Path) -> Result<Values> {
     let problem = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let file = File::open(path).map_err(|error| problem(&error))?;

@@ -27,7 +27,7 @@ Options:
   -h, --help                 print this
 ";
 
-/// What to compare.
+/// The options of a comparison.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Options {
     pub(crate) file: PathBuf,
@@ -41,14 +41,14 @@ pub(crate) struct Options {
     pub(crate) json: bool,
 }
 
-/// `NAME=1,2`.
+/// Parses `NAME=1,2`.
 fn extents(text: &str) -> Option<(String, Vec<i64>)> {
     let (name, extents) = text.split_once('=')?;
     let extents = extents.split(',').map(|extent| extent.trim().parse().ok().filter(|extent| *extent >= 0));
     Some((name.to_owned(), extents.collect::<Option<_>>()?))
 }
 
-/// The words after `model`.
+/// Parses the words after `model`.
 pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
     match parser.next()? {
         None | Some(Arg::Short('h') | Arg::Long("help")) => return Ok(None),

@@ -1,4 +1,4 @@
-//! What comparisons found, as text or JSON.
+//! Reports the results of comparisons as text or JSON.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::Result;
 use crate::text::shown;
 
-/// The report; an error that names the first difference of more than the tolerance.
+/// Returns the report, or an error that names the first difference greater than the tolerance.
 pub(super) fn write(reports: &[(&str, Comparison)], tolerance: f64, is_json: bool) -> Result<String> {
     if is_json {
         let reports = reports.iter().map(|(what, found)| {
@@ -41,7 +41,8 @@ pub(super) fn write(reports: &[(&str, Comparison)], tolerance: f64, is_json: boo
     Ok(out)
 }
 
-/// `'y' of node 'third' (MatMul), kernel 2: 0.5 in place of 0.25 at [1, 3], 3.1e-2 of the largest number`.
+/// Formats `'y' of node 'third' (MatMul), kernel 2: 0.5 in place of 0.25 at [1, 3], 3.1e-2 of the
+/// largest number`.
 fn text(difference: &Difference) -> String {
     let Difference { value, kernel: (kernel, nodes), position, got, expected, relative } = difference;
     format!(

@@ -1,4 +1,5 @@
-//! Values of a model in files: a `.npz`, or a folder with `NAME.npy`, or with `input_0.pb`, `output_0.pb` and so on as the tests of ONNX have them.
+//! Values of a model in files: a `.npz`, or a folder with `NAME.npy`, or with `input_0.pb`,
+//! `output_0.pb` and so on as in the tests of ONNX.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,8 @@ use kernpack_graph::{Constant, Graph, onnx};
 use super::npy;
 use crate::Result;
 
-/// The values of a file or folder by their names. `kind` is `input` or `output`: what numbered files are.
+/// Reads the values of a file or folder, by name. `kind` is `input` or `output`: the kind of
+/// numbered files.
 pub(super) fn read(path: &Path, kind: &str, graph: &Graph) -> Result<Values> {
     if !path.is_dir() {
         return npy::arrays(path);
@@ -42,7 +44,7 @@ pub(super) fn read(path: &Path, kind: &str, graph: &Graph) -> Result<Values> {
     Ok(values)
 }
 
-/// A tensor as ONNX writes it.
+/// Reads a tensor in ONNX's format.
 fn tensor(bytes: &[u8]) -> std::result::Result<Constant, kernpack_graph::GraphError> {
     onnx::to_constant(&onnx::read_tensor(bytes)?, &|_, _, _| {
         Err(kernpack_graph::GraphError::new("its data is in another file, which is not read"))

@@ -1,21 +1,22 @@
-//! Where a new crate gets Kernpack from: a checkout, a git repository, or the registry.
+//! The source of Kernpack for a new crate: a checkout, a git repository, or the registry.
 
 use std::path::{Path, PathBuf};
 
 use crate::Result;
 
-/// The packages that a new crate depends on.
+/// The source of the packages that a new crate depends on.
 pub(crate) enum Dependencies {
     /// The checkout's folder.
     Checkout(PathBuf),
-    /// A git repository, at this commit if one is named.
+    /// A git repository, at this commit if one is given.
     Git { url: String, commit: Option<String> },
-    /// Released, of this tool's version.
+    /// The release with the version of this tool.
     Released,
 }
 
 impl Dependencies {
-    /// What was asked for, else the checkout in which `parent` lies, else where `tool` comes from.
+    /// Chooses the requested source, else the checkout that contains `parent`, else the source of
+    /// `tool`.
     pub(crate) fn choose(asked: Option<&Asked>, parent: &Path, tool: &Tool<'_>) -> Result<Self> {
         match asked {
             Some(Asked::Checkout(asked)) => {
@@ -34,14 +35,15 @@ impl Dependencies {
         if let Some(folder) = checkout(parent) {
             return Ok(Self::Checkout(folder));
         }
-        // Before the sources: those of a git repository lie in a folder of cargo's, which cargo cleans.
+        // Before the sources: those of a git repository are in a folder of cargo, which cargo
+        // cleans.
         if let Some((url, commit)) = tool.root.and_then(installed_from_git) {
             return Ok(Self::Git { url, commit: Some(commit) });
         }
         Ok(checkout(tool.sources).map_or(Self::Released, Self::Checkout))
     }
 
-    /// A dependency as Cargo.toml has it.
+    /// Formats a dependency for Cargo.toml.
     pub(crate) fn entry(&self, folder: &str, features: &[&str]) -> String {
         let source = match self {
             Self::Released => format!("version = \"{}\"", env!("CARGO_PKG_VERSION")),
@@ -55,7 +57,7 @@ impl Dependencies {
         }
     }
 
-    /// For people.
+    /// Formats the source for people.
     pub(crate) fn shown(&self) -> String {
         match self {
             Self::Released => format!("kernpack {}", env!("CARGO_PKG_VERSION")),
@@ -66,22 +68,25 @@ impl Dependencies {
     }
 }
 
-/// What the command line names.
+/// The source that the command line requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     Checkout(PathBuf),
     Git(String),
 }
 
-/// The tool that makes the crate.
+/// The tool that creates the crate.
 pub(crate) struct Tool<'a> {
-    /// Its sources when it was built: in a checkout, if cargo installed it from one, else in cargo's copy of the release.
+    /// Its sources at build time: in a checkout, if cargo installed it from one, otherwise in
+    /// cargo's copy of the release.
     pub(crate) sources: &'a Path,
-    /// The folder that cargo installed it into: it has the program in `bin`, and the file in which cargo notes where programs come from.
+    /// The folder that cargo installed it into, with the program in `bin`, and the file in which
+    /// cargo records the origin of programs.
     pub(crate) root: Option<&'a Path>,
 }
 
-/// The repository and the commit that cargo installed this tool from: `cargo install --git URL kernpack-cli`.
+/// Returns the repository and the commit that cargo installed this tool from:
+/// `cargo install --git URL kernpack-cli`.
 fn installed_from_git(root: &Path) -> Option<(String, String)> {
     let notes = std::fs::read_to_string(root.join(".crates.toml")).ok()?;
     // "kernpack-cli 0.1.0 (git+URL?branch=main#COMMIT)" = ["cargo-kernpack"]
@@ -92,7 +97,8 @@ fn installed_from_git(root: &Path) -> Option<(String, String)> {
     Some((without_credentials(url), commit.to_owned()))
 }
 
-/// The address without the user and the password or token in it: what is written into a new crate is seen by others. Those of `ssh` have a user only.
+/// Removes the user and the password or token from a URL, because others can see the contents of a
+/// new crate. URLs with `ssh` only have a user.
 fn without_credentials(url: &str) -> String {
     let parts = url.split_once("://").filter(|(scheme, _)| scheme.to_ascii_lowercase().starts_with("http"));
     let Some((scheme, rest)) = parts else { return url.to_owned() };
@@ -100,7 +106,7 @@ fn without_credentials(url: &str) -> String {
     format!("{scheme}://{}{path}", host.rsplit_once('@').map_or(host, |(_, host)| host))
 }
 
-/// A basic string of TOML.
+/// Formats a basic string of TOML.
 fn toml_text(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
@@ -110,7 +116,7 @@ fn is_checkout(folder: &Path) -> bool {
     manifest.lines().any(|line| line.trim() == "name = \"kernpack\"")
 }
 
-/// Whether cargo would take a crate in this folder for a member of an existing workspace.
+/// Returns true if cargo would treat a crate in this folder as a member of an existing workspace.
 pub(crate) fn is_below_workspace(folder: &Path) -> bool {
     folder.ancestors().any(|folder| {
         let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
@@ -158,7 +164,7 @@ mod tests {
         for notes in ["", "\"kernpack-cli 0.1.0 (path+file:///k/build-support/cli)\" = [\"cargo-kernpack\"]\n"] {
             assert_eq!(entry(notes).1, format!("kernpack of the checkout {checkout}"));
         }
-        // What is asked for comes first.
+        // The request takes precedence.
         let asked = Asked::Git("https://host/k".to_owned());
         let chosen = Dependencies::choose(Some(&asked), &root, &tool).unwrap();
         assert_eq!(chosen.entry("build-support", &[]), "{ git = \"https://host/k\" }");

@@ -1,4 +1,4 @@
-//! `cargo kernpack new`: a crate that builds and passes its tests at once.
+//! `cargo kernpack new`: creates a crate that builds and passes its tests immediately.
 
 mod dependencies;
 mod model;
@@ -14,10 +14,10 @@ use crate::Result;
 use dependencies::{Dependencies, Tool};
 use model::Model;
 
-/// Writes the crate and says what to do next.
+/// Writes the crate and returns the next steps.
 ///
 /// # Errors
-/// A name that does not serve, a folder that is there already, and what cannot be written.
+/// Returns an error if the name is invalid, the folder already exists, or a file cannot be written.
 pub(crate) fn make(options: &Options) -> Result<String> {
     let program = std::env::current_exe().ok();
     let root = program.as_deref().and_then(Path::parent).and_then(Path::parent);
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_crate_of_a_released_tool_names_versions() {
         let folder = temporary("versions");
-        // As cargo has it: `registry/src/INDEX/kernpack-cli-VERSION`.
+        // The layout of cargo: `registry/src/INDEX/kernpack-cli-VERSION`.
         let text = make_with(&options(folder.join("my-kit")), &Tool { sources: &folder, root: None }).unwrap();
         let version = env!("CARGO_PKG_VERSION");
         let path = folder.join("my-kit");

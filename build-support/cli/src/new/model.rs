@@ -1,4 +1,5 @@
-//! What a new crate has to know of an ONNX file: its inputs, and the files beside it. The build script reads the rest.
+//! Reads the parts of an ONNX file that a new crate needs: its inputs, and the files next to it.
+//! The build script reads the rest.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,19 +12,19 @@ use crate::Result;
 pub(super) struct Model {
     /// The file.
     pub(super) file: PathBuf,
-    /// Files with its weights, from its folder.
+    /// Files with its weights, relative to its folder.
     pub(super) beside: Vec<PathBuf>,
-    /// What the build script says of it: `.dim("batch", 1)`.
+    /// The options in the build script: `.dim("batch", 1)`.
     pub(super) options: Vec<String>,
     /// The function: the name of the file, as an identifier.
     pub(super) function: String,
-    /// The tensors that it takes, as Rust makes one of zeros.
+    /// The input tensors, as Rust expressions that create zeros.
     pub(super) zeros: Vec<String>,
-    /// Extents that were not given, and are 1: `dimension 'batch'`.
+    /// Extents that were not given, and default to 1: `dimension 'batch'`.
     pub(super) guessed: Vec<String>,
 }
 
-/// An input of a model: each extent known, or by its name, which may be empty.
+/// An input of a model. Each extent is known or has a name, which may be empty.
 #[derive(Debug, PartialEq, Eq)]
 struct Input {
     name: String,
@@ -56,10 +57,11 @@ enum Extent {
 }
 
 impl Model {
-    /// Reads a model; `dims` are extents by the names of dimensions.
+    /// Reads a model. `dims` are extents by the names of dimensions.
     ///
     /// # Errors
-    /// A file that cannot be read or is no model, and names that it does not have.
+    /// Returns an error if the file cannot be read or is not a model, or if the model does not have
+    /// one of the names.
     pub(super) fn read(file: &Path, dims: &BTreeMap<String, i64>) -> Result<Self> {
         let shown = file.display();
         let bytes = std::fs::read(file).map_err(|error| format!("cannot read {shown}: {error}"))?;
@@ -105,7 +107,7 @@ impl Model {
                     Extent::Named(name) => dims.get(name).copied().unwrap_or(1),
                 });
             }
-            // Extents without a name need the whole shape.
+            // Extents without a name require the whole shape.
             if shape.iter().any(|extent| *extent == Extent::Named(String::new())) {
                 options.push(format!(".input({:?}, {extents:?})", input.name));
             }
@@ -116,14 +118,14 @@ impl Model {
         Ok(Self { file: file.to_owned(), beside, options, function: identifier(&stem), zeros, guessed })
     }
 
-    /// The call of the build script for the model at this path.
+    /// Returns the call in the build script for the model at this path.
     pub(super) fn call(&self, path: &str) -> String {
         if self.options.is_empty() {
             return format!("        .model({path:?})\n");
         }
         let mut line = format!("        .model_with({path:?}, |model| model{})\n", self.options.concat());
         if line.trim_end().len() > 100 {
-            // As rustfmt has it.
+            // The layout of rustfmt.
             line = format!("        .model_with({path:?}, |model| {{\n            model\n");
             for option in &self.options {
                 let _ = writeln!(line, "                {option}");
@@ -134,12 +136,12 @@ impl Model {
     }
 }
 
-/// Whether a path stays in the folder that it starts from.
+/// Returns true if a path stays in the folder that it starts from.
 fn stays(path: &Path) -> bool {
     path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
 }
 
-/// As the compiler names functions.
+/// Converts a name like the compiler does for functions.
 fn identifier(name: &str) -> String {
     let mut text: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
@@ -155,7 +157,7 @@ enum Field<'a> {
     Bytes(u64, &'a [u8]),
 }
 
-/// The fields of a message of protocol buffers; nothing for bytes that are none.
+/// Returns the fields of a protocol buffers message, or `None` if the bytes are not a message.
 fn fields(mut bytes: &[u8]) -> Option<Vec<Field<'_>>> {
     fn varint(bytes: &mut &[u8]) -> Option<u64> {
         let mut value = 0_u64;
@@ -191,7 +193,7 @@ fn fields(mut bytes: &[u8]) -> Option<Vec<Field<'_>>> {
     Some(all)
 }
 
-/// The messages and texts of a field.
+/// Returns the messages and texts of a field.
 fn of(bytes: &[u8], number: u64) -> Option<Vec<&[u8]>> {
     let found = fields(bytes)?.into_iter().filter_map(|field| match field {
         Field::Bytes(own, bytes) if own == number => Some(bytes),
@@ -200,12 +202,12 @@ fn of(bytes: &[u8], number: u64) -> Option<Vec<&[u8]>> {
     Some(found.collect())
 }
 
-/// The text of a field, which may be missing.
+/// Returns the text of a field, which may be missing.
 fn text(bytes: &[u8], number: u64) -> Option<String> {
     Some(of(bytes, number)?.last().map(|text| String::from_utf8_lossy(text).into_owned()).unwrap_or_default())
 }
 
-/// The number of a field, if it is there; nothing for bytes that are no message.
+/// Returns the number of a field, if it is present, or `None` if the bytes are not a message.
 #[expect(clippy::option_option, reason = "bytes that are no message, and fields that are missing")]
 fn number(bytes: &[u8], field: u64) -> Option<Option<u64>> {
     let found = fields(bytes)?.into_iter().rev().find_map(|own| match own {
@@ -215,7 +217,8 @@ fn number(bytes: &[u8], field: u64) -> Option<Option<u64>> {
     Some(found)
 }
 
-/// The inputs that are no weights, and where weights in other files are. The numbers of fields are those of `ModelProto` and what is in it.
+/// Returns the inputs that are not weights, and the paths of weights in other files. The numbers of
+/// fields are those of `ModelProto` and its nested messages.
 fn scan(bytes: &[u8]) -> Option<(Vec<Input>, Vec<PathBuf>)> {
     let graph = *of(bytes, 7)?.last()?;
     let mut weights = Vec::new();
@@ -241,7 +244,8 @@ fn scan(bytes: &[u8]) -> Option<(Vec<Input>, Vec<PathBuf>)> {
     Some((inputs, locations))
 }
 
-/// The element type of a value, and its extents if it has any; nothing for bytes that are no message.
+/// Returns the element type of a value, and its extents if it has any, or `None` if the bytes are
+/// not a message.
 fn tensor_type(value: &[u8]) -> Option<(u64, Option<Vec<Extent>>)> {
     let Some(ty) = of(value, 2)?.last().copied() else { return Some((0, None)) };
     let Some(tensor) = of(ty, 1)?.last().copied() else { return Some((0, None)) };
@@ -286,7 +290,7 @@ mod tests {
         let (inputs, locations) = scan(&bytes).unwrap();
         assert_eq!((inputs.len(), locations.len()), (1, 0));
         for length in 0..bytes.len() {
-            // A file that ends between two fields may still have the graph.
+            // A file that is truncated between two fields may still have the graph.
             if let Some((found, _)) = scan(&bytes[..length]) {
                 assert_eq!(found, inputs);
             }

@@ -1,8 +1,8 @@
-//! Which names a new crate may have.
+//! Checks the name of a new crate.
 
 use crate::Result;
 
-/// Words that Rust keeps for itself.
+/// Reserved words of Rust.
 const KEYWORDS: &[&str] = &[
     "Self", "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn",
     "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro",
@@ -10,17 +10,17 @@ const KEYWORDS: &[&str] = &[
     "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
 ];
 
-/// Crates that every build knows, and folders of cargo's.
+/// Crates that exist in every build, and folder names of cargo.
 const RESERVED: &[&str] =
     &["alloc", "build", "core", "deps", "examples", "incremental", "proc-macro", "proc_macro", "std", "test"];
 
-/// Names that Windows keeps for devices.
+/// Names that Windows reserves for devices.
 const DEVICES: &[&str] = &[
     "aux", "com1", "com2", "com3", "com4", "com5", "com6", "com7", "com8", "com9", "con", "lpt1", "lpt2", "lpt3",
     "lpt4", "lpt5", "lpt6", "lpt7", "lpt8", "lpt9", "nul", "prn",
 ];
 
-/// What the new crate, or its Python module, depends on.
+/// The dependencies of the new crate, or of its Python module.
 const DEPENDENCIES: &[&str] = &["kernpack", "kernpack_build", "numpy", "pytest", "tvm_ffi"];
 
 /// Checks a name as cargo does for a package, and as Python does for a module.

@@ -24,20 +24,20 @@ Options:
   -h, --help                 print this
 ";
 
-/// What to make.
+/// The options of the new crate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) path: PathBuf,
     pub(crate) name: Option<String>,
     pub(crate) cuda: bool,
-    /// Where Kernpack is.
+    /// The source of Kernpack.
     pub(crate) kernpack: Option<Asked>,
     pub(crate) model: Option<PathBuf>,
     /// Extents by the names of dimensions of the model.
     pub(crate) dims: BTreeMap<String, i64>,
 }
 
-/// The words after `new`.
+/// Parses the words after `new`.
 pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
     let (mut path, mut name, mut cuda, mut kernpack) = (None, None, false, None);
     let (mut model, mut dims) = (None, BTreeMap::new());
@@ -70,7 +70,7 @@ pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
     Ok(Some(Options { path, name, cuda, kernpack, model, dims }))
 }
 
-/// `batch=1`.
+/// Parses `batch=1`.
 fn dimension(text: &str) -> Option<(String, i64)> {
     let (name, extent) = text.split_once('=')?;
     let extent = extent.parse().ok().filter(|extent| *extent >= 1)?;

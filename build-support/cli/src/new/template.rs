@@ -23,13 +23,13 @@ const MODEL_TEST: &str = include_str!("../../templates/model/library.rs.in");
 const MODEL_PYTHON_TEST: &str = include_str!("../../templates/model/test.py.in");
 const MODEL_README: &str = include_str!("../../templates/model/README.md.in");
 
-/// Where a crate has its model.
+/// The folder with the model of a crate.
 pub(super) const MODELS: &str = "models";
 
-/// Above an empty `[workspace]`, which keeps cargo from looking for another one.
+/// The comment above an empty `[workspace]`, which keeps cargo from searching for another one.
 const WORKSPACE: &str = "\n# A workspace of its own, though it lies in the folder of another one.\n[workspace]\n";
 
-/// Paths from the crate's folder, with their texts.
+/// Returns the paths, relative to the crate's folder, and texts of the files.
 pub(crate) fn files(name: &str, cuda: bool, dependencies: &Dependencies, in_workspace: bool) -> Vec<(String, String)> {
     let crate_name = name.replace('-', "_");
     let features: &[&str] = if cuda { &["cuda", "python"] } else { &["python"] };
@@ -73,17 +73,17 @@ pub(crate) fn files(name: &str, cuda: bool, dependencies: &Dependencies, in_work
     files
 }
 
-/// A template with its slots filled.
+/// Fills the slots of a template.
 fn fill(text: &str, name: &str, crate_name: &str, more: &[(&str, &str)]) -> String {
     let mut text = text.to_owned();
     for (key, value) in more.iter().chain(&[("{{name}}", name), ("{{crate}}", crate_name)]) {
         text = text.replace(key, value);
     }
-    // What a slot without text leaves at the end.
+    // Whitespace that an empty slot leaves at the end.
     format!("{}\n", text.trim_end())
 }
 
-/// The files of a crate with a model, besides the model.
+/// Returns the files of a crate with a model, except the model.
 pub(super) fn model_files(
     name: &str,
     model: &Model,

@@ -1,4 +1,5 @@
-//! `cargo kernpack outputs`: what the build scripts of a workspace's packages made of their kernels, and where it is.
+//! `cargo kernpack outputs`: lists the files that the build scripts of a workspace's packages made
+//! from their kernels.
 
 mod options;
 
@@ -13,7 +14,7 @@ pub(crate) use options::{HELP, Options, parse};
 
 use crate::{Result, cargo};
 
-/// Builds, and says what there is.
+/// Builds, and returns the list of outputs.
 pub(crate) fn show(options: &Options) -> Result<String> {
     let mut found = Vec::new();
     for folder in out_dirs(options)? {
@@ -36,7 +37,7 @@ pub(crate) fn show(options: &Options) -> Result<String> {
     }
 }
 
-/// `OUT_DIR` of each package that has a build script, in the order of the build.
+/// Returns `OUT_DIR` of each package that has a build script, in the order of the build.
 fn out_dirs(options: &Options) -> Result<Vec<PathBuf>> {
     let mut command = cargo::build();
     command.args(&options.cargo);
@@ -62,7 +63,7 @@ fn paths(found: &[Value], kind: &str) -> Result<String> {
     }
 }
 
-/// The outputs of one package as people read them.
+/// Formats the outputs of one package for people.
 fn report(list: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let folder = text(&list["out_dir"]);

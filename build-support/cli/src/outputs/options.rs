@@ -20,19 +20,19 @@ Options:
 All other options go to cargo build: --package, --release, --target, --features, --manifest-path, ...
 ";
 
-/// What to build, and how to show what it made.
+/// The options for the build and for its report.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) json: bool,
     pub(crate) kind: Option<String>,
-    /// What goes to `cargo build`.
+    /// The arguments for `cargo build`.
     pub(crate) cargo: Vec<OsString>,
 }
 
-/// The options that do not go to `cargo build`.
+/// The options that are not passed to `cargo build`.
 const OWN: [&str; 4] = ["-h", "--help", "--json", "--kind"];
 
-/// The words after `outputs`.
+/// Parses the words after `outputs`.
 pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
     let mut options = Options::default();
     loop {

@@ -8,7 +8,7 @@ use kernpack_rpc::program;
 
 use crate::{Result, print};
 
-/// Does what the options say.
+/// Runs the subcommand.
 pub(crate) fn run(options: Options) -> Result<()> {
     match options {
         Options::Serve(options) => program::serve(*options).map_err(|problem| problem.message().to_owned()),
@@ -21,7 +21,7 @@ pub(crate) fn run(options: Options) -> Result<()> {
                 program::say(format_args!("cargo kernpack rpc runner: {}", problem.message()));
                 program::NOT_RUN
             });
-            // Not an error of this program, and no words of its own: the code is the result.
+            // Not an error of this program, so it prints no message: the exit code is the result.
             std::process::exit(code.into())
         }
         Options::Help(text) => print(&text),

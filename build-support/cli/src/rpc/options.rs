@@ -24,10 +24,10 @@ Commands:
 cargo kernpack rpc COMMAND --help says more.
 ";
 
-/// What to do.
+/// The subcommand to run.
 #[derive(Debug)]
 pub(crate) enum Options {
-    /// Print the text of a command.
+    /// Print the help text of a command.
     Help(String),
     Serve(Box<Serve>),
     Tracker(Box<TrackerOptions>),
@@ -37,7 +37,7 @@ pub(crate) enum Options {
     Runner(Box<Runner>),
 }
 
-/// The options of a command line; `None` asks for [`HELP`].
+/// Parses the options of a command line. `None` requests [`HELP`].
 pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
     let command = match parser.next()? {
         None | Some(Arg::Short('h') | Arg::Long("help")) => return Ok(None),

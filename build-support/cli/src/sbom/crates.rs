@@ -1,23 +1,25 @@
-//! The crates that `cargo tree` names, and which needs which.
+//! The crates that `cargo tree` lists, and their dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Result;
 
-/// The format of a crate for `cargo tree`: `serde v1.0.0 (source)`, its license, its repository. The depth stands before it.
+/// The format of a crate for `cargo tree`: `serde v1.0.0 (source)`, its license, its repository,
+/// preceded by the depth.
 pub(crate) const FORMAT: &str = "{p}\t{l}\t{r}";
 
 /// A crate.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Crate {
-    /// Its name in the bill: `name@version`, and a number if there are several of one name and version.
+    /// Its name in the bill: `name@version`, and a number if there are several with the same name
+    /// and version.
     pub(crate) reference: String,
     pub(crate) name: String,
     pub(crate) version: String,
-    /// SPDX expression.
+    /// The license as an SPDX expression.
     pub(crate) license: Option<String>,
     pub(crate) repository: Option<String>,
-    /// Package URL; `None` for one that lies in a folder.
+    /// The package URL, or `None` for a crate in a local folder.
     pub(crate) purl: Option<String>,
 }
 
@@ -25,16 +27,16 @@ pub(crate) struct Crate {
 #[derive(Debug)]
 pub(crate) struct Crates {
     root: String,
-    /// By reference.
+    /// The crates by reference.
     all: BTreeMap<String, Crate>,
     needed: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Crates {
-    /// Reads what `cargo tree --prefix depth` wrote.
+    /// Parses the output of `cargo tree --prefix depth`.
     ///
     /// # Errors
-    /// A line that is not of this form, with the line.
+    /// Returns an error with the line if a line is not in this format.
     pub(crate) fn parse(tree: &str) -> Result<Self> {
         let mut roots: Vec<String> = tree.lines().filter_map(root_of).map(str::to_owned).collect();
         if roots.len() > 1 {
@@ -45,7 +47,7 @@ impl Crates {
             ));
         }
         let mut crates = Self { root: String::new(), all: BTreeMap::new(), needed: BTreeMap::new() };
-        // By what cargo calls it, with its source.
+        // By cargo's name for it, with its source.
         let mut references: BTreeMap<String, String> = BTreeMap::new();
         let mut way: Vec<String> = Vec::new();
         for line in tree.lines().filter(|line| !line.trim().is_empty()) {
@@ -88,32 +90,32 @@ impl Crates {
         &self.all[&self.root]
     }
 
-    /// All, by name.
+    /// Returns all crates, by name.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Crate> {
         self.all.values()
     }
 
-    /// Those beside the library's own.
+    /// Returns the crates other than the library's own.
     pub(crate) fn others(&self) -> impl Iterator<Item = &Crate> {
         self.all().filter(|one| one.reference != self.root)
     }
 
-    /// References of those that a crate needs itself.
+    /// Returns the references of a crate's direct dependencies.
     pub(crate) fn needed_by(&self, one: &Crate) -> impl Iterator<Item = &str> {
         self.needed[&one.reference].iter().map(String::as_str)
     }
 }
 
-/// The name of the crate of a line, if a tree begins there.
+/// Returns the crate name of a line, if a tree begins there.
 fn root_of(line: &str) -> Option<&str> {
     line.strip_prefix('0')?.split_once(' ').map(|(name, _)| name)
 }
 
-/// Depth, package, license and repository of a line.
+/// Parses depth, package, license and repository of a line.
 fn parts(line: &str) -> Option<(usize, &str, Option<String>, Option<String>)> {
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
     let (depth, rest) = line.split_at(digits);
-    // Its dependencies stand where it was named first.
+    // Its dependencies follow the first line that names it.
     let rest = rest.strip_suffix(" (*)").unwrap_or(rest);
     let mut fields = rest.split('\t');
     let (package, license, repository) = (fields.next()?, fields.next()?, fields.next()?);
@@ -122,7 +124,7 @@ fn parts(line: &str) -> Option<(usize, &str, Option<String>, Option<String>)> {
     Some((depth.parse().ok()?, package, some(&license.replace('/', " OR ")), some(repository)))
 }
 
-/// `serde v1.0.0`, and where it comes from in parentheses, if that is not the registry.
+/// Parses `serde v1.0.0`, followed by its source in parentheses if that is not the registry.
 fn described(package: &str) -> Option<Crate> {
     let mut words = package.splitn(3, ' ');
     let (name, version) = (words.next()?, words.next()?.strip_prefix('v')?);
@@ -138,7 +140,7 @@ fn described(package: &str) -> Option<Crate> {
     Some(Crate { name, version, purl, ..Crate::default() })
 }
 
-/// A text inside of a package URL.
+/// Encodes a text in a package URL.
 fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
@@ -170,7 +172,7 @@ mod tests {
         let tree = "0a v1.0.0 (/a)\tMIT\t\n1b v1.0.0\t\t\n2c v1.0.0 (/c)\t\t\n1c v1.0.0\t\t\n1b v1.0.0\t\t (*)\n";
         let crates = Crates::parse(tree).unwrap();
         assert_eq!(crates.root().name, "a");
-        // Two of one name and version, of different sources.
+        // Two with the same name and version from different sources.
         let references: Vec<&str> = crates.all().map(|one| one.reference.as_str()).collect();
         assert_eq!(references, ["a@1.0.0", "b@1.0.0", "c@1.0.0", "c@1.0.0#2"]);
         let needed = |name: &str| crates.needed_by(&crates.all[name]).collect::<Vec<_>>();

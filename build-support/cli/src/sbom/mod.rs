@@ -1,7 +1,8 @@
-//! `cargo kernpack sbom`: which crates a library is made of.
+//! `cargo kernpack sbom`: lists the crates that a library consists of.
 //!
-//! The form is CycloneDX 1.6 (<https://cyclonedx.org/docs/1.6/json/>), which wheels have in `.dist-info/sboms` (PEP 770). The same build gives the same
-//! bytes, without times, random numbers and folders of this machine.
+//! The format is CycloneDX 1.6 (<https://cyclonedx.org/docs/1.6/json/>), which wheels have in
+//! `.dist-info/sboms` (PEP 770). The same build gives the same bytes, without times, random numbers
+//! and folders of this machine.
 
 mod crates;
 mod options;
@@ -15,16 +16,17 @@ pub(crate) use options::{HELP, Options, parse};
 use crate::{Result, cargo};
 use crates::{Crate, Crates};
 
-/// The bill, as the text of a JSON file.
+/// Returns the bill, as the text of a JSON file.
 ///
 /// # Errors
-/// Errors of cargo, and a Rust compiler that does not print its version.
+/// Returns the errors of cargo, and an error if the Rust compiler does not print its version.
 pub(crate) fn bill(options: &Options) -> Result<String> {
     let crates = Crates::parse(&tree(options)?)?;
     Ok(format!("{:#}\n", document(&crates, &rust_version()?)))
 }
 
-/// The crates that are linked into the library, as `cargo tree` writes them: without those of build scripts and procedural macros.
+/// Returns the output of `cargo tree` for the crates that are linked into the library, without
+/// those of build scripts and procedural macros.
 fn tree(options: &Options) -> Result<String> {
     let mut cargo = cargo::tree();
     cargo.args(["--edges", "normal,no-proc-macro", "--prefix", "depth", "--quiet", "--color", "never"]);
@@ -36,7 +38,7 @@ fn tree(options: &Options) -> Result<String> {
 fn document(crates: &Crates, rust: &str) -> Value {
     let tool = json!({ "type": "application", "name": "cargo-kernpack", "version": env!("CARGO_PKG_VERSION") });
     let library = component(crates.root());
-    // It is in each library, and no crate of a registry.
+    // It is in each library, and not a crate of a registry.
     let std = json!({
         "type": "library", "bom-ref": format!("std@{rust}"), "name": "std", "version": rust,
         "licenses": [{ "expression": "MIT OR Apache-2.0" }], "purl": format!("pkg:github/rust-lang/rust@{rust}"),
@@ -72,7 +74,7 @@ fn component(one: &Crate) -> Value {
     value
 }
 
-/// The version of the Rust compiler that cargo runs: `1.95.0`.
+/// Returns the version of the Rust compiler that cargo runs: `1.95.0`.
 fn rust_version() -> Result<String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(&rustc).arg("--version").stdin(Stdio::null()).output();

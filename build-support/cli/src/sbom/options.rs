@@ -23,7 +23,7 @@ Options:
   -h, --help                 print this
 ";
 
-/// Of which build the bill is.
+/// The build that the bill describes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) package: Option<String>,
@@ -35,7 +35,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Tells a command of cargo which package is meant, and how it is built.
+    /// Adds the options that select the package and its build to a cargo command.
     pub(crate) fn select(&self, cargo: &mut Command) {
         if let Some(manifest) = &self.manifest_path {
             cargo.arg("--manifest-path").arg(manifest);
@@ -58,7 +58,7 @@ impl Options {
     }
 }
 
-/// The words after `sbom`.
+/// Parses the words after `sbom`.
 pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
     let mut options = Options::default();
     while let Some(argument) = parser.next()? {

@@ -1,7 +1,7 @@
 //! The wheel's file: a zip archive whose `RECORD` has the hash of everything else in it.
 //!
-//! The same content gives the same bytes: files in alphabetical order (what describes the wheel last, as the format recommends),
-//! one time stamp, fixed permissions, no names of this machine.
+//! The same content gives the same bytes: files in alphabetical order (the metadata of the wheel
+//! last, as the format recommends), one time stamp, fixed permissions, no names of this machine.
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Write};
@@ -19,7 +19,7 @@ use crate::Result;
 const EARLIEST: i64 = 315_532_800;
 const LATEST: i64 = 4_354_819_198;
 
-/// What a wheel is made of.
+/// The files of a wheel.
 #[derive(Default)]
 pub(crate) struct Archive {
     files: BTreeMap<String, File>,
@@ -31,7 +31,7 @@ struct File {
 }
 
 impl Archive {
-    /// Adds a file; `path` has `/` between folders.
+    /// Adds a file. `path` has `/` between folders.
     pub(crate) fn add(&mut self, path: impl Into<String>, content: impl Into<Vec<u8>>) {
         self.files.insert(path.into(), File { content: content.into(), executable: false });
     }
@@ -41,15 +41,16 @@ impl Archive {
         self.files.insert(path.into(), File { content, executable: true });
     }
 
-    /// Its paths, without `RECORD`.
+    /// Returns the paths, without `RECORD`.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         self.files.keys().map(String::as_str)
     }
 
-    /// The bytes of the wheel. `dist_info` is the folder of its metadata, `epoch` the time of all files in seconds since 1970.
+    /// Returns the bytes of the wheel. `dist_info` is the folder of its metadata, and `epoch` the
+    /// time of all files in seconds since 1970.
     ///
     /// # Errors
-    /// A time that does not fit, and a name that a file of a wheel cannot have.
+    /// Returns an error for a time out of range, and for a name that a file of a wheel cannot have.
     pub(crate) fn to_vec(&self, dist_info: &str, epoch: i64) -> Result<Vec<u8>> {
         let problem = |error: &dyn std::fmt::Display| format!("cannot write the wheel: {error}");
         names::check(self.paths())?;
@@ -77,7 +78,7 @@ impl Archive {
     }
 }
 
-/// A field of a CSV file.
+/// Formats a field of a CSV file.
 fn quoted(path: &str) -> String {
     match path.contains([',', '"']) {
         true => format!("\"{}\"", path.replace('"', "\"\"")),
@@ -85,8 +86,9 @@ fn quoted(path: &str) -> String {
     }
 }
 
-/// The value of `SOURCE_DATE_EPOCH` (<https://reproducible-builds.org/specs/source-date-epoch/>); 1980, which a zip archive
-/// starts with, when it is not set.
+/// Parses the value of `SOURCE_DATE_EPOCH`
+/// (<https://reproducible-builds.org/specs/source-date-epoch/>). The default is 1980, the first
+/// time in a zip archive.
 pub(crate) fn epoch(variable: Option<&str>) -> Result<i64> {
     match variable {
         None | Some("") => Ok(0),
@@ -97,7 +99,7 @@ pub(crate) fn epoch(variable: Option<&str>) -> Result<i64> {
     }
 }
 
-/// The time in the archive's form, which knows the years 1980 to 2107.
+/// Converts a time to the archive's format, which supports the years 1980 to 2107.
 fn time(epoch: i64) -> Result<DateTime> {
     let time = OffsetDateTime::from_unix_timestamp(epoch.clamp(EARLIEST, LATEST));
     let time = time.map_err(|error| error.to_string());

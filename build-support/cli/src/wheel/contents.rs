@@ -1,4 +1,5 @@
-//! What is in the folder of the Python package: the library, what loads it, stubs, and the author's own modules.
+//! The contents of the folder of the Python package: the library, its loader, stubs, and the
+//! author's own modules.
 
 use std::path::PathBuf;
 
@@ -11,11 +12,11 @@ use crate::library::file;
 /// A file of the package.
 #[derive(Debug)]
 pub(crate) enum Content {
-    /// Written here.
+    /// Generated text.
     Text(String),
     /// The library.
     Library,
-    /// Written by the author.
+    /// A file of the author.
     Source(PathBuf),
 }
 
@@ -27,21 +28,22 @@ pub(crate) struct Contents {
     pub(crate) sources: Option<PathBuf>,
 }
 
-/// What the package is made of.
+/// The library and the facts that the package is generated from.
 pub(crate) struct Library<'a> {
     pub(crate) api: Api,
     pub(crate) host: Host,
     /// The library's file in the package.
     pub(crate) file: &'a str,
     pub(crate) version: &'a str,
-    /// What the package is for.
+    /// A description of the package.
     pub(crate) about: &'a str,
 }
 
 impl Contents {
-    /// Without sources of the author `__init__.py` is all there is. With them, a module of the library's name has what the library offers, so
-    /// that other modules of the package import it: the extension module, or one that loads the library with tvm_ffi. An `__init__.py`
-    /// of the author is taken as it is.
+    /// Without sources of the author, `__init__.py` is the only module. With them, a module with
+    /// the library's name contains the library's items, so that other modules of the package can
+    /// import it: the extension module, or one that loads the library with tvm_ffi. An
+    /// `__init__.py` of the author is used unchanged.
     pub(crate) fn of(package: &Package, library: Library<'_>) -> Result<Self> {
         let Library { mut api, host, file, version, about } = library;
         let module = &package.library;
@@ -90,7 +92,7 @@ impl Contents {
 }
 
 impl Content {
-    /// Its bytes; `library` is what the library has.
+    /// Returns the bytes of the file. `library` is the content of the library.
     pub(crate) fn bytes(&self, library: &[u8]) -> Result<Vec<u8>> {
         match self {
             Self::Text(text) => Ok(text.clone().into_bytes()),

@@ -1,14 +1,15 @@
-//! Files of a package: where links lead.
+//! Files of a package: checks the targets of links.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::Result;
 
-/// Refuses a file that lies in a folder by its path, and that a link leads out of it, into what cargo builds (`target`) or into a hidden folder such as
-/// `.git`: a package may come from anyone, and a wheel is for all to read. What the author names without a link is meant.
+/// Rejects a file that is in a folder by its path, but that a link leads out of it, into build
+/// outputs (`target`) or into a hidden folder such as `.git`: a package may come from anyone, and a
+/// wheel is public. A path that the author names without a link is intended.
 ///
 /// # Errors
-/// Such a file, and one whose links cannot be followed.
+/// Returns an error for such a file, and for one whose links cannot be resolved.
 pub(crate) fn check(folder: &Path, file: &Path, target: &Path) -> Result<()> {
     let (root, real) = (followed(folder)?, followed(file)?);
     if !is_named_in(folder, file) {
@@ -36,16 +37,17 @@ pub(crate) fn check(folder: &Path, file: &Path, target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a folder outside of the package whose own path has a link behind the `..`: it was named, and what a link leads to was not.
+/// Rejects a folder outside the package whose own path has a link after the `..`: the author named
+/// the path, but not the target of the link.
 ///
 /// # Errors
-/// Such a folder, with the part that is a link.
+/// Returns an error for such a folder, with the part that is a link.
 pub(crate) fn check_named(base: &Path, place: &Path) -> Result<()> {
     let mut path = base.to_path_buf();
     let last = place.components().count().saturating_sub(2);
     for (index, component) in place.components().enumerate() {
         path.push(component);
-        // Above an absolute path the system may have links of its own (/tmp).
+        // Above an absolute path the system may have its own links (/tmp).
         let is_ours = place.is_relative() || index >= last;
         let is_link = path.symlink_metadata().is_ok_and(|found| found.is_symlink());
         if is_ours && is_link && matches!(component, Component::Normal(_)) {
@@ -64,12 +66,12 @@ fn followed(path: &Path) -> Result<PathBuf> {
     path.canonicalize().map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
-/// Returns true if a path lies in a folder as both are written.
+/// Returns true if a path is lexically inside a folder.
 pub(crate) fn is_named_in(folder: &Path, path: &Path) -> bool {
     plain(path).starts_with(plain(folder))
 }
 
-/// A path without `.` and `..`, as they are written.
+/// Removes `.` and `..` from a path lexically.
 fn plain(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for component in path.components() {
@@ -84,10 +86,11 @@ fn plain(path: &Path) -> PathBuf {
     out
 }
 
-/// Refuses a text that is to be one line and is not, or that has other characters without a picture: readers of wheels take what follows
-/// for another field.
+/// Rejects a text that must be one line and is not, or that has other control characters: readers
+/// of wheels would treat the following text as another field.
 ///
 /// # Errors
+/// Returns an error for such a text, which names `what`.
 /// Such a text, with what it is.
 pub(crate) fn one_line(what: &str, text: &str) -> Result<()> {
     // Some readers end a line at these two as well.
@@ -105,7 +108,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    /// A package `kit` beside other folders, with links of all kinds.
+    /// A package `kit` next to other folders, with links of all kinds.
     fn tree(name: &str) -> PathBuf {
         let base = std::env::temp_dir().join(format!("kernpack-inside-{}-{name}", std::process::id()));
         for folder in ["kit/data", "kit/.git", "kit/target/debug", "kit/.github", "other/kit", "work/target"] {

@@ -4,23 +4,24 @@ use super::inside::one_line;
 use super::package::Package;
 use crate::Result;
 
-/// Which `tvm_ffi` the package needs.
+/// The required version of `tvm_ffi`.
 ///
-/// Not older than 0.1.15: a library of ours binds to every function of that version's table at load, and the schemas and
-/// attributes that it registers are those that this version reads. Older than 0.2: the C ABI is stable within 0.1 (the package
-/// says so), and a change of it would be a new minor version. Post-releases such as 0.1.15.post2 are in the range.
+/// At least 0.1.15: a Kernpack library binds to every function of that version's table at load, and
+/// the schemas and attributes that it registers are those that this version reads. Below 0.2: the C
+/// ABI is stable within 0.1 (according to the package), and a change of it would be a new minor
+/// version. Post-releases such as 0.1.15.post2 are in the range.
 pub(crate) const TVM_FFI: &str = "apache-tvm-ffi>=0.1.15,<0.2";
 
-/// Python versions that `tvm_ffi` has wheels for begin here.
+/// The oldest Python version that `tvm_ffi` has wheels for.
 pub(crate) const OLDEST_PYTHON: &str = "3.9";
 
-/// What the wheel's metadata says besides what Cargo.toml does.
+/// The metadata of the wheel that does not come from Cargo.toml.
 pub(crate) struct Distribution<'a> {
     pub(crate) name: &'a str,
-    /// After PEP 440.
+    /// The version according to PEP 440.
     pub(crate) version: &'a str,
     pub(crate) python: &'a str,
-    /// What it requires.
+    /// The required Python package.
     pub(crate) requires: Option<&'a str>,
     /// The readme's file name and text.
     pub(crate) readme: Option<(&'a str, &'a str)>,
@@ -28,7 +29,7 @@ pub(crate) struct Distribution<'a> {
     pub(crate) licenses: &'a [String],
 }
 
-/// Fields, one in each line.
+/// The fields, one per line.
 #[derive(Default)]
 struct Fields {
     text: String,
@@ -43,13 +44,13 @@ impl Fields {
     }
 }
 
-/// The text of `METADATA`.
+/// Returns the text of `METADATA`.
 ///
 /// # Errors
-/// A value that is not one line.
+/// Returns an error for a value that is not one line.
 pub(crate) fn metadata(package: &Package, distribution: &Distribution<'_>) -> Result<String> {
     let mut out = Fields::default();
-    // 2.4 is the first with license expressions.
+    // 2.4 is the first version with license expressions.
     out.add("Metadata-Version", "2.4")?;
     out.add("Name", distribution.name)?;
     out.add("Version", distribution.version)?;
@@ -60,11 +61,11 @@ pub(crate) fn metadata(package: &Package, distribution: &Distribution<'_>) -> Re
         out.add("Keywords", &unbroken(&package.keywords.join(",")))?;
     }
     for author in &package.authors {
-        // `Name <address>`, as Cargo.toml has it, is what Author-email takes.
+        // Author-email takes `Name <address>`, the format of Cargo.toml.
         out.add(if author.contains('<') { "Author-email" } else { "Author" }, &unbroken(author))?;
     }
     if let Some(license) = &package.license {
-        // cargo still takes the slash that stood for OR.
+        // cargo still accepts the slash that used to mean OR.
         out.add("License-Expression", &unbroken(&license.replace('/', " OR ")))?;
     }
     for license in distribution.licenses {
@@ -91,10 +92,10 @@ pub(crate) fn metadata(package: &Package, distribution: &Distribution<'_>) -> Re
     Ok(out.text)
 }
 
-/// The text of `WHEEL`.
+/// Returns the text of `WHEEL`.
 ///
 /// # Errors
-/// A tag that is not one line.
+/// Returns an error for a tag that is not one line.
 pub(crate) fn wheel(tag: &str) -> Result<String> {
     let mut out = Fields::default();
     out.add("Wheel-Version", "1.0")?;
@@ -104,7 +105,8 @@ pub(crate) fn wheel(tag: &str) -> Result<String> {
     Ok(out.text)
 }
 
-/// A name as wheels have it in file names: lower case, runs of `-`, `_` and `.` as one underscore.
+/// Normalizes a name for the file names of wheels: lower case, runs of `-`, `_` and `.` as one
+/// underscore.
 pub(crate) fn file_name(name: &str) -> String {
     let mut out = String::new();
     for c in name.chars() {
@@ -129,7 +131,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     }
 }
 
-/// A text with spaces in place of its line breaks, as texts in Cargo.toml may have them.
+/// Replaces the line breaks of a text by spaces, because texts in Cargo.toml may have them.
 fn unbroken(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -195,7 +197,7 @@ Text
                 Distribution { name: "kit", version: "1", python: "3.9", requires: None, readme: None, licenses: &[] };
             metadata(&package, &bare)
         };
-        // Line breaks of Cargo.toml become spaces, and no other control character is one.
+        // Line breaks of Cargo.toml become spaces. No other control character is accepted.
         let changes: [(&str, Change<'_>); 5] = [
             ("Summary", &|package| package.description = Some(evil.to_owned())),
             ("Keywords", &|package| package.keywords = vec![evil.to_owned()]),

@@ -1,7 +1,8 @@
-//! `cargo kernpack wheel`: one wheel around a package's cdylib, for every Python 3.
+//! `cargo kernpack wheel`: builds one wheel of a package's cdylib, for every Python 3.
 //!
-//! A library that is an extension module is imported as it is (`cp39-abi3-<platform>`), and nothing else is needed. Any other is C to Python:
-//! `tvm_ffi` loads it, so nothing in it depends on Python's version (`py3-none-<platform>`).
+//! A library that is an extension module is imported directly (`cp39-abi3-<platform>`), and needs
+//! no other package. Python loads any other library as C code through `tvm_ffi`, so it does not
+//! depend on Python's version (`py3-none-<platform>`).
 
 mod archive;
 mod contents;
@@ -53,7 +54,8 @@ pub(crate) struct Made {
 /// Builds the library and writes the wheel.
 ///
 /// # Errors
-/// What cargo says, what keeps the library from being shipped, and what cannot be written.
+/// Returns the errors of cargo, the reason why the library cannot be distributed, or an error if a
+/// file cannot be written.
 pub(crate) fn make(options: &Options) -> Result<Made> {
     package::check_flags(&package::flags())?;
     let package = Package::find(options)?;
@@ -76,7 +78,8 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
         Some(tag) => Platform { tag: tag.clone(), because: None },
         None => Platform::of(&bytes).map_err(named)?,
     };
-    // A library of another machine does not load here: what it offers is read off its twin for this one.
+    // A library for another machine cannot be loaded here: its API is read from the build for this
+    // machine.
     let described = match &options.target {
         Some(_) => package.build(options, None)?,
         None => library.clone(),
@@ -103,7 +106,7 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
     let (functions, types) = api.counts();
     let nameless = std::mem::take(&mut api.nameless);
     let library_name = match host {
-        // What every CPython looks for, whatever its version.
+        // The name that every CPython looks for, whatever its version.
         Host::Extension => format!("{}.so", package.library),
         Host::TvmFfi => file_name(&library),
     };
@@ -122,7 +125,7 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
         names::check(contents.files.iter().map(|(path, _)| path.as_str()))?;
         let place = package.target_directory.join("kernpack/develop").join(metadata::file_name(&name));
         let place = editable::write(&place, folder, &contents, &bytes)?;
-        // Python takes each line for a folder to look into, or for a program.
+        // Python treats each line as a folder of its search path, or as code.
         let place =
             place.to_str().ok_or_else(|| format!("the folder of the package {} is not UTF-8", place.display()))?;
         inside::one_line("the folder of the package", place)?;
@@ -161,14 +164,15 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
     Ok(Made { path, package, size: content.len(), platform, functions, types, nameless, files, requires })
 }
 
-/// What loads the library: CPython itself, where the library exports what it looks for, unless tvm_ffi is asked for.
+/// Returns the loader of the library: CPython itself if the library exports the entry point, unless
+/// the options request tvm_ffi.
 fn host(library: &[u8], name: &str, options: &Options) -> Result<Host> {
     let entry = format!("PyInit_{name}");
     let is_extension = LibraryFile::parse(library)?.symbols.iter().any(|(symbol, _)| *symbol == entry);
     Ok(if is_extension && !options.tvm_ffi { Host::Extension } else { Host::TvmFfi })
 }
 
-/// The files that say under which terms it may be used: `license-file` of Cargo.toml, and what lies beside it by its usual name.
+/// Adds the license files: `license-file` of Cargo.toml, and files next to it with the usual names.
 fn add_licenses(archive: &mut Archive, package: &Package, dist_info: &str) -> Result<Vec<String>> {
     let folder = package.folder();
     let mut files: Vec<PathBuf> = package.license_file.iter().map(|file| folder.join(file)).collect();
@@ -208,24 +212,24 @@ fn file_name(path: &Path) -> String {
 }
 
 impl Made {
-    /// The wheel.
+    /// Returns the path of the wheel.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it requires of Python packages.
+    /// The Python package that the wheel requires.
     pub(crate) fn requires(&self) -> Option<&'static str> {
         self.requires
     }
 
-    /// What Python imports: `import my_kit: 4 functions, 1 type`.
+    /// A summary of the Python module: `import my_kit: 4 functions, 1 type`.
     pub(crate) fn offer(&self) -> String {
         let counted = |count, what| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         let (functions, types) = (counted(self.functions, "function"), counted(self.types, "type"));
         format!("import {}: {functions}, {types}", self.package.library)
     }
 
-    /// What was made, as text or as JSON (the README of kernpack-cli describes it).
+    /// A report on the wheel, as text or as JSON (the README of kernpack-cli describes it).
     pub(crate) fn report(&self, as_json: bool) -> String {
         if as_json {
             let because = self.platform.because.as_ref();
@@ -245,7 +249,7 @@ impl Made {
             return format!("{value:#}\n");
         }
         let mut out = format!("wrote {} ({})\n", self.path.display(), text::size(self.size));
-        // Writing into a String does not fail.
+        // Writing to a String does not fail.
         let _ = writeln!(out, "  {}", self.offer());
         let _ = write!(out, "  runs on {}", self.platform.tag);
         if let Some((version, symbols)) = &self.platform.because {

@@ -1,15 +1,16 @@
-//! Names of files in a wheel: each leads to one place in the folder that the wheel is unpacked into, on every system.
+//! Names of files in a wheel: each resolves to one place in the folder that the wheel is unpacked
+//! into, on every system.
 
 use std::collections::BTreeMap;
 
 use super::inside::one_line;
 use crate::Result;
 
-/// Refuses names that a wheel cannot have: with parts that lead elsewhere, with characters that other systems take for separators, and two that
-/// are the same to systems that take upper and lower case for one.
+/// Rejects names that a wheel cannot have: with parts that lead elsewhere, with characters that
+/// other systems treat as separators, and two names that differ only in case.
 ///
 /// # Errors
-/// The first such name, or both.
+/// Returns an error with the first such name, or both.
 pub(crate) fn check<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<()> {
     // Each file and each folder by its name in lower case.
     let mut seen: BTreeMap<String, &str> = BTreeMap::new();
@@ -46,8 +47,8 @@ fn problem(path: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns the first file that Python would import in place of a module of the library, with that module's path: extension modules of any suffix,
-/// sources, and a package of the name.
+/// Returns the first file that Python would import in place of a module of the library, with that
+/// module's path: extension modules of any suffix, sources, and a package with the name.
 pub(crate) fn hiding<'a>(
     files: impl Iterator<Item = &'a str> + Clone,
     modules: &[String],

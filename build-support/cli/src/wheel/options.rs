@@ -54,7 +54,7 @@ Options:
   -h, --help                 print this
 ";
 
-/// What to build, and how.
+/// The options of the build and of the wheel.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) out: Option<PathBuf>,
@@ -66,7 +66,7 @@ pub(crate) struct Options {
     pub(crate) target: Option<String>,
     pub(crate) strip: bool,
     pub(crate) editable: bool,
-    /// Of `develop`: the Python to install for.
+    /// For `develop`: the Python to install for.
     pub(crate) interpreter: Option<PathBuf>,
     pub(crate) offline: bool,
     pub(crate) name: Option<String>,
@@ -76,12 +76,12 @@ pub(crate) struct Options {
     pub(crate) json: bool,
 }
 
-/// The words after `wheel`.
+/// Parses the words after `wheel`.
 pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
     parse_into(Options { profile: "release".to_owned(), ..Options::default() }, parser, false)
 }
 
-/// The words after `develop`, which installs an editable wheel.
+/// Parses the words after `develop`, which installs an editable wheel.
 pub(crate) fn parse_develop(parser: &mut Parser) -> Parsed<Options> {
     parse_into(Options { profile: "dev".to_owned(), editable: true, ..Options::default() }, parser, true)
 }

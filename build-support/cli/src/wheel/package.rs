@@ -1,4 +1,4 @@
-//! The package that a wheel is made of: what `cargo metadata` says about it, and what `cargo build` makes of it.
+//! The package that a wheel is built from: its `cargo metadata`, and the output of `cargo build`.
 
 use std::path::{Path, PathBuf};
 
@@ -12,31 +12,31 @@ use crate::{Result, cargo, sbom};
 #[derive(Debug, Default)]
 pub(crate) struct Package {
     pub(crate) name: String,
-    /// As in Cargo.toml.
+    /// The version in Cargo.toml.
     pub(crate) version: String,
     pub(crate) manifest: PathBuf,
-    /// Name of the cdylib's crate: the Python package's name.
+    /// The name of the cdylib's crate, which is the name of the Python package.
     pub(crate) library: String,
     pub(crate) description: Option<String>,
-    /// SPDX expression.
+    /// The license as an SPDX expression.
     pub(crate) license: Option<String>,
     pub(crate) authors: Vec<String>,
     pub(crate) keywords: Vec<String>,
-    /// Path from the package's folder.
+    /// The path relative to the package's folder.
     pub(crate) readme: Option<PathBuf>,
     pub(crate) license_file: Option<PathBuf>,
-    /// Label and address.
+    /// Labels and addresses.
     pub(crate) urls: Vec<(&'static str, String)>,
     /// The folder of its workspace.
     pub(crate) root: PathBuf,
-    /// Where cargo puts what it builds.
+    /// The folder where cargo puts build outputs.
     pub(crate) target_directory: PathBuf,
-    /// What its Cargo.toml says of wheels.
+    /// The wheel settings in its Cargo.toml.
     pub(crate) settings: Settings,
 }
 
 impl Package {
-    /// The package of `--manifest-path` and `--package`, else that of the current folder.
+    /// Finds the package of `--manifest-path` and `--package`, or else that of the current folder.
     pub(crate) fn find(options: &Options) -> Result<Self> {
         let root = match &options.manifest_path {
             Some(manifest) => {
@@ -58,7 +58,8 @@ impl Package {
         self.manifest.parent().unwrap_or(Path::new("."))
     }
 
-    /// Builds the cdylib and says where it is. What cargo and rustc have to say goes to the standard error.
+    /// Builds the cdylib and returns its path. The output of cargo and rustc goes to standard
+    /// error.
     pub(crate) fn build(&self, options: &Options, target: Option<&str>) -> Result<PathBuf> {
         let mut cargo = if options.strip { cargo::rustc() } else { cargo::build() };
         cargo.args(["--lib", "--profile", &options.profile]);
@@ -67,7 +68,7 @@ impl Package {
             cargo.arg("--quiet");
         }
         if options.strip {
-            // For this crate alone: a setting of the profile would build every dependency again.
+            // For this crate alone: a setting of the profile would rebuild every dependency.
             cargo.args(["--", "-C", "strip=symbols"]);
         }
         let name = format!("cargo build of {}", self.name);
@@ -75,7 +76,7 @@ impl Package {
         shared_library(&messages, &self.manifest).ok_or_else(|| format!("{name} made no shared library"))
     }
 
-    /// The package and its build, as commands of cargo are told.
+    /// Returns the package and its build as options for cargo commands.
     pub(crate) fn selected(&self, options: &Options, target: Option<&str>) -> sbom::Options {
         sbom::Options {
             package: Some(self.name.clone()),
@@ -88,7 +89,7 @@ impl Package {
     }
 }
 
-/// Refuses flags that make a library for one machine only.
+/// Rejects flags that restrict a library to one machine.
 pub(crate) fn check_flags(flags: &[String]) -> Result<()> {
     match flags.iter().any(|flags| flags.replace(['\x1f', '='], " ").contains("target-cpu native")) {
         false => Ok(()),
@@ -98,19 +99,19 @@ pub(crate) fn check_flags(flags: &[String]) -> Result<()> {
     }
 }
 
-/// The variables in which flags may stand.
+/// Reads the variables that may contain flags.
 pub(crate) fn flags() -> Vec<String> {
     let names = ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS"];
     names.iter().filter_map(|name| std::env::var(name).ok()).collect()
 }
 
-/// Name of the target that makes a cdylib.
+/// Returns the name of the target that makes a cdylib.
 fn cdylib(package: &cargo_metadata::Package) -> Option<&str> {
     let target = package.targets.iter().find(|target| target.kind.contains(&TargetKind::CDyLib))?;
     Some(&target.name)
 }
 
-/// One package of a workspace.
+/// Selects one package of a workspace.
 fn select(metadata: &Metadata, root: &Path, wanted: Option<&str>) -> Result<Package> {
     let packages = &metadata.packages;
     let shippable: Vec<_> = packages.iter().filter(|package| cdylib(package).is_some()).collect();
@@ -142,7 +143,7 @@ fn select(metadata: &Metadata, root: &Path, wanted: Option<&str>) -> Result<Pack
             package.name
         )
     })?;
-    // Cargo takes a value of spaces; METADATA has no field for it.
+    // Cargo accepts a value of spaces; METADATA has no field for it.
     let text =
         |value: &Option<String>| value.as_deref().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
     let urls = [
@@ -168,7 +169,7 @@ fn select(metadata: &Metadata, root: &Path, wanted: Option<&str>) -> Result<Pack
     })
 }
 
-/// The shared library of a package in the messages of `cargo build`.
+/// Finds the shared library of a package in the messages of `cargo build`.
 fn shared_library(messages: &[Message], manifest: &Path) -> Option<PathBuf> {
     let artifacts = messages.iter().filter_map(|message| match message {
         Message::CompilerArtifact(artifact) if artifact.manifest_path == manifest => Some(artifact),

@@ -1,8 +1,9 @@
-//! On which systems a library runs, as a platform tag of Python wheels.
+//! The systems that a library runs on, as a platform tag of Python wheels.
 //!
-//! PEP 600: `manylinux_2_N_<machine>` promises that the library runs on every Linux with glibc 2.N or newer, with nothing
-//! installed but what the policy of `auditwheel` lists. The promise is read off the file: the symbol versions that it asks for
-//! say which glibc it needs, and the libraries that it is linked to have to be on the list.
+//! PEP 600: `manylinux_2_N_<machine>` promises that the library runs on every Linux with glibc 2.N
+//! or newer, with no other installed libraries than those in the policy of `auditwheel`. The tag is
+//! derived from the file: the symbol versions that it requires determine the glibc version, and the
+//! libraries that it is linked to must be on the list.
 
 use std::fmt::Write;
 
@@ -11,20 +12,21 @@ use crate::Result;
 use crate::library::file::{LibraryFile, Requirement};
 use crate::text::first_few;
 
-/// Where a library runs.
+/// The platform that a library runs on.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Platform {
     /// The tag, such as `manylinux_2_34_x86_64`.
     pub(crate) tag: String,
-    /// What keeps the tag from being lower: a symbol version, and the symbols that ask for it. Empty when nothing does.
+    /// The reason why the tag is not lower: a symbol version, and the symbols that require it.
+    /// `None` if there is no such reason.
     pub(crate) because: Option<(String, Vec<String>)>,
 }
 
 impl Platform {
-    /// Reads the tag off a shared library.
+    /// Reads the tag from a shared library.
     ///
     /// # Errors
-    /// Names what the library needs and no policy allows, and says what to do about it.
+    /// Returns an error with the requirements of the library that no policy allows, and advice.
     pub(crate) fn of(bytes: &[u8]) -> Result<Self> {
         if let Some(format) = foreign_format(bytes) {
             return Err(format!(
@@ -53,7 +55,7 @@ impl Platform {
             return Err(unlisted_message(&unlisted));
         }
         if musl {
-            // Rust's targets say which musl they are for: 1.2 since Rust 1.71.
+            // Each Rust target has a fixed version of musl: 1.2 since Rust 1.71.
             return Ok(Self { tag: format!("musllinux_1_2_{machine}"), because: None });
         }
         let mut least = &POLICIES[0];
@@ -71,12 +73,12 @@ impl Platform {
     }
 }
 
-/// `GLIBC_2.17` as 2, 17.
+/// Parses `GLIBC_2.17` as 2, 17.
 fn numbers(version: &str) -> Vec<u32> {
     version.split(['_', '.']).filter_map(|part| part.parse().ok()).collect()
 }
 
-/// The name of a format that is not ELF.
+/// Returns the name of a format that is not ELF.
 fn foreign_format(bytes: &[u8]) -> Option<&'static str> {
     match bytes.get(..4)? {
         [0xcf, 0xfa, 0xed, 0xfe] | [0xca, 0xfe, 0xba, 0xbe] => Some("Mach-O"),
@@ -144,7 +146,7 @@ mod tests {
         ] {
             let versions: Vec<_> = versions.iter().map(|version| ("libc.so.6", *version, &[][..])).collect();
             let platform = judge(machine, needed, &versions);
-            // musl's own list has no libgcc_s.
+            // musl's own list does not contain libgcc_s.
             if needed.first() == Some(&"libc.so") {
                 assert!(platform.unwrap_err().starts_with("it is linked to libgcc_s.so.1, "));
                 continue;

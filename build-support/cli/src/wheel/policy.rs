@@ -1,7 +1,7 @@
-//! What `auditwheel` 6.8 allows for each manylinux policy: facts of its file `manylinux-policy.json`, the stricter one of
-//! x86_64 and aarch64 where they differ.
+//! The libraries that `auditwheel` 6.8 allows for each manylinux policy: facts from its file
+//! `manylinux-policy.json`, the stricter one of x86_64 and aarch64 where they differ.
 
-/// One policy: the newest symbol versions that a library may ask for.
+/// One policy: the newest symbol versions that a library may require.
 pub(crate) struct Policy {
     /// N of glibc 2.N.
     pub(crate) glibc: u32,
@@ -68,18 +68,18 @@ const ALLOWED: &[&str] = &[
     "libz.so.1",
 ];
 
-/// Whether every manylinux system has the library. The dynamic linker is always there.
+/// Returns true if every manylinux system has the library. The dynamic linker is always present.
 pub(crate) fn allows(library: &str) -> bool {
     library.starts_with("ld-linux") || ALLOWED.contains(&library)
 }
 
-/// Whether every musllinux system has the library.
+/// Returns true if every musllinux system has the library.
 pub(crate) fn musl_allows(library: &str) -> bool {
     matches!(library, "libc.so" | "libz.so.1") || library.starts_with("libc.musl-") || library.starts_with("ld-musl-")
 }
 
-/// The oldest policy that allows a symbol version such as `GLIBC_2.17`. Versions of other families belong to libraries that are
-/// judged by their names, so they need no policy.
+/// Returns the oldest policy that allows a symbol version such as `GLIBC_2.17`. Versions of other
+/// families belong to libraries that are checked by name, so they need no policy.
 pub(crate) fn least(version: &str) -> Option<&'static Policy> {
     let Some((family, number)) = version.split_once('_') else { return Some(&POLICIES[0]) };
     let floor = |glibc: u32| POLICIES.iter().find(|policy| policy.glibc >= glibc);
@@ -107,7 +107,7 @@ pub(crate) fn least(version: &str) -> Option<&'static Policy> {
     POLICIES.iter().find(|policy| asked <= column(policy))
 }
 
-/// What to do about a library that is not allowed.
+/// Advice for a library that is not allowed.
 pub(crate) fn advice(library: &str) -> &'static str {
     let stem = library.split(".so").next().unwrap_or(library);
     match stem {

@@ -1,4 +1,5 @@
-//! What a package says of its wheel: the table `[package.metadata.kernpack.wheel]` of its Cargo.toml.
+//! The wheel settings of a package: the table `[package.metadata.kernpack.wheel]` of its
+//! Cargo.toml.
 //!
 //! ```toml
 //! [package.metadata.kernpack.wheel]
@@ -15,28 +16,28 @@ use serde_json::Value;
 
 use crate::Result;
 
-/// Where Python sources are, unless the table says it.
+/// The default folder of Python sources.
 const PYTHON: &str = "python";
 
 const KNOWN: &str = "`name`, `features`, `python`, `hidden`, `shown`";
 
-/// The table, checked.
+/// The validated table.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// Name of the distribution.
+    /// The name of the distribution.
     pub(crate) name: Option<String>,
-    /// Features to build with.
+    /// The features to build with.
     pub(crate) features: Vec<String>,
-    /// The folder of Python sources, which is there if the table names it.
+    /// The folder of Python sources, which must exist if the table names it.
     python: Option<String>,
-    /// What the package does not offer, by names of the library or of Python.
+    /// Items to hide from the package, by their names in the library or in Python.
     pub(crate) hidden: Vec<String>,
-    /// Kernels of devices that it offers.
+    /// Device kernels that it exposes.
     pub(crate) shown: Vec<String>,
 }
 
 impl Settings {
-    /// Of the `package.metadata` of a package.
+    /// Reads the settings from the `package.metadata` of a package.
     pub(crate) fn of(metadata: &Value) -> Result<Self> {
         let mut settings = Self::default();
         let Some(table) = metadata.pointer("/kernpack/wheel") else { return Ok(settings) };
@@ -67,7 +68,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The folder of Python sources from that of Cargo.toml, and whether the package names it.
+    /// Returns the folder of Python sources relative to Cargo.toml, and whether the table sets it.
     pub(crate) fn python(&self) -> (PathBuf, bool) {
         (self.python.as_deref().unwrap_or(PYTHON).into(), self.python.is_some())
     }

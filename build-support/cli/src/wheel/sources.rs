@@ -1,4 +1,5 @@
-//! The Python sources of a package: modules that its author writes, which lie beside the library in the wheel.
+//! The Python sources of a package: modules of its author, which are next to the library in the
+//! wheel.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,10 +10,10 @@ use super::names;
 use super::package::Package;
 use crate::Result;
 
-/// Deeper folders are a mistake, or a circle of links.
+/// Deeper folders are a mistake, or a cycle of links.
 const DEPTH: usize = 32;
 
-/// Files by their paths in the package, with `/` between folders.
+/// The files by their paths in the package, with `/` between folders.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     /// The folder that is the package, if there is one.
@@ -21,11 +22,12 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// The files of the package's folder `python/<module>`, or of the folder that its Cargo.toml names.
+    /// Finds the files of the package's folder `python/<module>`, or of the folder that its
+    /// Cargo.toml names.
     ///
     /// # Errors
-    /// A folder that is named and not there, a name that the wheel needs for itself, a file that hides one of the library's `modules`, and what
-    /// cannot be read.
+    /// Returns an error if a named folder does not exist, a name is reserved for the wheel, a file
+    /// hides one of the library's `modules`, or a file cannot be read.
     pub(crate) fn find(package: &Package, own: &[String], modules: &[String]) -> Result<Self> {
         let (place, is_named) = package.settings.python();
         let folder = package.folder().join(&place).join(&package.library);
@@ -43,7 +45,7 @@ impl Sources {
         let mut files = BTreeMap::new();
         let target = package.target_directory.as_path();
         inside::check(package.folder(), &folder, target)?;
-        // A folder outside of the package is there because Cargo.toml names it.
+        // A folder outside the package is allowed because Cargo.toml names it.
         let all = if inside::is_named_in(package.folder(), &folder) {
             package.folder()
         } else {
@@ -60,7 +62,7 @@ impl Sources {
                 folder.display()
             ));
         }
-        // Without an `__init__.py` of the author there is one of ours.
+        // Without an `__init__.py` of the author, one is generated.
         let init = (!files.contains_key("__init__.py")).then(|| "__init__".to_owned());
         let modules: Vec<String> = modules.iter().cloned().chain(init).collect();
         if let Some((file, hidden)) = names::hiding(files.keys().map(String::as_str), &modules) {
@@ -72,24 +74,26 @@ impl Sources {
         Ok(Self { folder: Some(folder), files })
     }
 
-    /// Whether a file is there.
+    /// Returns true if the file exists.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.files.contains_key(path)
     }
 
-    /// Paths in the package, and where the files are.
+    /// Returns the paths in the package, and the paths of the files.
     pub(crate) fn files(&self) -> impl Iterator<Item = (&str, &Path)> {
         self.files.iter().map(|(path, file)| (path.as_str(), file.as_path()))
     }
 }
 
-/// Where links may lead: into this folder, and not among what cargo builds.
+/// The limits for links: they must point into this folder, and not into the folder of build
+/// outputs.
 struct Bounds<'a> {
     all: &'a Path,
     target: &'a Path,
 }
 
-/// Notes the files of a folder and of those in it, but for what Python and editors leave there.
+/// Collects the files of a folder and its subfolders, except those that Python and editors
+/// generate.
 fn collect(
     bounds: &Bounds<'_>,
     folder: &Path,
@@ -112,9 +116,9 @@ fn collect(
             continue;
         }
         let path = entry.path();
-        // Links to other parts of the package are the author's; what a link leads to elsewhere is not part of it.
+        // The author may link to other parts of the package. A target elsewhere is not part of it.
         inside::check(bounds.all, &path, bounds.target)?;
-        // Of what a link leads to.
+        // The metadata of the target of a link.
         let kind = fs::metadata(&path).map_err(|error| problem(format!("{name}: {error}")))?;
         let place = format!("{prefix}{name}");
         if kind.is_dir() {
@@ -212,7 +216,7 @@ mod tests {
             assert!(problem.contains("python/kit/out is, or lies behind, a link to "), "{problem}");
             fs::remove_file(module.join("out")).unwrap();
         }
-        // A folder outside, which Cargo.toml names, and a link to it, which leads there without being named.
+        // An outside folder that Cargo.toml names, and a link to it that Cargo.toml does not name.
         let outside = folder.with_extension("outside");
         fs::create_dir_all(outside.join("real/kit")).unwrap();
         fs::write(outside.join("real/kit/own.txt"), "").unwrap();

@@ -1,11 +1,11 @@
-//! Versions of cargo as versions of Python packages (PEP 440).
+//! Converts cargo versions to versions of Python packages (PEP 440).
 
 use crate::Result;
 
-/// `1.2.3-alpha.1+build.5` as `1.2.3a1+build.5`.
+/// Converts `1.2.3-alpha.1+build.5` to `1.2.3a1+build.5`.
 ///
 /// # Errors
-/// A pre-release that Python has no word for.
+/// Returns an error for a pre-release that Python has no equivalent for.
 pub(crate) fn python(version: &str) -> Result<String> {
     let (rest, local) = match version.split_once('+') {
         Some((rest, local)) => (rest, Some(local)),
@@ -31,7 +31,7 @@ pub(crate) fn python(version: &str) -> Result<String> {
     Ok(text)
 }
 
-/// The words that both have: `alpha`, `alpha.1`, `alpha1`, `rc-1`.
+/// Converts the words that both support: `alpha`, `alpha.1`, `alpha1`, `rc-1`.
 fn suffix(pre: &str) -> Option<String> {
     let pre = pre.to_ascii_lowercase();
     let end = pre.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(pre.len());
@@ -49,7 +49,7 @@ fn suffix(pre: &str) -> Option<String> {
     Some(format!("{word}{number}"))
 }
 
-/// Whether the text is a Python version of two numbers, such as `3.10`.
+/// Returns true if the text is a Python version of two numbers, such as `3.10`.
 pub(crate) fn is_python(text: &str) -> bool {
     let number = |part: &str| part.parse::<u32>().ok();
     text.split_once('.').is_some_and(|(major, minor)| number(major) == Some(3) && number(minor).is_some())

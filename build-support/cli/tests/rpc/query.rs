@@ -12,7 +12,7 @@ fn tracker_at(port: u16) -> Tracker {
     Tracker::start(options).unwrap()
 }
 
-/// A process that is killed with this value.
+/// A process that is killed when this value is dropped.
 struct Process(Child);
 
 impl Drop for Process {
@@ -31,7 +31,7 @@ fn query() {
     let output = once(&[]);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "server  key\n\nkey  servers  free  busy  waiting\n");
-    // Again and again, over servers that come and a tracker that goes.
+    // Repeatedly, while servers start and the tracker stops.
     let mut watch = rpc("query");
     watch.args(["--tracker", &address, "--watch", "--every", "0.1"]).stdout(Stdio::piped());
     let mut watch = Process(watch.spawn().unwrap());
@@ -63,7 +63,7 @@ fn query() {
     let tracker = tracker_at(port);
     wait_for("pi   1        1     0     0");
     drop((server, tracker));
-    // What reads the table has gone: so does the command.
+    // The reader of the table is gone, so the command ends, too.
     drop(lines);
     let end = Instant::now() + TIME;
     while watch.0.try_wait().unwrap().is_none() {

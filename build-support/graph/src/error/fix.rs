@@ -1,44 +1,44 @@
-//! The ways in which a caller can mend a problem, in the words of each language.
+//! The ways in which a caller can fix a problem, in terms of the interface of each language.
 
-/// Who reads an error.
+/// The interface that the reader of an error uses.
 #[derive(Clone, Copy)]
 pub(super) enum Caller {
-    /// Who writes a build script: methods of `kernpack_build::Model`.
+    /// A build script, with the methods of `kernpack_build::Model`.
     BuildScript,
-    /// Who calls `kernpack.graph.from_onnx`: keywords of Python.
+    /// A call of `kernpack.graph.from_onnx`, with Python keywords.
     Python,
 }
 
-/// An operator with its domain, as messages and callers name it: `com.example.Swish`.
+/// Returns an operator with its domain, as messages and callers name it: `com.example.Swish`.
 pub(crate) fn full_name(domain: &str, name: &str) -> String {
     if domain.is_empty() { name.to_owned() } else { format!("{domain}.{name}") }
 }
 
-/// The ways in which a caller can mend a problem.
+/// A way in which a caller can fix a problem.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Fix {
-    /// The extents of dimensions with names, or of the whole input.
+    /// Set the extents of named dimensions, or of the whole input.
     Dims {
         /// The input.
         input: String,
-        /// The name of a dimension that is not known, if one has a name.
+        /// The name of an unknown dimension, if one has a name.
         dim: Option<String>,
     },
-    /// The extents of an input.
+    /// Set the extents of an input.
     Shape(String),
-    /// The tensors of an input that is a sequence.
+    /// Set the tensors of a sequence input.
     Sequence(String),
-    /// One extent of a dimension.
+    /// Set one extent of a dimension.
     Extent(String),
-    /// One extent of a dimension, or several that a call may have.
+    /// Set one extent of a dimension, or several that a call may have.
     Extents(String),
-    /// The value of an input that something has to be known of.
+    /// Set the value of an input that must be known.
     Constant,
-    /// The most rounds of a loop by its name.
+    /// Set the maximum number of iterations of the loop with this name.
     Bound(String),
-    /// That weights may be no numbers.
+    /// Allow weights that are NaN.
     AllowNan,
-    /// The formula of an operator.
+    /// Define an operator.
     Operator {
         /// The domain.
         domain: String,
@@ -48,7 +48,7 @@ pub(crate) enum Fix {
 }
 
 impl Fix {
-    /// The sentence behind the problem.
+    /// Returns the sentence after the problem.
     pub(super) fn told_to(&self, caller: Caller) -> String {
         use Caller::{BuildScript, Python};
         match (self, caller) {

@@ -12,13 +12,13 @@ pub(crate) use fix::{Fix, full_name};
 /// `Result` with [`GraphError`].
 pub type Result<T, E = GraphError> = core::result::Result<T, E>;
 
-/// Everything that is wrong with a model, each problem with the node and what to do.
+/// All problems of a model, each with the node and the fix.
 #[derive(Clone, PartialEq, Eq)]
 pub struct GraphError {
     problems: Vec<Problem>,
 }
 
-/// Something that is wrong, and what the caller can say to mend it.
+/// A problem, and the way in which the caller can fix it.
 #[derive(Clone, PartialEq, Eq)]
 struct Problem {
     what: String,
@@ -35,12 +35,12 @@ impl Problem {
 }
 
 impl GraphError {
-    /// One problem: a sentence in lower case without a full stop.
+    /// Creates an error with one problem: a sentence in lower case without a full stop.
     pub fn new(what: impl Into<String>) -> Self {
         Self { problems: vec![Problem { what: what.into(), fix: None }] }
     }
 
-    /// The same with what the caller can say to mend it, in the words of the build script or of Python.
+    /// Adds the way in which the caller can fix it, in terms of the build script or of Python.
     #[must_use]
     pub(crate) fn fix(mut self, fix: &Fix) -> Self {
         for problem in &mut self.problems {
@@ -49,13 +49,13 @@ impl GraphError {
         self
     }
 
-    /// One error of several: all are shown.
+    /// Joins several errors. All are shown.
     pub fn all(errors: Vec<Self>) -> Option<Self> {
         let problems: Vec<Problem> = errors.into_iter().flat_map(|error| error.problems).collect();
         (!problems.is_empty()).then_some(Self { problems })
     }
 
-    /// Every problem as a complete message, for those who write build scripts.
+    /// Returns every problem as a complete message, for authors of build scripts.
     pub fn problems(&self) -> Vec<String> {
         self.told_to(Caller::BuildScript)
     }
@@ -64,17 +64,17 @@ impl GraphError {
         self.problems.iter().map(|problem| problem.told_to(caller)).collect()
     }
 
-    /// The same with where it was found before each problem: `node 'add_3' (Add): ..`.
+    /// Adds the place before each problem: `node 'add_3' (Add): ..`.
     #[must_use]
     pub fn within(self, place: &str) -> Self {
         let told = |problem: Problem| Problem { what: format!("{place}: {}", problem.what), ..problem };
         Self { problems: self.problems.into_iter().map(told).collect() }
     }
 
-    /// As [`Self::within`], but for problems that tell that place already.
+    /// Like [`Self::within`], except for problems that already contain the place.
     #[must_use]
     pub(crate) fn within_once(self, place: &str) -> Self {
-        // Operators are named with their domain, and without it.
+        // Operators are named with and without their domain.
         let node = place.rfind(" (").map_or(place, |end| &place[..=end]);
         let told = |problem: Problem| {
             if problem.what.starts_with(node) {
@@ -93,14 +93,14 @@ impl From<CompileError> for GraphError {
     }
 }
 
-/// For callers of other languages: what they can do is told by the keywords of Python.
+/// For callers in other languages: the fixes are given as Python keywords.
 impl From<GraphError> for kernpack::Error {
     fn from(error: GraphError) -> Self {
         Self::new(kernpack::error_kind::ValueError, error.told_to(Caller::Python).join("\n"))
     }
 }
 
-/// An error of a function of another language, or of the runtime.
+/// An error of a function in another language, or of the runtime.
 impl From<kernpack::Error> for GraphError {
     fn from(error: kernpack::Error) -> Self {
         Self::new(error.message())
@@ -121,14 +121,14 @@ impl fmt::Debug for GraphError {
 
 impl std::error::Error for GraphError {}
 
-/// Returns from a function with a [`GraphError`].
+/// Returns a [`GraphError`] from a function.
 macro_rules! fail {
     ($($text:tt)*) => {
         return Err($crate::error::GraphError::new(format!($($text)*)))
     };
 }
 
-/// Returns with a [`GraphError`] unless a condition holds.
+/// Returns a [`GraphError`] unless a condition holds.
 macro_rules! require {
     ($condition:expr, $($text:tt)*) => {
         if $condition {

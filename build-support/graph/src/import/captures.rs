@@ -1,4 +1,4 @@
-//! Values of a graph that graphs inside of its nodes read.
+//! Values of a graph that graphs inside its nodes read.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,11 +7,11 @@ use crate::error::{Result, require};
 use crate::graph::{Dequantized, Graph, Value, ValueId};
 use crate::onnx::{self, AttributeValue};
 
-/// Values of the graph around a body, as the body sees them.
+/// Values of the enclosing graph, as a body sees them.
 #[derive(Default)]
 pub(super) struct Captures {
     seen: HashMap<ValueId, ValueId>,
-    /// Those that are not known: outside, and inside.
+    /// The values that are not known: outside, and inside.
     pub(super) taken: Vec<(ValueId, ValueId)>,
 }
 
@@ -48,10 +48,10 @@ impl Captures {
         })
     }
 
-    /// The names that a graph reads from the one around it.
+    /// Returns the names that a graph reads from the enclosing one.
     ///
     /// # Errors
-    /// A value whose extents depend on data.
+    /// Returns an error for a value with data-dependent extents.
     pub(super) fn scope(
         &mut self,
         outer: &Graph,
@@ -70,22 +70,23 @@ impl Captures {
         Ok(scope)
     }
 
-    /// The values of the graph around the body, by those of the body that stand for them.
+    /// Returns the values of the enclosing graph, by the values of the body that represent them.
     pub(super) fn outside(&self) -> HashMap<ValueId, ValueId> {
         self.seen.iter().map(|(outside, inside)| (*inside, *outside)).collect()
     }
 }
 
-/// Tells whether a node of a body reads a value. What the body does not read is no input of it.
+/// Returns true if a node of a body reads a value. Values that the body does not read are not
+/// inputs.
 pub(super) fn is_read(body: &Graph, id: ValueId) -> bool {
     body.nodes.iter().any(|node| node.inputs.contains(&Some(id)))
 }
 
 impl Importer<'_, '_> {
-    /// Does something in another graph, while the one around it is put aside.
+    /// Runs `work` in another graph, while the enclosing one is set aside.
     ///
     /// # Errors
-    /// Those of `work`.
+    /// Returns the errors of `work`.
     pub(super) fn within<T>(&mut self, body: &mut Graph, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         body.effort = self.graph.effort;
         core::mem::swap(&mut self.graph, body);
@@ -96,7 +97,7 @@ impl Importer<'_, '_> {
     }
 }
 
-/// Every name that the nodes of a graph read, those of graphs inside of them included.
+/// Collects every name that the nodes of a graph read, including those of graphs inside them.
 fn names_read<'g>(graph: &'g onnx::Graph<'_>, names: &mut BTreeSet<&'g str>) {
     names.extend(graph.outputs.iter().map(|output| output.name.as_str()));
     for node in &graph.nodes {

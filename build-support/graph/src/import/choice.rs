@@ -1,8 +1,8 @@
-//! Branches by a condition that only a call knows.
+//! Branches with a condition that is only known at run time.
 //!
-//! Both branches are read as graphs of their own. If they cost little and cannot fail, they become nodes of the graph
-//! around them, and each element of the results is taken from one of both. Otherwise they stay apart, in a node that runs
-//! the branch that is taken.
+//! Both branches are read as separate graphs. If they are cheap and cannot fail, they become nodes
+//! of the enclosing graph, and each element of the results is selected from one of them. Otherwise
+//! they stay separate, in a node that runs the selected branch.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::graph::{Body, Branch, Choice, Dequantized, Graph, Node, Value, ValueI
 use crate::onnx;
 use crate::op;
 
-/// A branch as a graph of its own.
+/// A branch as a separate graph.
 struct Apart {
     graph: Graph,
     items: Vec<Item>,
@@ -24,7 +24,7 @@ struct Apart {
 }
 
 impl<'a> Importer<'_, 'a> {
-    /// The results of one of two branches.
+    /// Imports the results of one of two branches.
     pub(super) fn branch(&mut self, control: &Control<'_, 'a>) -> Result<Vec<Item>> {
         let condition = self.condition(control.needed(0)?, "the condition")?;
         let (yes, no) = (control.graph("then_branch")?, control.graph("else_branch")?);
@@ -53,7 +53,7 @@ impl<'a> Importer<'_, 'a> {
         Ok(Apart { graph, items, captures })
     }
 
-    /// The nodes of a branch become nodes of this graph: what its results stand for.
+    /// Adds the nodes of a branch to this graph. Returns the items for its results.
     fn grafted(&mut self, Apart { graph, items, captures }: Apart) -> Vec<Item> {
         let first = self.graph.nodes.len();
         let mut ids: HashMap<ValueId, ValueId> = captures.outside();
@@ -76,20 +76,20 @@ impl<'a> Importer<'_, 'a> {
         items.iter().map(|item| item.map(moved)).collect()
     }
 
-    /// A node that runs one of both branches. Their results are alike.
+    /// Adds a node that runs one of both branches. Their results have the same structure.
     fn choice(&mut self, control: &Control<'_, 'a>, condition: ValueId, branches: [Apart; 2]) -> Result<Vec<Item>> {
         let outside = [branches[0].captures.outside(), branches[1].captures.outside()];
         let mut inputs = vec![condition];
         let number = self.graph.nodes.len();
         let mut outputs = Vec::new();
         let mut items = Vec::new();
-        // The results of both branches that the node gives.
+        // The results of both branches that the node returns.
         let mut given: Vec<(String, [ValueId; 2])> = Vec::new();
         for (index, (yes, no)) in branches[0].items.iter().zip(&branches[1].items).enumerate() {
             let mut others = no.ids().into_iter();
             items.push(yes.map(|yes| {
                 let no = others.next().unwrap_or(yes);
-                // A value of the graph around that both branches pass on.
+                // A value of the enclosing graph that both branches pass on.
                 if let (Some(one), Some(other)) = (outside[0].get(&yes), outside[1].get(&no))
                     && one == other
                 {
@@ -143,7 +143,8 @@ impl<'a> Importer<'_, 'a> {
     }
 }
 
-/// Tells whether results of branches have one structure, types and shapes that do not depend on data.
+/// Returns true if results of branches have the same structure, and types and shapes that are not
+/// data-dependent.
 fn are_alike((yes, first): (&Apart, &Item), (no, second): (&Apart, &Item)) -> bool {
     let (ids, others) = (first.ids(), second.ids());
     let is_like = |(one, other): (&ValueId, &ValueId)| {

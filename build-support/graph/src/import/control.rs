@@ -1,4 +1,4 @@
-//! Nodes with graphs in them; branches are in `choice.rs`, loops in `loops.rs`.
+//! Nodes that contain graphs. Branches are in `choice.rs`, loops in `loops.rs`.
 
 use super::emit::Emitter;
 use super::{Arguments, DEPTH, Importer, Item, Scope, place};
@@ -7,13 +7,13 @@ use crate::error::{Fix, GraphError, Result, fail, require};
 use crate::graph::ValueId;
 use crate::onnx::{self, AttributeValue};
 
-/// The operators with graphs in them.
+/// The operators that contain graphs.
 pub(super) const NAMES: [&str; 5] = ["FlexAttention", "If", "Loop", "Scan", "SequenceMap"];
 
-/// Nodes of a graph with loops written out, at most.
+/// The maximum number of nodes of a graph with unrolled loops.
 const NODES: usize = 200_000;
 
-/// A node with graphs in it.
+/// A node that contains graphs.
 #[derive(Clone, Copy)]
 pub(super) struct Control<'n, 'a> {
     pub(super) node: &'n onnx::Node<'a>,
@@ -54,7 +54,7 @@ impl<'n, 'a> Control<'n, 'a> {
         self.input(index).ok_or_else(|| GraphError::new(format!("input {index} is missing")))
     }
 
-    /// The inputs from one on, all of which have to be there.
+    /// Returns the inputs from `first` on, all of which are required.
     pub(super) fn inputs_from(&self, first: usize) -> Result<Vec<Item>> {
         (first..self.inputs.len()).map(|index| self.needed(index).cloned()).collect()
     }
@@ -66,7 +66,7 @@ impl<'n, 'a> Control<'n, 'a> {
 }
 
 impl<'a> Importer<'_, 'a> {
-    /// A node with graphs in it: what its outputs stand for.
+    /// Imports a node that contains graphs. Returns the items for its outputs.
     pub(super) fn control(
         &mut self,
         node: &onnx::Node<'a>,
@@ -88,7 +88,7 @@ impl<'a> Importer<'_, 'a> {
         Ok(made.map_err(|error| error.within_once(&place(node)))?.into_iter().map(Some).collect())
     }
 
-    /// The nodes of a graph inside of the model's, for inputs: what its outputs stand for.
+    /// Imports the nodes of an inner graph for inputs. Returns the items for its outputs.
     pub(super) fn inside(
         &mut self,
         control: &Control<'_, 'a>,
@@ -102,7 +102,7 @@ impl<'a> Importer<'_, 'a> {
             graph.inputs.len(),
             inputs.len()
         );
-        // Names of the graph around it are seen; its own stay its own.
+        // Names of the enclosing graph are visible. Its own names are local.
         let mut scope = control.scope.clone();
         for node in &graph.nodes {
             for name in &node.outputs {
@@ -130,7 +130,7 @@ impl<'a> Importer<'_, 'a> {
         Emitter { graph: &mut self.graph, name: control.name() }
     }
 
-    /// One of two items, by a condition that is known when the model runs.
+    /// Selects one of two items by a condition at run time.
     pub(super) fn chosen(
         &mut self,
         control: &Control<'_, 'a>,
@@ -180,7 +180,8 @@ impl<'a> Importer<'_, 'a> {
         })
     }
 
-    /// The body for each tensor of the first sequence; further inputs are sequences of the same length, or tensors.
+    /// Runs the body for each tensor of the first sequence. Further inputs are sequences of the
+    /// same length, or tensors.
     fn map(&mut self, control: &Control<'_, 'a>) -> Result<Vec<Item>> {
         let body = control.graph("body")?;
         let inputs = control.inputs_from(0)?;
@@ -205,7 +206,7 @@ impl<'a> Importer<'_, 'a> {
     }
 }
 
-/// A truth value without dimensions.
+/// Returns a boolean without dimensions.
 pub(super) fn truth(holds: bool) -> Result<Constant> {
     Constant::new(kernpack_compiler::ir::BOOLEAN, &[], vec![u8::from(holds)])
 }

@@ -1,4 +1,5 @@
-//! `Dropout` in training, with a seed: which elements are kept is known at build time. The generator is that of ONNX's own evaluator.
+//! `Dropout` in training, with a seed: the kept elements are determined at build time. The
+//! generator is that of ONNX's own evaluator.
 
 use super::Importer;
 use super::emit::Emitter;
@@ -11,14 +12,15 @@ use crate::numpy_random::NumpyRandom;
 use crate::op;
 use kernpack_compiler::ir::{BF16, F16, F32, F64};
 
-/// Elements, at most: each needs a random number in the library.
+/// The maximum number of elements: each needs a random number in the library.
 const MOST: usize = 1 << 22;
 
-/// The numbers of ONNX for types of floats.
+/// The numbers of float types in ONNX.
 const FLOATS: [(kernpack::DataType, i64); 4] = [(F32, 1), (F16, 10), (F64, 11), (BF16, 16)];
 
 impl Importer<'_, '_> {
-    /// The result and the mask of a node that drops elements; none for one that keeps all of them, or is no training.
+    /// Returns the result and the mask of a node that drops elements, or `None` if it keeps all of
+    /// them or is not in training mode.
     pub(super) fn training_dropout(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Nodes that the importer adds by itself.
+//! Nodes that the importer adds itself.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::op;
 /// The version of the operators of these nodes.
 const VERSION: i64 = 23;
 
-/// Adds nodes of ONNX's operators, all of which are part of one node of the model.
+/// Adds nodes of ONNX operators, all of which belong to one node of the model.
 pub(super) struct Emitter<'g> {
     /// The graph.
     pub(super) graph: &'g mut Graph,
@@ -20,7 +20,7 @@ pub(super) struct Emitter<'g> {
 }
 
 impl Emitter<'_> {
-    /// The first output of a node.
+    /// Adds a node and returns its first output.
     pub(super) fn node(&mut self, op: &str, attrs: &[(&str, Attr)], inputs: &[ValueId]) -> Result<ValueId> {
         let operator = op::find(op).ok_or_else(|| GraphError::new(format!("operator {op} is not supported")))?;
         let mut all = Attrs::default();
@@ -33,24 +33,24 @@ impl Emitter<'_> {
         made.first().copied().flatten().ok_or_else(|| GraphError::new(format!("{op} has no result")))
     }
 
-    /// A list of integers.
+    /// Adds a list of integers.
     pub(super) fn ints(&mut self, values: &[i64]) -> ValueId {
         self.graph.add_known(self.name, Constant::of_ints(values))
     }
 
-    /// An integer without dimensions.
+    /// Adds an integer without dimensions.
     pub(super) fn int(&mut self, value: i64) -> Result<ValueId> {
         let constant = Constant::of_ints(&[value]).reshaped(&[])?;
         Ok(self.graph.add_known(self.name, constant))
     }
 
-    /// The slice at an index of an axis, without that axis.
+    /// Adds the slice at an index of an axis, without that axis.
     pub(super) fn slice(&mut self, x: ValueId, axis: i64, index: i64) -> Result<ValueId> {
         let index = self.int(index)?;
         self.node("Gather", &[("axis", Attr::Int(axis))], &[x, index])
     }
 
-    /// Tensors of one shape, one behind the other along a new axis.
+    /// Stacks tensors of the same shape along a new axis.
     pub(super) fn stack(&mut self, parts: &[ValueId], axis: i64) -> Result<ValueId> {
         let axes = self.ints(&[axis]);
         let mut rows = Vec::new();
@@ -63,12 +63,12 @@ impl Emitter<'_> {
         }
     }
 
-    /// Tells whether a value is known to hold, or not to.
+    /// Returns the value of a condition, if it is known.
     pub(super) fn known_bool(&self, id: ValueId) -> Result<Option<bool>> {
         Ok(self.known_int(id)?.map(|value| value != 0))
     }
 
-    /// The number that a value of one element is known to be.
+    /// Returns the integer of a value with one element, if it is known.
     pub(super) fn known_int(&self, id: ValueId) -> Result<Option<i64>> {
         match &self.graph.values[id].known {
             Some(known) if known.len() == 1 => Ok(known.to_ints()?.first().copied()),

@@ -1,7 +1,8 @@
-//! Data of tensors in files beside the model.
+//! Data of tensors in files next to the model.
 //!
-//! A model names these files, and whoever made it may be anyone. So a file has to lie in the folder of the model, also
-//! after all links are followed: a folder that was unpacked may have links to anywhere.
+//! The model contains the names of these files, and may come from an untrusted source. So a file
+//! must be in the folder of the model, also after all links are resolved: an unpacked folder may
+//! have links to anywhere.
 
 use std::fs::File;
 use std::io::{Error, Read, Seek, SeekFrom};
@@ -9,15 +10,16 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::error::{GraphError, Result, fail, require};
 
-/// The path of a file in the folder of the model, and some of its bytes.
+/// Returns the path of a file in the folder of the model, and some of its bytes.
 ///
 /// # Errors
-/// A file outside of the folder, by its name or by a link; one that is not a regular file, or too short.
+/// Returns an error for a file outside the folder, by its name or by a link, and for one that is
+/// not a regular file, or too short.
 pub(super) fn read(folder: &Path, location: &str, offset: u64, length: u64) -> Result<(PathBuf, Vec<u8>)> {
     let relative = Path::new(location);
     let stays = relative.components().all(|component| matches!(component, Component::Normal(_) | Component::CurDir));
     require!(stays && !location.is_empty(), "its data is in '{location}', which is outside of the folder of the model");
-    // The folder of a model in the working folder has no name.
+    // The folder of a model in the current folder has an empty name.
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let path = folder.join(relative);
     let failed = |error: Error| GraphError::new(format!("{}: {error}", path.display()));
@@ -34,9 +36,9 @@ pub(super) fn read(folder: &Path, location: &str, offset: u64, length: u64) -> R
     Ok((path, bytes))
 }
 
-/// Bytes of a file whose path has no links.
+/// Reads bytes of a file whose path has no links.
 fn bytes_of(path: &Path, offset: u64, length: u64) -> std::io::Result<Vec<u8>> {
-    // Opening a pipe waits for its writer.
+    // Opening a pipe would wait for its writer.
     if !std::fs::symlink_metadata(path)?.is_file() {
         return Err(Error::other("it is no file"));
     }

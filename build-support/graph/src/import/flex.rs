@@ -10,7 +10,7 @@ use crate::error::{Result, fail, require};
 use crate::graph::ValueId;
 use crate::onnx::{AttributeValue, dtype_of};
 
-/// The number of a float type in ONNX.
+/// Returns the number of a float type in ONNX.
 fn number_of(dtype: kernpack::DataType) -> Result<i64> {
     [(F32, 1), (F16, 10), (F64, 11), (BF16, 16)]
         .into_iter()
@@ -19,7 +19,7 @@ fn number_of(dtype: kernpack::DataType) -> Result<i64> {
 }
 
 impl<'a> Importer<'_, 'a> {
-    /// Each head of keys serves the queries next to each other.
+    /// Each head of keys serves adjacent heads of queries.
     pub(super) fn flex_attention(&mut self, control: &Control<'_, 'a>) -> Result<Vec<Item>> {
         let mut ids = Vec::new();
         for index in 0..3 {
@@ -61,7 +61,7 @@ impl<'a> Importer<'_, 'a> {
             Some(_) => fail!("attribute `scale` is no float"),
         };
         let grouped = [batch, kv_heads, heads / kv_heads * length];
-        // Products of narrow floats would lose digits.
+        // Products of narrow floats would lose precision.
         let inner = if precision == 11 { 11 } else { own.min(1) };
         let inner = if own == 11 { 11 } else { inner };
         let mut emitter = self.emitter(control);
@@ -94,7 +94,7 @@ impl<'a> Importer<'_, 'a> {
         Ok(vec![Item::Tensor(emitter.node("Cast", &to(own), &[sums])?)])
     }
 
-    /// A tensor as the graph of an attribute changes it, if the node has that.
+    /// Applies the graph of an attribute to a tensor, if the node has the attribute.
     fn modified(&mut self, control: &Control<'_, 'a>, attribute: &str, id: ValueId) -> Result<ValueId> {
         if control.attribute(attribute).is_none() {
             return Ok(id);

@@ -1,18 +1,18 @@
-//! Nodes that may be run although nothing asks for them: they cost little, and cannot fail.
+//! Nodes that may run speculatively: they are cheap, and cannot fail.
 
 use crate::constant::num_elements;
 use crate::error::Result;
 use crate::graph::Graph;
 use crate::op::Pattern;
 
-/// Elements that nodes read and write together, at most.
+/// The maximum number of elements that nodes read and write in total.
 const FEW: usize = 1 << 12;
 
 impl Graph {
-    /// Tells whether no node from one on can fail.
+    /// Returns true if no node from `first` on can fail.
     ///
     /// # Errors
-    /// Attributes of another type.
+    /// Returns an error for attributes of another type.
     pub(super) fn is_safe_from(&self, first: usize) -> Result<bool> {
         for node in &self.nodes[first..] {
             if node.body.is_some() || self.may_fail(node)? {
@@ -22,10 +22,10 @@ impl Graph {
         Ok(true)
     }
 
-    /// Tells whether all nodes from one on cost little and cannot fail.
+    /// Returns true if all nodes from `first` on are cheap and cannot fail.
     ///
     /// # Errors
-    /// Attributes of another type.
+    /// Returns an error for attributes of another type.
     pub(super) fn is_harmless_from(&self, first: usize) -> Result<bool> {
         if !self.is_safe_from(first)? {
             return Ok(false);

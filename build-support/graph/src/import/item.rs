@@ -1,28 +1,29 @@
-//! Things that names of a model stand for.
+//! The items that names of a model refer to.
 
 use std::collections::HashMap;
 
 use crate::error::{Result, fail};
 use crate::graph::ValueId;
 
-/// The thing that a name of a model stands for. The structure of all values is known at build time; an optional value that is there is what is in it.
+/// The item that a name of a model refers to. The structure of all values is known at build time. A
+/// present optional value is represented by its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     /// A tensor.
     Tensor(ValueId),
-    /// Tensors, one behind the other.
+    /// A list of tensors.
     Sequence(Vec<ValueId>),
-    /// An optional value that is not there.
+    /// A missing optional value.
     Nothing,
-    /// An input of a function that its caller leaves out: nodes that read it leave it out, too.
+    /// An input of a function that its caller omits: nodes that read it omit it, too.
     Absent,
 }
 
-/// Names of values where a node stands.
+/// The names that are visible at a node.
 pub(super) type Scope = HashMap<String, Item>;
 
 impl Item {
-    /// Its tensors.
+    /// Returns its tensors.
     pub(super) fn ids(&self) -> Vec<ValueId> {
         match self {
             Self::Tensor(id) => vec![*id],
@@ -31,7 +32,7 @@ impl Item {
         }
     }
 
-    /// The same with other tensors.
+    /// Returns the item with other tensors.
     pub(super) fn map(&self, mut other: impl FnMut(ValueId) -> ValueId) -> Self {
         match self {
             Self::Tensor(id) => Self::Tensor(other(*id)),
@@ -40,7 +41,7 @@ impl Item {
         }
     }
 
-    /// A word for messages.
+    /// Returns the name of the kind for messages.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Tensor(_) => "a tensor",
@@ -50,10 +51,10 @@ impl Item {
         }
     }
 
-    /// The tensor.
+    /// Returns the tensor.
     ///
     /// # Errors
-    /// It is none.
+    /// Returns an error if the item is not a tensor.
     pub(super) fn tensor(&self, what: &str) -> Result<ValueId> {
         match self {
             Self::Tensor(id) => Ok(*id),
@@ -61,10 +62,10 @@ impl Item {
         }
     }
 
-    /// The tensors of a sequence.
+    /// Returns the tensors of a sequence.
     ///
     /// # Errors
-    /// It is none.
+    /// Returns an error if the item is not a sequence.
     pub(super) fn sequence(&self, what: &str) -> Result<&[ValueId]> {
         match self {
             Self::Sequence(ids) => Ok(ids),

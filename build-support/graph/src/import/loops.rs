@@ -1,8 +1,10 @@
 //! Loops.
 //!
-//! A loop of few rounds is written out: its rounds are nodes of the graph; so is one whose rounds can all be computed at build time. With a condition that depends on what
-//! the model is called with, all rounds are computed if they cost little and cannot fail, and each element of a state is taken from the last round that counts. Another
-//! loop, one of more rounds, and one of a number that is not known, has its body once: see `native_loop.rs`.
+//! A loop with few iterations is unrolled: its iterations become nodes of the graph. So is one
+//! whose iterations can all be computed at build time. With a condition that is only known at run
+//! time, all iterations are computed if they are cheap and cannot fail, and each element of a state
+//! is taken from the last valid iteration. Other loops, with more or an unknown number of
+//! iterations, keep their body once: see `native_loop.rs`.
 
 use kernpack_compiler::ir::I64;
 
@@ -16,27 +18,28 @@ use crate::graph::ValueId;
 use crate::onnx::{self, AttributeValue, Dim, ValueType, dtype_of};
 use crate::op;
 
-/// Rounds of a loop that is written out, at most.
+/// The maximum number of iterations of an unrolled loop.
 const ROUNDS: i64 = 4096;
-/// Rounds with nodes that are written out where the body can be compiled once.
+/// The maximum number of unrolled iterations with nodes if the body can be compiled once instead.
 const PATIENCE: usize = 64;
-/// Why a loop is not written out.
+/// The reason why a loop is not unrolled.
 const TOO_MANY: &str = "more than 4096 rounds are not written out one by one";
 
-/// Why a loop is not written out.
+/// The reason why a loop is not unrolled.
 const MAY_FAIL: &str = "a condition that depends on what the model is called with ends the loop, and rounds behind its end would be computed";
 
-/// The outcome of writing a loop out.
+/// The result of unrolling a loop.
 enum Written {
     /// Its states and rows.
     Items(Vec<Item>),
-    /// It is not possible, or not worth it: why.
+    /// It is not possible, or too expensive, with the reason.
     Not(&'static str),
 }
 
 impl<'a> Importer<'_, 'a> {
-    /// Inputs: the number of rounds, a condition, states. The body gets the number of the round, the condition and the states, and gives the condition, the
-    /// states, and a row of each further output.
+    /// Imports `Loop`. Inputs: the number of iterations, a condition, states. The body gets the
+    /// index of the iteration, the condition and the states, and returns the condition, the states,
+    /// and a row of each further output.
     pub(super) fn repeat(&mut self, control: &Control<'_, 'a>) -> Result<Vec<Item>> {
         let body = control.graph("body")?;
         let states = control.inputs_from(2)?;
@@ -84,7 +87,8 @@ impl<'a> Importer<'_, 'a> {
         )
     }
 
-    /// A loop written out, or with its body once if there are many rounds. `write_out` gives up behind so many rounds that have nodes.
+    /// Imports a loop unrolled, or with its body once if there are many iterations. `write_out`
+    /// gives up after this number of iterations that have nodes.
     fn repeated(
         &mut self,
         write_out: impl Fn(&mut Self, usize) -> Result<Written>,
@@ -126,7 +130,7 @@ impl<'a> Importer<'_, 'a> {
         }
         let count = states.len();
         let mut rows: Vec<Vec<ValueId>> = vec![Vec::new(); body.outputs.len() - 1 - count];
-        // The condition as the body sees it, and as one that is known when the model runs, if it is.
+        // The condition as the body sees it, and the run-time condition, if there is one.
         let mut is_active: Option<ValueId> = None;
         let (mut round, mut with_nodes) = (0, 0);
         while rounds.is_none_or(|rounds| round < rounds) {
@@ -155,7 +159,7 @@ impl<'a> Importer<'_, 'a> {
             self.graph.is_conditional = around;
             let mut outputs = outputs?.into_iter();
             if is_active.is_some() {
-                // Without another way they may cost more.
+                // Without an alternative they may cost more.
                 let is_last = patience == usize::MAX;
                 let graph = &self.graph;
                 if !(if is_last { graph.is_safe_from(nodes)? } else { graph.is_harmless_from(nodes)? }) {
@@ -186,7 +190,7 @@ impl<'a> Importer<'_, 'a> {
         Ok(Written::Items(states))
     }
 
-    /// Rows of a loop as one tensor; without rows the body has to tell the shape of one.
+    /// Stacks the rows of a loop to one tensor. Without rows, the body determines the shape of one.
     fn stacked(
         &mut self,
         control: &Control<'_, 'a>,
@@ -211,13 +215,14 @@ impl<'a> Importer<'_, 'a> {
         Ok(self.graph.add_known(control.name(), Constant::new(dtype_of(*element)?, &shape, Vec::new())?))
     }
 
-    /// Inputs: states, then tensors that are read slice by slice.
+    /// Imports `Scan`. Inputs: states, then tensors that are read slice by slice.
     pub(super) fn scan(&mut self, control: &Control<'_, 'a>) -> Result<Vec<Item>> {
         let inputs = control.inputs_from(0)?;
         self.scan_slices(control, inputs, "scan_input_directions")
     }
 
-    /// Version 8: an optional tensor of lengths first, and all have a first axis of batches.
+    /// Imports `Scan` of version 8: an optional tensor of lengths comes first, and all inputs have
+    /// a batch axis first.
     pub(super) fn scan_batches(&mut self, control: &Control<'_, 'a>) -> Result<Vec<Item>> {
         require!(control.input(0).is_none(), "lengths of sequences are not supported in Scan of version 8");
         let mut ids = Vec::new();
@@ -334,7 +339,7 @@ impl<'a> Importer<'_, 'a> {
         self.repeated(write_out, native)
     }
 
-    /// A value with one of its axes at another place.
+    /// Moves an axis of a value to another position.
     fn with_axis(&mut self, control: &Control<'_, 'a>, id: ValueId, from: usize, to: usize) -> Result<ValueId> {
         if from == to {
             return Ok(id);

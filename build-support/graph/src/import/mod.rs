@@ -1,4 +1,4 @@
-//! ONNX models as graphs: functions and branches inlined, shapes and values followed.
+//! ONNX models as graphs: inlines functions and branches, and infers shapes and values.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -33,12 +33,13 @@ use crate::op::{self, CustomOperator, NodeOp};
 use crate::options::ModelOptions;
 use crate::{parts, sizes};
 
-/// Functions in functions, at most.
+/// The maximum nesting depth of functions.
 const DEPTH: usize = 64;
-/// Nodes of functions, each as often as it is written out, at most: of functions that call others several times there are a power of that many.
+/// The maximum number of inlined nodes of functions: nested functions that call others several
+/// times would have exponentially many.
 const MOST_NODES: usize = 100_000;
 
-/// A model as a graph, and the files that it was read from besides its own.
+/// A model as a graph, and the additional files that it was read from.
 pub struct Imported {
     /// The graph.
     pub graph: Graph,
@@ -46,19 +47,21 @@ pub struct Imported {
     pub files: Vec<PathBuf>,
 }
 
-/// Reads a model from the bytes of its file; `folder` is where files with its weights lie.
+/// Reads a model from the bytes of its file. `folder` is the folder of the files with its weights.
 ///
 /// # Errors
-/// What is no model; everything in it that is not supported, in one error; dimensions that are not known.
+/// Returns an error if the bytes are not a model, one error with everything in the model that is
+/// not supported, or an error for unknown dimensions.
 pub fn import(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<Imported> {
     let (graph, files) = read_parts(bytes, folder, options)?;
     optimized(graph, files, options)
 }
 
-/// As [`import`], but the bytes are dropped as soon as they are read: weights are in memory twice at most.
+/// Like [`import`], but the bytes are dropped as soon as they are read, so at most two copies of
+/// the weights are in memory.
 ///
 /// # Errors
-/// As [`import`].
+/// As for [`import`].
 pub fn import_owned(bytes: Vec<u8>, folder: Option<&Path>, options: &ModelOptions) -> Result<Imported> {
     let (graph, files) = read_parts(&bytes, folder, options)?;
     drop(bytes);
@@ -70,7 +73,7 @@ fn optimized(mut graph: Graph, files: Vec<PathBuf>, options: &ModelOptions) -> R
     Ok(Imported { graph, files })
 }
 
-/// Puts nodes that do the same faster in the place of those of the model, and lays weights out.
+/// Replaces nodes of the model with faster equivalents, and packs weights.
 fn optimize(graph: &mut Graph, options: &ModelOptions) -> Result<()> {
     if let Some(parts) = graph.parts.as_mut().map(Arc::make_mut) {
         for (_, smaller) in &mut parts.smaller {
@@ -112,7 +115,7 @@ fn optimize(graph: &mut Graph, options: &ModelOptions) -> Result<()> {
     Ok(())
 }
 
-/// As [`read`], for all extents of the dimensions that each call tells.
+/// Like [`read`], for all extents of the dynamic dimensions.
 fn read_parts(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<(Graph, Vec<PathBuf>)> {
     if options.up_to.is_empty() && options.dims_in.is_empty() {
         return read(bytes, folder, options);
@@ -134,7 +137,8 @@ fn read_parts(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Re
     sizes::read(options, &named, |options| parts::read(options, &named, |options| read(bytes, folder, options)))
 }
 
-/// The graph as the model has it, and the files that were read besides the model's own.
+/// Returns the unoptimized graph of the model, and the files that were read in addition to the
+/// model's own.
 fn read(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<(Graph, Vec<PathBuf>)> {
     let model = onnx::read_model(bytes)?;
     require!(
@@ -159,13 +163,13 @@ fn read(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<(
     Ok((importer.graph, importer.files.into_inner()))
 }
 
-/// Operators of the importer itself.
+/// Returns true for operators of the importer itself.
 fn is_own(name: &str) -> bool {
     name == "Constant"
         || [&control::NAMES[..], &recurrent::NAMES, &sequence::NAMES].iter().any(|all| all.contains(&name))
 }
 
-/// Names every operator that is not supported, with its nodes.
+/// Reports every unsupported operator, with its nodes.
 fn check_operators(model: &Model<'_>, custom: &[CustomOperator]) -> Result<()> {
     GraphError::all(custom.iter().filter_map(|custom| custom.check().err()).collect()).map_or(Ok(()), Err)?;
     let mut missing: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
@@ -194,7 +198,7 @@ fn check_operators(model: &Model<'_>, custom: &[CustomOperator]) -> Result<()> {
     GraphError::all(problems.collect()).map_or(Ok(()), Err)
 }
 
-/// Bounds are positive, and of loops that the model has.
+/// Checks that bounds are positive, and of loops that exist in the model.
 fn check_bounds(model: &Model<'_>, options: &ModelOptions) -> Result<()> {
     let nodes = versions::all_nodes(model);
     let loops = nodes.into_iter().flatten().filter(|node| node.op_type == "Loop").map(label);
@@ -220,7 +224,7 @@ struct Importer<'m, 'a> {
     folder: Option<&'m Path>,
     files: std::cell::RefCell<Vec<PathBuf>>,
     depth: usize,
-    /// Nodes of functions, each as often as it is written out.
+    /// The number of inlined nodes of functions.
     imported: usize,
 }
 
@@ -260,7 +264,7 @@ impl<'m, 'a> Importer<'m, 'a> {
         Ok(())
     }
 
-    /// An output, and behind it its extents if they depend on data.
+    /// Adds an output, followed by its extents if they are data-dependent.
     fn output(&mut self, name: String, id: ValueId, version: i64) -> Result<()> {
         let extents = self.graph.extents.get(&id).copied();
         let id = self.as_output(&name, id, version)?;
@@ -288,7 +292,8 @@ impl<'m, 'a> Importer<'m, 'a> {
         Ok(())
     }
 
-    /// Weights that are not numbers: a training that failed, or a file that is damaged. One number alone is meant: a padding, or something to compare with.
+    /// Checks weights for NaN: a failed training, or a damaged file. A NaN in a tensor with one
+    /// element is intended: a padding, or a value to compare with.
     fn check_weights(&self) -> Result<()> {
         let wrong = self.graph.values.iter().filter_map(|value| {
             let known = value.known.as_ref().filter(|known| known.len() > 1)?;
@@ -307,7 +312,7 @@ impl<'m, 'a> Importer<'m, 'a> {
         to_dense(tensor, &|location, offset, length| self.external(location, offset, length))
     }
 
-    /// Bytes of a file beside the model.
+    /// Reads bytes of a file next to the model.
     fn external(&self, location: &str, offset: u64, length: u64) -> Result<Vec<u8>> {
         let Some(folder) = self.folder else { fail!("its data is in the file '{location}', and the model is no file") };
         let (path, bytes) = external::read(folder, location, offset, length)?;
@@ -345,7 +350,7 @@ impl<'m, 'a> Importer<'m, 'a> {
         GraphError::all(problems).map_or(Ok(()), Err)
     }
 
-    /// Adds what the model is called with for an input: a tensor, each tensor of a sequence, or nothing.
+    /// Adds the arguments for an input: a tensor, each tensor of a sequence, or nothing.
     fn input(&mut self, input: &onnx::ValueInfo, options: &ModelOptions) -> Result<Item> {
         let name = &input.name;
         let ty = match &input.ty {
@@ -384,7 +389,7 @@ impl<'m, 'a> Importer<'m, 'a> {
         scope: &mut Scope,
         arguments: &Arguments<'a>,
     ) -> Result<()> {
-        // In the order of the file, as far as that goes; then what waited for something later.
+        // In the order of the file as far as possible, then nodes that depended on later ones.
         let mut waiting: Vec<&onnx::Node<'a>> = nodes.iter().collect();
         while !waiting.is_empty() {
             let before = waiting.len();
@@ -430,7 +435,7 @@ impl<'m, 'a> Importer<'m, 'a> {
                 if attribute.ref_name.is_empty() {
                     return Some((attribute.name.as_str(), &attribute.value));
                 }
-                // One that the caller does not give is not there.
+                // An attribute that the caller does not set is missing.
                 arguments.get(attribute.ref_name.as_str()).map(|given| (attribute.name.as_str(), given))
             })
             .collect();
@@ -468,7 +473,7 @@ impl<'m, 'a> Importer<'m, 'a> {
         Ok(())
     }
 
-    /// A node without graphs in it.
+    /// Imports a node that contains no graphs.
     fn plain(
         &mut self,
         node: &onnx::Node<'a>,
@@ -512,7 +517,7 @@ impl<'m, 'a> Importer<'m, 'a> {
         Ok(made.into_iter().map(|id| id.map(Item::Tensor)).collect())
     }
 
-    /// A function of the model: its nodes in its place.
+    /// Inlines a function of the model.
     fn function(
         &mut self,
         function: &onnx::Function<'a>,
@@ -556,7 +561,7 @@ impl<'m, 'a> Importer<'m, 'a> {
         }
     }
 
-    /// The value of an attribute for operators; graphs are none.
+    /// Returns the value of an attribute for operators. Graphs are not values.
     fn attribute(&self, value: &AttributeValue<'a>) -> Result<Option<Attr>> {
         let text = |bytes: &[u8]| match String::from_utf8(bytes.to_vec()) {
             Ok(text) => Ok(text),
@@ -573,14 +578,15 @@ impl<'m, 'a> Importer<'m, 'a> {
                 Attr::Texts(values.iter().map(|bytes| text(bytes)).collect::<Result<Vec<_>>>()?)
             }
             AttributeValue::Graph(_) | AttributeValue::Graphs(_) | AttributeValue::Tensors(_) => return Ok(None),
-            // The type that an optional value would have.
+            // The type of an optional value.
             AttributeValue::Sparse(tensor) => Attr::Tensor(self.sparse(tensor)?),
             AttributeValue::Other("a type") => return Ok(None),
             AttributeValue::Other(what) => fail!("an attribute that is {what} is not supported"),
         }))
     }
 
-    /// A value that a node computes and nothing else is an output of: the memory of an output is the caller's.
+    /// Returns a value that is computed by a node and is not another output: the memory of an
+    /// output belongs to the caller.
     fn as_output(&mut self, name: &str, id: ValueId, version: i64) -> Result<ValueId> {
         let value = &self.graph.values[id];
         let is_own = value.producer.is_some_and(|node| self.graph.nodes[node].op.pattern() != op::Pattern::View);
@@ -591,7 +597,8 @@ impl<'m, 'a> Importer<'m, 'a> {
         self.graph.add_copy(name, id, version)
     }
 
-    /// Exporters lie: what the model declares and does not have is a warning.
+    /// Compares a value with its declaration. Exporters write incorrect declarations, so a
+    /// difference is a warning.
     fn compare(&mut self, declared: &onnx::ValueInfo, id: ValueId) {
         let ValueType::Tensor(_, Some(dims)) = &declared.ty else { return };
         let value = &self.graph.values[id];
@@ -608,7 +615,7 @@ impl<'m, 'a> Importer<'m, 'a> {
     }
 }
 
-/// Finds the item of a name, if it is there.
+/// Finds the item of a name, if it is present.
 fn given(scope: &Scope, name: &str) -> Option<Item> {
     scope.get(name).filter(|item| **item != Item::Absent).cloned()
 }
@@ -617,7 +624,7 @@ fn place(node: &onnx::Node<'_>) -> String {
     format!("node '{}' ({})", label(node), full_name(&node.domain, &node.op_type))
 }
 
-/// The element type and the shape of an input.
+/// Returns the element type and the shape of an input.
 fn input_type(name: &str, ty: &ValueType, options: &ModelOptions) -> Result<(kernpack::DataType, Vec<i64>)> {
     let (element, dims) = match ty {
         ValueType::Tensor(element, dims) => (*element, dims.clone()),

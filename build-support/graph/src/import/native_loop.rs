@@ -1,4 +1,5 @@
-//! Loops whose body is compiled once: those with many rounds, or with a number of rounds that is known when the model runs.
+//! Loops whose body is compiled once: those with many iterations, or with a number of iterations
+//! that is only known at run time.
 
 use std::sync::Arc;
 
@@ -14,27 +15,29 @@ use crate::graph::{Body as NodeBody, Given, Gives, Graph, NativeLoop, Node, Valu
 use crate::onnx;
 use crate::op::Operator;
 
-/// A loop as its node asks for it.
+/// A loop as its node describes it.
 pub(super) struct Wanted<'n> {
     /// The operator.
     pub(super) operator: &'static Operator,
-    /// Tells whether the body gets the number of the round and a condition first, and gives a condition first.
+    /// True if the body gets the index of the iteration and a condition first, and returns a
+    /// condition first.
     pub(super) is_loop: bool,
-    /// The number of rounds that is known.
+    /// The number of iterations, if it is known.
     pub(super) rounds: Option<i64>,
-    /// The number of rounds, as a value.
+    /// The number of iterations, as a value.
     pub(super) count: Option<ValueId>,
-    /// The condition before the first round, if it is known when the model runs.
+    /// The condition before the first iteration, if it is only known at run time.
     pub(super) condition: Option<ValueId>,
-    /// The states before the first round.
+    /// The states before the first iteration.
     pub(super) states: &'n [Item],
-    /// The inputs that are read slice by slice along its first axis, and whether from the end.
+    /// The inputs that are read slice by slice along the first axis, and true for those read from
+    /// the end.
     pub(super) slices: Vec<(ValueId, bool)>,
-    /// Tells whether rows are written from the end, for each output behind the states.
+    /// True for each output after the states whose rows are written from the end.
     pub(super) rows_backwards: Vec<bool>,
 }
 
-/// Tells whether an output of a graph is one of its inputs, unchanged.
+/// Returns true if an output of a graph is one of its inputs, unchanged.
 pub(super) fn passes(graph: &onnx::Graph<'_>, output: &str, input: &str) -> bool {
     let mut name = output;
     for _ in 0..=graph.nodes.len() {
@@ -51,24 +54,26 @@ pub(super) fn passes(graph: &onnx::Graph<'_>, output: &str, input: &str) -> bool
     false
 }
 
-/// A body before it is a node.
+/// A body that is not in a node yet.
 struct Body {
     graph: Graph,
     gives: Vec<Gives>,
-    /// The rows: element type and shape, and which output they are; none for one that is not wanted.
+    /// The values of the rows, by output. `None` for an unused one.
     rows: Vec<Option<ValueId>>,
-    /// The states that change, by their numbers.
+    /// The indices of the states that change.
     changing: Vec<usize>,
-    /// The meanings of the inputs of the body, without what it reads from outside.
+    /// The meanings of the inputs of the body, without the captured outside values.
     given: Vec<(Given, ValueId)>,
     captures: Captures,
 }
 
 impl<'a> Importer<'_, 'a> {
-    /// A node with its body inside: the states behind the last round, then rows of each further output of the body.
+    /// Adds a node that contains its body. Returns the states after the last iteration, then rows
+    /// of each further output of the body.
     ///
     /// # Errors
-    /// A body that cannot run again and again: states of other shapes in each round, or of other structures than tensors; rows without a bound.
+    /// Returns an error for a body that cannot be repeated: states whose shape changes, or states
+    /// other than tensors; rows without a bound.
     pub(super) fn native_loop(&mut self, control: &Control<'_, 'a>, wanted: &Wanted<'_>) -> Result<Vec<Item>> {
         let Body { graph, gives, rows, changing, given, mut captures } = self.body(control, wanted)?;
         let has_condition = wanted.condition.is_some() || gives.contains(&Gives::Condition);
@@ -166,7 +171,7 @@ impl<'a> Importer<'_, 'a> {
         Ok(items)
     }
 
-    /// The graph of the body. The one around it is put aside meanwhile.
+    /// Imports the graph of the body. The enclosing one is set aside in the meantime.
     fn body(&mut self, control: &Control<'_, 'a>, wanted: &Wanted<'_>) -> Result<Body> {
         let onnx = control.graph("body")?;
         let own = if wanted.is_loop { 2 } else { 0 };
@@ -193,7 +198,7 @@ impl<'a> Importer<'_, 'a> {
             let id = add(&mut body, &onnx.inputs[0].name, &round, &[]);
             given.push((Given::Round, id));
             items.push(Item::Tensor(id));
-            // While a round runs, it holds.
+            // The condition is true while an iteration runs.
             items.push(Item::Tensor(body.add_known(&onnx.inputs[1].name, truth(true)?)));
         }
         for (number, item) in wanted.states.iter().enumerate() {
@@ -236,7 +241,8 @@ impl<'a> Importer<'_, 'a> {
         Ok(Body { graph, gives, rows, changing, given, captures })
     }
 
-    /// The outputs of the body, which is the graph now: what they are for, and the value of a row for each output of the node behind the states.
+    /// Returns the purposes of the outputs of the body, which is the current graph, and the value
+    /// of a row for each output of the node after the states.
     fn body_outputs(
         &mut self,
         control: &Control<'_, 'a>,
@@ -302,7 +308,7 @@ impl<'a> Importer<'_, 'a> {
         Ok(id)
     }
 
-    /// Finds the number of rounds.
+    /// Determines the number of iterations.
     fn limit(
         &mut self,
         control: &Control<'_, 'a>,
@@ -340,7 +346,7 @@ impl<'a> Importer<'_, 'a> {
         }
     }
 
-    /// A condition: a bool of one element.
+    /// Checks a condition: a bool with one element.
     pub(super) fn condition(&self, item: &Item, what: &str) -> Result<ValueId> {
         let id = item.tensor(what)?;
         let value = &self.graph.values[id];
@@ -362,14 +368,14 @@ impl<'a> Importer<'_, 'a> {
     }
 }
 
-/// The number of rounds of a loop.
+/// The number of iterations of a loop.
 struct Limit {
-    /// At most.
+    /// The maximum.
     most: i64,
-    /// Tells whether there are always that many.
+    /// True if the number is always the maximum.
     is_exact: bool,
-    /// Tells whether more are an error.
+    /// True if more iterations are an error.
     is_bounded: bool,
-    /// The value that tells how many.
+    /// The value with the number.
     count: Option<ValueId>,
 }

@@ -1,4 +1,5 @@
-//! `DynamicQuantizeLinear` as nodes: the range of the tensor, the scale and the zero point, each computed once, and a quantization that others can share a kernel with.
+//! `DynamicQuantizeLinear` as nodes: the range of the tensor, the scale and the zero point, each
+//! computed once, and a quantization that can be fused with other operators.
 
 use super::emit::Emitter;
 use super::{Importer, Item};
@@ -37,7 +38,7 @@ impl<'a> Importer<'_, 'a> {
         let point = emitter.node("Div", &[], &[below, scale])?;
         let point = emitter.node("Round", &[], &[point])?;
         let point = emitter.node("Clip", &[], &[point, zero, last])?;
-        // Bytes without signs are number 2.
+        // Unsigned bytes are number 2.
         let point = emitter.node("Cast", &[("to", Attr::Int(2))], &[point])?;
         let bytes = emitter.node("QuantizeLinear", &[], &[x, scale, point])?;
         Ok([bytes, scale, point].into_iter().map(|id| Some(Item::Tensor(id))).collect())

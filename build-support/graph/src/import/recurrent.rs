@@ -1,5 +1,6 @@
-//! RNN, GRU and LSTM as products and steps: the input is multiplied with its weights for all steps at once, by the kernels of products; weights are turned, and
-//! biases added, at build time. Only what depends on the step before is left for the steps.
+//! RNN, GRU and LSTM as products and steps: the input is multiplied by its weights for all steps at
+//! once, by the kernels of products. Weights are transposed, and biases added, at build time. The
+//! steps only compute values that depend on the previous step.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::op::{Activation, GRU_STEPS, LSTM_STEPS, Operator, RNN_STEPS};
 /// The operators.
 pub(super) const NAMES: [&str; 3] = ["GRU", "LSTM", "RNN"];
 
-/// A kind of network.
+/// A kind of recurrent network.
 struct Kind {
     steps: &'static Operator,
     gates: i64,
@@ -29,7 +30,8 @@ fn kind_of(name: &str) -> Kind {
     }
 }
 
-/// The functions of the gates of all directions, with their two numbers. A number that is given goes to the next function that takes one.
+/// Returns the activations of the gates of all directions, with their two parameters. A given
+/// parameter belongs to the next function that takes one.
 fn activations(attrs: &Attrs, kind: &Kind, directions: usize) -> Result<Vec<(String, f32, f32)>> {
     let names: Vec<String> = match attrs.get("activations") {
         None => {
@@ -61,7 +63,7 @@ fn activations(attrs: &Attrs, kind: &Kind, directions: usize) -> Result<Vec<(Str
 }
 
 impl<'a> Importer<'_, 'a> {
-    /// A node of a recurrent network.
+    /// Imports a node of a recurrent network.
     pub(super) fn recurrent(
         &mut self,
         node: &onnx::Node<'a>,
@@ -109,7 +111,7 @@ impl<'a> Importer<'_, 'a> {
         let functions = activations(attrs, &kind, wanted.len())?;
         let is_lstm = node.op_type == "LSTM";
         let resets_after = attrs.flag("linear_before_reset", false)?;
-        // All steps of all sequences as the rows of one product. There may be none of them.
+        // All steps of all sequences as the rows of one product. There may be none.
         let allow_zero = [("allowzero", Attr::Int(1))];
         let rows = emitter.ints(&[shape[0] * shape[1], shape[2]]);
         let rows = emitter.node("Reshape", &allow_zero, &[x, rows])?;
@@ -132,7 +134,7 @@ impl<'a> Importer<'_, 'a> {
                     emitter.node("Slice", &[], &[bias, from, to, axes])
                 };
                 let all = if node.op_type == "GRU" && resets_after {
-                    // The last one is added to a product before that is reset.
+                    // The last one is added to a product before the product is reset.
                     late_bias = Some(part(5, 6)?);
                     let (now, then, last) = (part(0, 2)?, part(3, 5)?, part(2, 3)?);
                     let both = emitter.node("Add", &[], &[now, then])?;
@@ -174,7 +176,7 @@ impl<'a> Importer<'_, 'a> {
                 &names,
             )?);
         }
-        // Directions side by side: axis 1 of all states, axis 0 of the last ones.
+        // Directions are stacked: axis 1 of all states, axis 0 of the last ones.
         let mut made = Vec::new();
         for output in 0..outputs[0].len() {
             let parts: Vec<ValueId> = outputs.iter().filter_map(|own| own[output]).collect();

@@ -1,4 +1,5 @@
-//! Sequences and optional values: lists of tensors whose structure is known at build time, so that they cost nothing when the model runs.
+//! Sequences and optional values: lists of tensors whose structure is known at build time, so that
+//! they cost nothing at run time.
 
 use super::emit::Emitter;
 use super::{Importer, Item, place};
@@ -24,10 +25,10 @@ pub(super) const NAMES: [&str; 12] = [
     "Identity",
 ];
 
-/// Tensors of a sequence, at most.
+/// The maximum number of tensors of a sequence.
 const LONGEST: i64 = 4096;
 
-/// A position in a sequence of so many places; a negative one counts from the end.
+/// Returns a position in a sequence of length `count`. A negative one counts from the end.
 fn position(at: i64, count: usize) -> Result<usize> {
     let count = i64::try_from(count).unwrap_or(i64::MAX);
     let index = if at < 0 { at + count } else { at };
@@ -36,7 +37,7 @@ fn position(at: i64, count: usize) -> Result<usize> {
 }
 
 impl<'a> Importer<'_, 'a> {
-    /// A node of an operator on sequences and optional values.
+    /// Imports a node of an operator on sequences and optional values.
     pub(super) fn sequence_node(
         &mut self,
         node: &onnx::Node<'a>,
@@ -70,7 +71,7 @@ impl<'a> Importer<'_, 'a> {
                 let tensor = input(1)?.tensor("input 1")?;
                 let at = match inputs.get(2).and_then(Option::as_ref) {
                     None => ids.len(),
-                    // Behind the last one is a position, too.
+                    // The position after the last one is valid, too.
                     Some(at) => match known_position(&emitter, at)? {
                         at if at == i64::try_from(ids.len()).unwrap_or(i64::MAX) => ids.len(),
                         at => position(at, ids.len())?,
@@ -137,7 +138,8 @@ fn known_position(emitter: &Emitter<'_>, item: &Item) -> Result<i64> {
     }
 }
 
-/// The parts of a tensor along an axis: of known extents, of one extent but for the last one, or of one element, by default without the axis.
+/// Splits a tensor along an axis: into parts with known extents, with one extent except for the
+/// last one, or of one element, by default without the axis.
 fn split(emitter: &mut Emitter<'_>, tensor: ValueId, parts: Option<ValueId>, attrs: &Attrs) -> Result<Vec<ValueId>> {
     let axis = attrs.int("axis", 0)?;
     let shape = emitter.graph.values[tensor].shape.clone();

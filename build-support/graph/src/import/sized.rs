@@ -1,4 +1,4 @@
-//! Nodes with results whose extents depend on data.
+//! Nodes with results whose extents are data-dependent.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use crate::graph::{Graph, ValueId};
 use crate::op::{self, NodeOp, Pattern};
 
 impl Importer<'_, '_> {
-    /// Adds a node. Its results have values for their extents if these depend on data; where the data is known they are cut to them at once.
+    /// Adds a node. Its results have values for their extents if these are data-dependent. If the
+    /// data is known, they are cropped immediately.
     pub(super) fn add_sized(
         &mut self,
         operator: NodeOp,
@@ -47,7 +48,8 @@ impl Importer<'_, '_> {
         Ok(made)
     }
 
-    /// The extents of the result of an operator whose only input has extents that depend on data: element by element they stay.
+    /// Returns the extents of the result of an operator whose only input has data-dependent
+    /// extents: elementwise operators keep them.
     fn extents_of_result(&self, operator: &NodeOp, inputs: &[Option<ValueId>]) -> Result<Option<ValueId>> {
         let graph: &Graph = &self.graph;
         let mut found = None;
@@ -55,7 +57,7 @@ impl Importer<'_, '_> {
             let Some(extents) = id.and_then(|id| graph.extents.get(&id)) else { continue };
             let others = inputs.iter().enumerate().filter(|(other, _)| *other != index);
             let rank = id.map_or(0, |id| graph.values[id].shape.len());
-            // One of more dimensions would give the result more of them than there are extents.
+            // An input of higher rank would give the result more dimensions than there are extents.
             let are_scalars = others.flat_map(|(_, id)| *id).all(|id| {
                 let shape = &graph.values[id].shape;
                 shape.len() <= rank && shape.iter().all(|extent| *extent == 1) && !graph.extents.contains_key(&id)

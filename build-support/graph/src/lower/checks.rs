@@ -1,8 +1,8 @@
-//! Checks of indices and divisors, in front of the kernels that depend on them.
+//! Checks of indices and divisors, before the kernels that depend on them.
 //!
-//! A check is one pass over a tensor: a reduction to one unsigned number, which is compared once. So the loops of the
-//! kernel itself have no branch. Where the tensor is not in memory because its nodes are fused into the kernel, the pass
-//! computes its elements as well.
+//! A check is one pass over a tensor: a reduction to one unsigned number, which is compared once.
+//! So the loops of the kernel itself have no branch. If the tensor is not in memory because its
+//! nodes are fused into the kernel, the pass also computes its elements.
 
 use kernpack::DataType;
 use kernpack_compiler::ir::dtype::NOTHING;
@@ -18,21 +18,21 @@ use crate::graph::{Graph, Node, ValueId};
 use crate::op::checks::{Check, Demand};
 use crate::op::{element_tensor, statements};
 
-/// Bytes of the result of a check.
+/// The number of bytes of the result of a check.
 const RESULT: usize = 8;
 
-/// A check where it runs.
+/// A call of a check.
 #[derive(Clone)]
 pub(super) struct CheckCall {
-    /// The number of its function.
+    /// The index of its function.
     pub(super) number: usize,
-    /// The function: inputs, the result, further memory.
+    /// The function: inputs, the result, scratch memory.
     function: String,
     /// The values that it reads.
     pub(super) inputs: Vec<ValueId>,
-    /// Bytes of memory: the result, and memory that the tasks of a region share.
+    /// Sizes of memory blocks in bytes: the result, and memory that the tasks of a region share.
     pub(super) scratch: Vec<usize>,
-    /// Tells whether all tasks of a region run it.
+    /// True if all tasks of a region run it.
     pub(super) is_task: bool,
     dtype: DataType,
     /// The largest result without an error.
@@ -42,12 +42,12 @@ pub(super) struct CheckCall {
 }
 
 impl CheckCall {
-    /// The call, for the addresses of its inputs and of its memory.
+    /// Returns the call with the addresses of its inputs and of its memory.
     pub(super) fn call(&self, inputs: impl Iterator<Item = Expr>, memory: impl Iterator<Item = Expr>) -> Stmt {
         Stmt::evaluate(Expr::call(CallKind::Function, &self.function, NOTHING, inputs.chain(memory)))
     }
 
-    /// The error unless the result at an address is good.
+    /// Returns the statement that reports an error unless the result at an address is valid.
     pub(super) fn outcome(&self, result: Expr) -> Stmt {
         let buffer = seen("misfit", self.dtype);
         let alias = Stmt::from_node(StmtNode::Alias { buffer: buffer.clone(), data: result });
@@ -57,7 +57,7 @@ impl CheckCall {
 }
 
 impl Kernels<'_> {
-    /// The checks of the nodes of a group, in the order of the nodes.
+    /// Returns the checks of the nodes of a group, in the order of the nodes.
     pub(super) fn checks(&mut self, graph: &Graph, group: &Group) -> Result<Vec<CheckCall>> {
         let mut calls = Vec::new();
         for number in &group.nodes {
@@ -78,10 +78,10 @@ impl Kernels<'_> {
         let mut dtype = U64;
         let most = match check.demand {
             Demand::NotZero => 0,
-            // Where nothing is allowed, an element that is there counts 1.
+            // If no value is allowed, each existing element counts 1.
             Demand::Within { low, high, .. } => (high - low).max(0),
         };
-        // Behind the extents of a value that has as many elements as the data asks for there is nothing to check.
+        // Elements beyond the data-dependent extents of a value are not checked.
         let extents = graph.extents.get(&id).copied();
         let outputs: Vec<ValueId> = core::iter::once(id).chain(extents).collect();
         let own = format!("{}.check{}", self.name, self.functions.len());
@@ -112,12 +112,14 @@ impl Kernels<'_> {
     }
 }
 
-/// The type of the result: as wide as the elements, so that vectors of them stay as long.
+/// Returns the type of the result: as wide as the elements, so that vectors of them have the same
+/// number of lanes.
 fn type_of(element: DataType, most: i64) -> DataType {
     if (element.bits() < 32 || element == I32) && i32::try_from(most).is_ok() { U32 } else { U64 }
 }
 
-/// The largest distance of an element from the least one that is allowed; for divisors, 1 if one of them is zero.
+/// Returns the largest distance of an element from the least allowed one; for divisors, 1 if one of
+/// them is zero.
 fn result(check: &Check, shape: &[i64], elements: &Tensor, extents: Option<&Tensor>, dtype: DataType) -> Tensor {
     let column = check.column.map(Expr::int);
     let loops = &shape[..shape.len() - usize::from(column.is_some())];
@@ -131,7 +133,7 @@ fn result(check: &Check, shape: &[i64], elements: &Tensor, extents: Option<&Tens
             Expr::select(is_zero, Expr::constant(dtype, 1), zero())
         }
         Demand::Within { low, high, except, .. } => {
-            // What is below the least one becomes a very large number.
+            // Values below the least one become very large numbers.
             let wide = if dtype == U32 { I32 } else { I64 };
             let distance = element.cast(wide).cast(dtype);
             let distance = if high < low {

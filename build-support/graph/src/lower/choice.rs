@@ -1,4 +1,4 @@
-//! A choice as a function: the kernels of the branch that is taken run in the place of the node.
+//! Lowers a conditional to a function: the kernels of the selected branch run in place of the node.
 
 use kernpack::Map;
 use kernpack_compiler::ir::{Expr, FuncKind, Stmt, StmtNode, U8};
@@ -9,14 +9,14 @@ use super::{Step, Weights};
 use crate::graph::{Choice, Graph, Node};
 use crate::op::statements::element;
 
-/// A branch whose kernels are known.
+/// A branch with known kernels.
 pub(super) struct BranchSteps {
     pub(super) steps: Vec<Step>,
     pub(super) layout: Layout,
     pub(super) weights: Weights,
 }
 
-/// A choice whose branches have these steps. Both use the same memory.
+/// Builds the function of a conditional whose branches have these steps. Both use the same memory.
 pub(super) fn choice_function(
     name: &str,
     graph: &Graph,
@@ -36,7 +36,7 @@ pub(super) fn choice_function(
     for (((branch, steps), known), known_vars) in all {
         let taken = branch.given.iter().map(|input| inputs[*input].expr().clone());
         let given = (0..node.outputs.len()).map(|number| {
-            // One without elements is never written.
+            // An output without elements is never written.
             let place = outputs.iter().position(|(own, _)| *own == number);
             place.map_or(&memory[0], |place| &output_vars[place]).expr().clone()
         });

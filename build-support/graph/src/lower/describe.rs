@@ -6,16 +6,22 @@ use super::{Lowered, Place, argument_names, state_bytes};
 use crate::constant::stored;
 use crate::graph::{Graph, ValueId};
 
-/// Which form the description has.
+/// The version of the format of the description.
 const SCHEMA: u32 = 1;
 
 impl Lowered {
-    /// The model as JSON: arguments, memory, kernels with their work, and values with their places. `state` is the number of bytes that callers give `NAME_steps`.
+    /// Returns the model as JSON: arguments, memory, kernels with their work, and values with their
+    /// places. `state` is the number of bytes that callers pass to `NAME_steps`.
     ///
-    /// `{"schema": 1, "name", "graph", "inputs": [{"name", "dtype", "shape"}], "outputs", "arena", "state", "weights", "region", "values": [{"name", "dtype",
-    /// "shape", "bytes", "place": "argument" | "arena" | "weights", "at": number or offset, "first", "last"}], "kernels": [{"function", "operators", "nodes",
-    /// "operations", "parallel", "reads": [numbers of values], "writes"}]}`. With a dimension that each call tells there is `"parts": {"dimension", "most", "sizes"}`, or `"sizes": {"dimension", "extents"}` if it has
-    /// one of some extents, or both; shapes, values and kernels are those of the largest, and an argument whose extents are not always the same has `"extents": ["batch", "16 | 32", "4"]`. `first` and `last` are the kernels between which temporary memory is used.
+    /// `{"schema": 1, "name", "graph", "inputs": [{"name", "dtype", "shape"}], "outputs", "arena",
+    /// "state", "weights", "region", "values": [{"name", "dtype", "shape", "bytes", "place":
+    /// "argument" | "arena" | "weights", "at": number or offset, "first", "last"}], "kernels":
+    /// [{"function", "operators", "nodes", "operations", "parallel", "reads": [numbers of values],
+    /// "writes"}]}`. With a dynamic dimension there is `"parts": {"dimension", "most",
+    /// "sizes"}`, or `"sizes": {"dimension", "extents"}` if it has a list of extents, or both.
+    /// Shapes, values and kernels are those of the largest extent, and an argument with varying
+    /// extents has `"extents": ["batch", "16 | 32", "4"]`. `first` and `last` are the kernels
+    /// between which temporary memory is used.
     pub fn describe(&self, graph: &Graph, name: &str) -> String {
         let mut out = format!("{{\"schema\":{SCHEMA},\"name\":{},\"graph\":{}", text(name), text(&graph.name));
         let names = argument_names(graph);
@@ -104,7 +110,7 @@ fn list(items: impl Iterator<Item = String>) -> String {
     format!("[{}]", items.collect::<Vec<_>>().join(","))
 }
 
-/// Text in quotation marks.
+/// Formats text in quotation marks.
 fn text(value: &str) -> String {
     let mut out = String::from("\"");
     for letter in value.chars() {

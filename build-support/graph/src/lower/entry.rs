@@ -1,4 +1,4 @@
-//! The functions of a model that callers see, and where its values lie.
+//! The public functions of a model, and the memory layout of its values.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ use crate::plan::{self, ALIGNMENT, Need};
 /// The place of a value in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// It is an argument of the entry: its number, inputs first.
+    /// An argument of the entry: its index, inputs first.
     Argument(usize),
     /// At an offset of the temporary memory.
     Arena(usize),
@@ -32,32 +32,32 @@ pub enum Place {
     Weights(usize),
 }
 
-/// The place where code finds the weights.
+/// The place of the weights.
 pub(super) enum Data {
-    /// There are none.
+    /// There are no weights.
     None,
     /// In the object of the code.
     Inside(Bytes),
-    /// Behind a symbol that another object defines.
+    /// At a symbol that another object defines.
     Symbol(String),
 }
 
-/// The places of everything that kernels read or write.
+/// The places of all values that kernels read or write.
 pub(super) struct Layout {
     pub(super) places: HashMap<ValueId, Place>,
-    /// Offsets of the memory that each step has for itself.
+    /// Offsets of the private memory of each step.
     pub(super) scratch: Vec<Vec<usize>>,
     /// Offsets of the memory of the checks of each step.
     pub(super) check_scratch: Vec<Vec<Vec<usize>>>,
-    /// Offsets of the weights that each step has for itself.
+    /// Offsets of the private weights of each step.
     pub(super) known: Vec<Vec<usize>>,
-    /// Which steps each value of the temporary memory is kept for: the first, and the last.
+    /// The first and the last step for which each value of the temporary memory is kept.
     pub(super) lives: HashMap<ValueId, (usize, usize)>,
     /// Bytes of temporary memory.
     pub(super) arena: usize,
 }
 
-/// Known values of one graph or of several, each content once.
+/// Known values of one or several graphs, without duplicates.
 #[derive(Default)]
 pub(super) struct Known {
     pub(super) weights: Weights,
@@ -70,11 +70,12 @@ impl Known {
     }
 }
 
-/// A graph that is lowered for one extent of the dimension that has several, and one size of its parts.
+/// A graph that is lowered for one extent of the dimension with several extents, and one size of
+/// its parts.
 pub(super) struct Block<'a> {
-    /// The extent of the dimension that has several; 0 if none has.
+    /// The extent of the dimension with several extents, or 0.
     pub(super) variant: i64,
-    /// The extent of the dimension that the model is cut along; 0 if it is not cut.
+    /// The extent of the dimension that the model is split along, or 0 if it is not split.
     pub(super) size: i64,
     pub(super) graph: &'a Graph,
     pub(super) steps: Vec<Step>,
@@ -86,12 +87,13 @@ pub(super) fn bytes_of(graph: &Graph, id: ValueId) -> Result<usize> {
     Ok(num_elements(&value.shape)?.saturating_mul(element_bytes(value.dtype)))
 }
 
-/// Numbers of weights by their length and some of their bytes: hashing all bytes takes long in a build script, which is compiled without optimization.
+/// Indices of weights by their length and some of their bytes: hashing all bytes takes long in a
+/// build script, which is compiled without optimization.
 #[derive(Default)]
 struct Shared(HashMap<(usize, Vec<u8>), Vec<usize>>);
 
 impl Shared {
-    /// The place of weights, which may be where others with the same bytes do.
+    /// Returns the offset of weights. Weights with the same bytes share it.
     fn offset(&mut self, weights: &mut Weights, constant: &Constant) -> usize {
         let bytes = constant.bytes();
         let some = bytes.iter().step_by(bytes.len() / 64 + 1).copied().collect();
@@ -105,7 +107,7 @@ impl Shared {
     }
 }
 
-/// Finds a place for each value that kernels read or write.
+/// Assigns a place to each value that kernels read or write.
 pub(super) fn layout(graph: &Graph, steps: &[Step], all: &mut Known) -> Result<Layout> {
     let mut places: HashMap<ValueId, Place> = HashMap::new();
     let arguments = graph.inputs.iter().chain(graph.outputs.iter().map(|(_, id)| id));
@@ -140,7 +142,8 @@ pub(super) fn layout(graph: &Graph, steps: &[Step], all: &mut Known) -> Result<L
     for (number, step) in steps.iter().enumerate() {
         needs.extend(step.scratch.iter().map(|bytes| Need { bytes: *bytes, first: number, last: number }));
     }
-    // Tasks of a region read the results of checks while others go on; another graph of the model may make it one.
+    // Tasks of a region read the results of checks while others continue. Another graph of the
+    // model may turn them into a region.
     for (number, step) in steps.iter().enumerate() {
         let last = steps.len() - 1;
         let all = step.checks.iter().flat_map(|check| &check.scratch);
@@ -186,7 +189,8 @@ pub(super) fn function(
     })
 }
 
-/// The functions of a model besides its kernels: that which runs the kernels, and what callers call. The first block is that of the graph itself.
+/// Returns the functions of a model except its kernels: the one that runs the kernels, and the
+/// public ones. The first block is that of the graph itself.
 pub(super) fn functions(graph: &Graph, name: &str, blocks: &[Block], data: Data) -> Vec<LoweredFunc> {
     let arena = blocks.iter().map(|block| block.layout.arena).max().unwrap_or(0);
     let run = run(graph, name, blocks, data);
@@ -199,8 +203,9 @@ pub(super) fn functions(graph: &Graph, name: &str, blocks: &[Block], data: Data)
     vec![run, open.entry(), open.part()]
 }
 
-/// The function with the kernels: those from `first` up to `end`, over the memory that `arena` points to, for an extent of the dimension that has several and for parts of
-/// some size, if there are several of either. Callers have checked the arguments.
+/// Builds the function that runs the kernels from `first` up to `end`, in the memory at `arena`,
+/// for an extent of the dimension with several extents and for parts of some size, if there are
+/// several of either. Callers have checked the arguments.
 fn run(graph: &Graph, name: &str, blocks: &[Block], data: Data) -> LoweredFunc {
     let (memory, first, end) = (Var::new("arena", POINTER), Var::new("first", I64), Var::new("end", I64));
     let (variant, size) = (Var::new("variant", I64), Var::new("size", I64));
@@ -247,7 +252,7 @@ fn run(graph: &Graph, name: &str, blocks: &[Block], data: Data) -> LoweredFunc {
     function(&format!("{name}.run"), FuncKind::Internal, params, body, attrs)
 }
 
-/// The things that calls of kernels refer to.
+/// The variables that calls of kernels use.
 struct Run<'a> {
     memory: &'a Var,
     first: &'a Var,
@@ -258,7 +263,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// The kernels of a block in their order.
+    /// Returns the kernels of a block in order.
     fn steps(&self, block: &Block) -> Stmt {
         let Self { memory, first, end, arguments, weights_name, in_region } = *self;
         let Block { graph, steps, layout: Layout { places, scratch, check_scratch, known, .. }, .. } = block;
@@ -268,7 +273,7 @@ impl Run<'_> {
             Some(Place::Argument(number)) => arguments[*number].expr().clone(),
             Some(Place::Arena(offset)) => behind(memory, int(*offset)),
             Some(Place::Weights(offset)) => weights(*offset),
-            // Without elements: it is never read.
+            // A value without elements is never read.
             None => memory.expr().clone(),
         };
         let mut body = Vec::new();
@@ -282,13 +287,13 @@ impl Run<'_> {
                 let own = || own.iter().map(|offset| behind(memory, int(*offset)));
                 let call = check.call(check.inputs.iter().map(&pointer), own());
                 run.push(if in_region && !check.is_task { by_one(call) } else { call });
-                // All tasks see the same result, so all of them end here, or none.
+                // All tasks see the same result, so either all of them end here, or none.
                 run.extend(in_region.then(barrier));
                 run.extend(own().next().map(|result| check.outcome(result)));
             }
             run.push(if in_region && !step.is_task { by_one(call) } else { call });
             let following = steps.get(number + 1);
-            // What the first task does alone needs no barrier to what it does next.
+            // Between two pieces of work of the first task no barrier is needed.
             if in_region && following.is_some_and(|following| step.is_task || following.begins_as_task()) {
                 run.push(barrier());
             }
@@ -299,7 +304,8 @@ impl Run<'_> {
     }
 }
 
-/// The parameters for the inputs and outputs of a model, and their addresses. `shape` gives the extents of an argument by its number, for the shape that the graph has.
+/// Returns the parameters for the inputs and outputs of a model, and their addresses. `shape`
+/// returns the extents of an argument from its index and its shape in the graph.
 pub(super) fn arguments(graph: &Graph, shape: impl Fn(usize, &[i64]) -> Vec<Expr>) -> (Vec<Param>, Vec<Expr>) {
     let inputs = graph.inputs.iter().map(|id| (*id, false));
     let outputs = graph.outputs.iter().map(|(_, id)| (*id, true));
@@ -319,7 +325,8 @@ pub(super) fn call(runner: &str, arguments: impl IntoIterator<Item = Expr>) -> S
     Stmt::evaluate(Expr::call(CallKind::Function, runner, NOTHING, arguments))
 }
 
-/// The function that a caller sees: inputs, then outputs. Its temporary memory is the thread's workspace.
+/// Builds the public function: inputs, then outputs. Its temporary memory is the thread's
+/// workspace.
 fn entry(graph: &Graph, name: &str, runner: &str, arena: usize, steps: usize) -> LoweredFunc {
     let (params, addresses) = arguments(graph, |_, shape| extents(shape));
     let memory = Buffer::new("arena", U8, [int(arena.max(1))], "global");
@@ -329,7 +336,8 @@ fn entry(graph: &Graph, name: &str, runner: &str, arena: usize, steps: usize) ->
     function(name, FuncKind::Mixed, params, body, Map::default())
 }
 
-/// `NAME_steps(state, first, end, inputs.., outputs..)`: the kernels from `first` up to `end`, with temporary memory of the caller's.
+/// Builds `NAME_steps(state, first, end, inputs.., outputs..)`: the kernels from `first` up to
+/// `end`, with temporary memory of the caller.
 fn part(graph: &Graph, name: &str, runner: &str, arena: usize, steps: usize) -> LoweredFunc {
     let (params, addresses) = arguments(graph, |_, shape| extents(shape));
     let own = Own::of(name, arena, steps);
@@ -338,11 +346,11 @@ fn part(graph: &Graph, name: &str, runner: &str, arena: usize, steps: usize) -> 
     own.function(name, params, run)
 }
 
-/// The first parameters of `NAME_steps`: memory of the caller's, and which kernels.
+/// The first parameters of `NAME_steps`: memory of the caller, and the range of kernels.
 pub(super) struct Own {
     params: Vec<Param>,
     checks: Vec<Stmt>,
-    /// The begin of the temporary memory.
+    /// The start of the temporary memory.
     pub(super) address: Expr,
     pub(super) first: Var,
     pub(super) end: Var,
@@ -360,7 +368,7 @@ impl Own {
         let text = format!("{name}_steps: expected 0 <= first <= end <= {steps}, which is the number of steps");
         let in_range = first.greater_equal(0).and(first.less_equal(&end)).and(end.less_equal(int(steps)));
         let in_range = Stmt::assert(in_range, "ValueError", [text.as_str().into()]);
-        // The caller's memory lies anywhere; it has room for this.
+        // The caller's memory may be unaligned, and has space for the alignment.
         let number = Expr::builtin(REINTERPRET, I64, [state.data.expr().clone()]);
         let mask = i64::try_from(ALIGNMENT - 1).unwrap_or(0);
         let address = behind(&state.data, (Expr::int(0) - number) & mask);
@@ -369,7 +377,7 @@ impl Own {
         Self { params, checks: vec![fits, in_range], address, first, end }
     }
 
-    /// The function, which checks these parameters and then runs.
+    /// Builds the function, which checks these parameters and then runs.
     pub(super) fn function(self, name: &str, params: Vec<Param>, run: Stmt) -> LoweredFunc {
         let params = self.params.into_iter().chain(params).collect();
         let body = Stmt::seq(self.checks.into_iter().chain([run]).collect::<Vec<_>>());
@@ -377,7 +385,7 @@ impl Own {
     }
 }
 
-/// Bytes that a state has for this much temporary memory: it may lie at any address.
+/// Returns the number of bytes of a state for this amount of temporary memory, at any address.
 pub fn state_bytes(arena: usize) -> usize {
     arena + ALIGNMENT
 }

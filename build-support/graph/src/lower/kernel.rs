@@ -14,7 +14,7 @@ use crate::fuse::Group;
 use crate::graph::{Graph, ValueId};
 use crate::op::extents;
 
-/// Tells whether a group computes nothing, since its results have no elements.
+/// Returns true if a group computes nothing, because its results have no elements.
 pub(super) fn is_empty(graph: &Graph, group: &Group) -> bool {
     group
         .nodes
@@ -22,7 +22,8 @@ pub(super) fn is_empty(graph: &Graph, group: &Group) -> bool {
         .is_some_and(|last| graph.nodes[*last].outputs.iter().flatten().all(|id| graph.values[*id].shape.contains(&0)))
 }
 
-/// The values that leave a group and have elements, by kernels: what one operation computes stays together.
+/// Returns the values that are used outside a group and have elements, by kernels: the results of
+/// one operation stay together.
 pub(super) fn kernels_of(graph: &Graph, group: &Group) -> Result<Vec<Vec<ValueId>>> {
     let last = group.nodes.last().map(|last| &graph.nodes[*last]);
     let outputs = last.into_iter().flat_map(|last| last.outputs.iter().flatten().copied());
@@ -41,13 +42,14 @@ pub(super) fn kernels_of(graph: &Graph, group: &Group) -> Result<Vec<Vec<ValueId
     Ok(kernels.into_iter().map(|(_, ids)| ids).collect())
 }
 
-/// The nodes of a group, for messages.
+/// Returns the nodes of a group, for messages.
 pub(super) fn places(graph: &Graph, group: &Group) -> String {
     let places: Vec<String> = group.nodes.iter().map(|node| graph.nodes[*node].place()).collect();
     places.join(" + ")
 }
 
-/// The kernel that computes what `make` computes of values of a group, with the values that it reads.
+/// Builds the kernel for the results of `make` on values of a group. Returns it with the values
+/// that it reads.
 pub(super) fn kernel(
     graph: &Graph,
     group: &Group,
@@ -56,7 +58,7 @@ pub(super) fn kernel(
     name: &str,
     kernels: &Kernels<'_>,
 ) -> Result<(LoweredFunc, Vec<ValueId>)> {
-    // What the other outputs read as well, and these do not, is no argument: a first round finds that out.
+    // Values that only other outputs read are not arguments: a first pass determines them.
     let mut stands: Vec<(ValueId, Tensor)> = Vec::new();
     let results = instantiate(graph, group, outputs, |id, stand| {
         stands.push((id, stand()));
@@ -68,7 +70,7 @@ pub(super) fn kernel(
     let inputs: Vec<ValueId> =
         stands.iter().filter(|(_, tensor)| read.contains(&tensor.op)).map(|(id, _)| *id).collect();
     let mut kernel = Kernel::new(name);
-    // Operators check their indices themselves; those that were registered may not.
+    // Operators check their indices themselves. Registered ones may not.
     if group.nodes.iter().all(|&node| graph.nodes[node].op.listed().is_some()) {
         kernel.trust_reads();
     }
@@ -93,8 +95,8 @@ pub(super) fn kernel(
     Ok((function, inputs))
 }
 
-/// The tensors of a group for some of its outputs. `input` gives the tensor of each value that comes from outside, once; its second argument makes one that
-/// stands for the value.
+/// Returns the tensors of a group for some of its outputs. `input` returns the tensor of each
+/// outside value, once; its second argument creates a tensor that represents the value.
 fn instantiate(
     graph: &Graph,
     group: &Group,

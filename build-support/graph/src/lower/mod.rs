@@ -1,4 +1,5 @@
-//! A graph as lowered functions: a kernel for each group, and what runs them over one block of memory.
+//! Lowers a graph to functions: a kernel for each group, and the function that runs them in one
+//! arena.
 
 mod checks;
 mod choice;
@@ -32,21 +33,21 @@ use crate::fuse::Group;
 use crate::graph::{Body, Choice, Graph, NativeLoop, Node, ValueId};
 pub use crate::names::{argument_names, identifier};
 
-/// The attribute of a function that has the data of `constant_data`: names, and bytes.
+/// The attribute of a function with the data of `constant_data`: names, and bytes.
 pub const CONSTANTS: &str = "constants";
 
 /// A kernel of a model.
 #[derive(Clone, Debug)]
 pub struct KernelInfo {
-    /// The function that computes it; equal kernels share one.
+    /// The function that computes it. Equal kernels share one.
     pub function: String,
     /// The operators in it.
     pub operators: Vec<String>,
     /// The names of its nodes.
     pub nodes: Vec<String>,
-    /// Operations on elements: sums, products, mathematical functions.
+    /// The number of operations on elements: sums, products, mathematical functions.
     pub operations: u64,
-    /// Tells whether its work is split among threads.
+    /// True if its work is split among threads.
     pub is_parallel: bool,
     /// The values that it reads.
     pub inputs: Vec<ValueId>,
@@ -57,50 +58,56 @@ pub struct KernelInfo {
 /// A value in memory.
 #[derive(Clone, Debug)]
 pub struct ValueInfo {
-    /// Which value.
+    /// The value.
     pub id: ValueId,
     /// The place of its elements.
     pub place: Place,
-    /// Bytes.
+    /// The number of bytes.
     pub bytes: usize,
-    /// In temporary memory: the kernel that writes it, and the last one that reads it, by their numbers.
+    /// In temporary memory: the indices of the kernel that writes it, and of the last one that
+    /// reads it.
     pub life: Option<(usize, usize)>,
 }
 
-/// A model that is lowered.
+/// A lowered model.
 pub struct Lowered {
-    /// The kernels, what runs them, and the functions for callers: `NAME`, and `NAME_steps` with temporary memory of the caller's.
+    /// The kernels, the function that runs them, and the public functions: `NAME`, and `NAME_steps`
+    /// with temporary memory of the caller.
     pub module: IrModule,
     /// The kernels in the order in which they run.
     pub kernels: Vec<KernelInfo>,
-    /// The values that kernels read and write. Those without elements, and other names of the same memory, are left out.
+    /// The values that kernels read and write, without those that have no elements, and without
+    /// other names of the same memory.
     pub values: Vec<ValueInfo>,
-    /// Tells whether all kernels run in one parallel region.
+    /// True if all kernels run in one parallel region.
     pub is_region: bool,
-    /// Bytes of temporary memory for a call.
+    /// The number of bytes of temporary memory for a call.
     pub arena: usize,
-    /// Bytes of weights.
+    /// The number of bytes of weights.
     pub weights: usize,
 }
 
-/// The way in which a model uses threads.
+/// The use of threads by a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Threads {
-    /// Each kernel starts the threads for itself, and takes those that come: one that the system gives to another program keeps none from going on.
+    /// Each kernel starts the threads itself and runs on those that are available. A thread that
+    /// the system suspends does not block the others.
     #[default]
     Kernels,
-    /// The threads are started once for a call, and all of them meet between kernels: for machines that have a free CPU for each thread.
+    /// The threads are started once for a call, and all of them synchronize between kernels. For
+    /// machines that have a free CPU for each thread.
     Region,
-    /// All is done by the thread of the caller.
+    /// The thread of the caller does all work.
     Single,
 }
 
-/// The way in which a model is lowered.
+/// The options of lowering.
 #[derive(Clone, Copy, Debug)]
 pub struct LowerOptions {
-    /// Tells whether nodes share kernels.
+    /// True if operators are fused.
     pub fuse: bool,
-    /// Tells whether rules make schedules. Without them each tensor is computed by plain loops, in memory of its own.
+    /// True if rules create schedules. Without them, each tensor is computed by plain loops, in
+    /// separate memory.
     pub schedule: bool,
     /// The use of threads.
     pub threads: Threads,
@@ -113,7 +120,8 @@ impl Default for LowerOptions {
 }
 
 impl LowerOptions {
-    /// Those of a level: 0 has plain loops on one thread, 1 schedules of rules, and from 2 on nodes share kernels.
+    /// Returns the options of a level: 0 has plain loops on one thread, 1 schedules of rules, and
+    /// from 2 on operators are fused.
     pub fn of_level(level: u8) -> Self {
         let threads = if level == 0 { Threads::Single } else { Threads::default() };
         Self { fuse: level >= 2, schedule: level >= 1, threads }
@@ -125,32 +133,33 @@ struct Step {
     function: String,
     inputs: Vec<ValueId>,
     outputs: Vec<ValueId>,
-    /// Bytes of memory that it has for itself.
+    /// The sizes of its private memory, in bytes.
     scratch: Vec<usize>,
-    /// Known values that it has for itself.
+    /// Its private known values.
     known: Vec<Constant>,
-    /// The checks in front of it.
+    /// The checks before it.
     checks: Vec<CheckCall>,
-    /// Tells whether all tasks of the region run it.
+    /// True if all tasks of the region run it.
     is_task: bool,
 }
 
 impl Step {
-    /// Tells whether all tasks of the region run something of it.
+    /// Returns true if all tasks of the region run a part of it.
     fn has_task(&self) -> bool {
         self.is_task || self.checks.iter().any(|check| check.is_task)
     }
 
-    /// Tells whether all tasks of the region run what it begins with.
+    /// Returns true if all tasks of the region run its beginning.
     fn begins_as_task(&self) -> bool {
         self.checks.first().map_or(self.is_task, |check| check.is_task)
     }
 }
 
-/// Lowers a graph for a target: the entry is a packed function of the model's inputs and then its outputs. The weights are a part of the module.
+/// Lowers a graph for a target. The entry is a packed function of the model's inputs and then its
+/// outputs. The weights are a part of the module.
 ///
 /// # Errors
-/// What the compiler says of a kernel, with its nodes.
+/// Returns the error of the compiler for a kernel, with its nodes.
 pub fn lower(
     graph: &Graph,
     name: &str,
@@ -166,11 +175,12 @@ pub fn lower(
     lower_with(graph, name, target, context, options, inside).map(|(lowered, _)| lowered)
 }
 
-/// As [`lower()`], but the weights are none of the module, whose code refers to them by the symbol that `symbol` gives for them. An object for the linker has to define it,
-/// hidden and aligned to 64 bytes; one object serves all machines and models with the same weights.
+/// Like [`lower()`], but the weights are not part of the module. Its code refers to them by the
+/// symbol that `symbol` returns for them. An object for the linker must define it, hidden and
+/// aligned to 64 bytes. One object serves all machines and models with the same weights.
 ///
 /// # Errors
-/// As [`lower()`].
+/// As for [`lower()`].
 pub fn lower_apart(
     graph: &Graph,
     name: &str,
@@ -200,7 +210,8 @@ fn lower_with(
         }
     }
     let functions = kernels.functions;
-    // The tasks of a region run kernels together, and a loop is no kernel: with one, each kernel starts the threads for itself.
+    // The tasks of a region run kernels together, and a loop is not a kernel: with a loop, each
+    // kernel starts the threads itself.
     let has_loops = graphs.iter().any(|(.., graph, _)| graph.nodes.iter().any(|node| node.body.is_some()));
     let threads = if has_loops && options.threads == Threads::Region { Threads::Kernels } else { options.threads };
     let (functions, scratch) = with_threads(functions, threads)?;
@@ -227,7 +238,7 @@ fn lower_with(
             kernels.extend(calls.into_iter().map(|call| call.info));
         }
     }
-    // What is told is of the largest extent and part.
+    // The description is that of the largest extent and part.
     let layout = &blocks[0].layout;
     let mut values = Vec::new();
     for (id, place) in &layout.places {
@@ -244,27 +255,27 @@ fn lower_with(
     Ok((lowered, known.weights))
 }
 
-/// Kernels of a model, equal ones once.
+/// Kernels of a model, without duplicates.
 struct Kernels<'a> {
     name: &'a str,
     target: &'a TargetDescription,
     context: &'a PassContext,
     options: LowerOptions,
     functions: Vec<LoweredFunc>,
-    /// The numbers of functions by their text.
+    /// The indices of functions by their text.
     known: HashMap<String, usize>,
 }
 
-/// A kernel where it runs.
+/// A call of a kernel.
 struct KernelCall {
     info: KernelInfo,
-    /// The number of its function.
+    /// The index of its function.
     number: usize,
-    /// Bytes of memory that it has for itself.
+    /// The sizes of its private memory, in bytes.
     scratch: Vec<usize>,
-    /// Known values that it has for itself.
+    /// Its private known values.
     known: Vec<Constant>,
-    /// The checks in front of it.
+    /// The checks before it.
     checks: Vec<CheckCall>,
 }
 
@@ -283,7 +294,7 @@ impl KernelCall {
 }
 
 impl Kernels<'_> {
-    /// The kernels of a graph in their order.
+    /// Returns the kernels of a graph in order.
     fn of(&mut self, graph: &Graph) -> Result<Vec<KernelCall>> {
         let mut calls = Vec::new();
         for group in graph.groups(self.options.fuse) {
@@ -327,7 +338,7 @@ impl Kernels<'_> {
         Ok(KernelCall { info, number, scratch: Vec::new(), known: Vec::new(), checks: Vec::new() })
     }
 
-    /// The number of a function. Equal programs are compiled once.
+    /// Returns the index of a function. Equal programs are compiled once.
     fn add(&mut self, function: LoweredFunc, own: &str, nodes: &str) -> usize {
         let program = text::print(&function).replacen(own, "", 1);
         let number = *self.known.entry(program).or_insert(self.functions.len());
@@ -338,7 +349,8 @@ impl Kernels<'_> {
         number
     }
 
-    /// A loop whose body is compiled once. Of one whose number of rounds is not known, the operations of a round are told.
+    /// Lowers a loop whose body is compiled once. If its number of iterations is unknown, the
+    /// operations of one iteration are reported.
     fn loop_of(&mut self, graph: &Graph, node: &Node, native: &NativeLoop) -> Result<KernelCall> {
         let calls = self.of(&native.body)?;
         let steps: Vec<Step> = calls.iter().map(KernelCall::step).collect();
@@ -352,7 +364,7 @@ impl Kernels<'_> {
         Ok(self.made(node, made, operations, calls.iter().any(|call| call.info.is_parallel)))
     }
 
-    /// A choice; its operations are those of the branch that has more.
+    /// Lowers a conditional. Its operations are those of the branch with more operations.
     fn choice_of(&mut self, graph: &Graph, node: &Node, choice: &Choice) -> Result<KernelCall> {
         let (mut branches, mut operations, mut is_parallel) = (Vec::new(), 0, false);
         for branch in &choice.branches {
@@ -369,7 +381,7 @@ impl Kernels<'_> {
         Ok(self.made(node, made, operations, is_parallel))
     }
 
-    /// The call of a node with graphs inside.
+    /// Returns the call of a node with graphs inside.
     fn made(&mut self, node: &Node, made: Made, operations: u64, is_parallel: bool) -> KernelCall {
         let info = KernelInfo {
             function: made.function.name.to_string(),
@@ -391,10 +403,10 @@ fn operations_of(calls: &[KernelCall]) -> u64 {
     calls.iter().fold(0, |sum: u64, call| sum.saturating_add(call.info.operations))
 }
 
-/// Kernels, and for each that all tasks of a region call, bytes of the memory that they share.
+/// Kernels, and for each that all tasks of a region call, the sizes of the memory that they share.
 type Threaded = (Vec<LoweredFunc>, Vec<Option<Vec<usize>>>);
 
-/// The kernels as they use threads.
+/// Converts the kernels for this use of threads.
 fn with_threads(functions: Vec<LoweredFunc>, threads: Threads) -> Result<Threaded> {
     let none = vec![None; functions.len()];
     match threads {
@@ -412,7 +424,7 @@ fn with_threads(functions: Vec<LoweredFunc>, threads: Threads) -> Result<Threade
             scratch.push(None);
             continue;
         }
-        // With one that cannot be split, each starts the threads for itself.
+        // If one kernel cannot be split, each starts the threads itself.
         let Some(task) = region::for_tasks(function) else { return Ok((functions, none)) };
         made.push(task.function);
         scratch.push(Some(task.scratch));

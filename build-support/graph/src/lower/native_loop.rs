@@ -1,4 +1,5 @@
-//! A loop as a function: it calls another function once a round, which runs the kernels of the body.
+//! Lowers a loop to a function: it calls another function once per iteration, which runs the
+//! kernels of the body.
 //!
 //! ```text
 //! copy the states to the first halves of their memory
@@ -7,8 +8,10 @@
 //! copy the states from the half that was written last, tell extents, fill what has no rows
 //! ```
 //!
-//! The function of a round is never inlined: kernels say that what they read and what they write does not overlap. That holds in a round, and not from round to round, where
-//! the halves change places; code of several rounds in one function would be reordered.
+//! The function of an iteration is never inlined: kernels declare that the memory that they read
+//! does not overlap the memory that they write. That holds within an iteration, but not across
+//! iterations, where the halves are swapped. Code of several iterations in one function would be
+//! reordered.
 
 use std::collections::HashMap;
 
@@ -25,10 +28,10 @@ use crate::graph::{Given, Gives, Graph, NativeLoop, Node};
 use crate::op::statements::{as_long_as, each, element, put};
 use crate::plan::aligned;
 
-/// A loop whose body has these steps.
+/// Builds the function of a loop whose body has these steps.
 ///
 /// # Errors
-/// A value that is too large.
+/// Returns an error for a value that is too large.
 pub(super) fn loop_function(
     name: &str,
     graph: &Graph,
@@ -63,7 +66,7 @@ pub(super) fn loop_function(
     let place_of_counter = Var::new("counter", POINTER);
     let round = Var::index("number");
     let goes_on = local("goes_on");
-    // Where a half of a state lies: the first one is read in rounds 0, 2, ..
+    // The address of a half of a state: the first one is read in iterations 0, 2, ..
     let half = |state: usize, number: Expr| behind(&states[state], (number & 1) * int(aligned(halves[state])));
     let part = |pointer: &Var, bytes: usize, backwards: bool| {
         let number = round.expr().clone();
@@ -85,7 +88,7 @@ pub(super) fn loop_function(
             Gives::State(state) => half(state, round.expr() + 1),
             Gives::Row { output, backwards } => match outputs.get(&output) {
                 Some(pointer) => part(pointer, bytes_of(body, *id)?, backwards),
-                // Without elements: it is never written.
+                // An output without elements is never written.
                 None => arena.expr().clone(),
             },
         });
@@ -185,12 +188,12 @@ pub(super) fn loop_function(
     })
 }
 
-/// An integer of the function.
+/// Declares an integer of the function.
 fn local(name: &str) -> Buffer {
     Buffer::new(name, I64, [Expr::int(1)], "local")
 }
 
-/// Copies bytes from one place to another.
+/// Copies bytes.
 fn copy(to: Expr, from: Expr, bytes: usize) -> Stmt {
     if bytes == 0 {
         return Stmt::nothing();

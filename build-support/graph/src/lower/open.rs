@@ -1,6 +1,8 @@
-//! The functions that callers see of a model with dimensions that each call tells.
+//! The public functions of a model with dynamic dimensions.
 //!
-//! One of them may have some extents, for each of which there are kernels: those of the call are run. Along the other the model is cut: kernels run for one part after the other.
+//! One of them may have a list of extents, with separate kernels for each: those for the extent of
+//! the call are run. Along the other one the model is split: kernels run for one part after the
+//! other.
 //!
 //! ```text
 //! check that variant is one of the extents, and 1 <= n <= most
@@ -12,8 +14,8 @@
 //!     done = start + size
 //! ```
 //!
-//! A last part that goes beyond what is left begins earlier, and computes some indices again: 7 rows are two parts of 4. The results are the same, so it does not matter that they are
-//! written twice.
+//! If the last part is longer than the rest, it begins earlier and computes some indices again: 7
+//! rows are two parts of 4. The results are the same, so writing them twice is harmless.
 
 use kernpack::Map;
 use kernpack_compiler::ir::builtin::ADDRESS_OF;
@@ -26,24 +28,24 @@ use crate::extent::{Extent, Extents, OpenDim};
 use crate::graph::{Graph, Parts};
 use crate::op::statements::{Variable, as_long_as};
 
-/// A model with dimensions that each call tells.
+/// A model with dynamic dimensions.
 pub(super) struct Open<'a> {
     graph: &'a Graph,
     name: &'a str,
-    /// The function with the kernels.
+    /// The function that runs the kernels.
     runner: &'a str,
-    /// Bytes of temporary memory.
+    /// The number of bytes of temporary memory.
     arena: usize,
     /// The number of kernels for the largest extent and part.
     steps: usize,
     dims: Vec<OpenDim>,
-    /// The extents that one dimension may have, the largest first.
+    /// The allowed extents of one dimension, the largest first.
     variants: Vec<i64>,
     /// The extents of each argument.
     extents: Vec<Vec<Extent>>,
-    /// The extent of the dimension that the model is cut along, in a call.
+    /// The extent of the dimension that the model is split along, in a call.
     cut: Var,
-    /// The extent of the dimension that has several, in a call.
+    /// The extent of the dimension with several extents, in a call.
     variant: Var,
 }
 
@@ -66,7 +68,8 @@ impl<'a> Open<'a> {
         }
     }
 
-    /// The function that a caller sees: inputs, then outputs. Its temporary memory is the thread's workspace.
+    /// Builds the public function: inputs, then outputs. Its temporary memory is the thread's
+    /// workspace.
     pub(super) fn entry(&self) -> LoweredFunc {
         let (params, addresses) = self.arguments();
         let memory = Buffer::new("arena", U8, [int(self.arena.max(1))], "global");
@@ -76,7 +79,7 @@ impl<'a> Open<'a> {
         function(self.name, FuncKind::Mixed, params, body, Map::default())
     }
 
-    /// `NAME_steps`: all kernels, or some of them if there is one part only.
+    /// Builds `NAME_steps`: all kernels, or some of them if there is only one part.
     pub(super) fn part(&self) -> LoweredFunc {
         let Self { name, steps, .. } = *self;
         let (params, addresses) = self.arguments();
@@ -103,7 +106,7 @@ impl<'a> Open<'a> {
         arguments(self.graph, |number, _| self.extents[number].iter().map(|extent| self.extent(extent)).collect())
     }
 
-    /// An extent of an argument in a call.
+    /// Returns an extent of an argument in a call.
     fn extent(&self, extent: &Extent) -> Expr {
         let size = self.chosen(&extent.by_size);
         match (extent.is_cut, size.as_int()) {
@@ -113,7 +116,7 @@ impl<'a> Open<'a> {
         }
     }
 
-    /// The number for the extent that the call has.
+    /// Returns the number for the extent of the call.
     fn chosen(&self, by_variant: &[i64]) -> Expr {
         if by_variant == self.variants && self.variants.len() > 1 {
             return self.variant.expr().clone();
@@ -145,7 +148,8 @@ impl<'a> Open<'a> {
         })
     }
 
-    /// The kernels of a call: temporary memory, the first kernel and one behind the last, and the addresses of the arguments.
+    /// Builds the calls of the kernels: temporary memory, the first kernel and one past the last,
+    /// and the addresses of the arguments.
     fn run(&self, [memory, first, end]: [Expr; 3], addresses: &[Expr]) -> Stmt {
         let variant = (self.variants.len() > 1).then(|| self.variant.expr().clone());
         let own = [memory, first, end].into_iter().chain(variant);
@@ -155,7 +159,7 @@ impl<'a> Open<'a> {
         }
     }
 
-    /// The kernels for one part after the other.
+    /// Builds the calls of the kernels for one part after the other.
     fn run_parts(&self, parts: &Parts, own: Vec<Expr>, addresses: &[Expr]) -> Stmt {
         let done = Variable::index("done");
         let (size, start) = (Var::new("size", I64), Var::new("start", I64));
@@ -172,7 +176,7 @@ impl<'a> Open<'a> {
             if !extents.first().is_some_and(|extent| extent.is_cut) {
                 return address.clone();
             }
-            // Bytes of what belongs to one index.
+            // The number of bytes for one index.
             let element = i64::try_from(element_bytes(graph.values[*id].dtype)).unwrap_or(1);
             let bytes =
                 extents.iter().map(|extent| self.chosen(&extent.by_size)).fold(Expr::int(element), |bytes, extent| {
@@ -195,7 +199,7 @@ impl<'a> Open<'a> {
     }
 }
 
-/// `64, 16, 4 or 1`.
+/// Formats `64, 16, 4 or 1`.
 fn list(sizes: &[i64]) -> String {
     let texts: Vec<String> = sizes.iter().map(i64::to_string).collect();
     match texts.split_last() {

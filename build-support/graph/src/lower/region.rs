@@ -1,7 +1,9 @@
-//! Kernels as all tasks of one launch run them together.
+//! Kernels that all tasks of one launch run together.
 //!
-//! A kernel by itself starts the threads at each of its parallel loops. In a region they are there already: each task runs the whole kernel, parallel loops are
-//! split among the tasks, everything else is done by the first one, and barriers stand between. Memory that several tasks see comes from the caller.
+//! A separate kernel starts the threads at each of its parallel loops. In a region they are already
+//! running: each task runs the whole kernel, parallel loops are split among the tasks, the first
+//! task does all other work, and barriers separate them. Memory that several tasks share is passed
+//! by the caller.
 
 use kernpack_compiler::Result;
 use kernpack_compiler::ir::builtin::PARALLEL_BARRIER;
@@ -14,9 +16,9 @@ use kernpack_compiler::ir::{
 
 /// A kernel for a region.
 pub(super) struct TaskKernel {
-    /// The function; its last parameters are the memory.
+    /// The function. Its last parameters are the memory.
     pub(super) function: LoweredFunc,
-    /// Bytes of each block of memory that the tasks share while it runs.
+    /// The number of bytes of each block of memory that the tasks share while it runs.
     pub(super) scratch: Vec<usize>,
 }
 
@@ -25,19 +27,20 @@ pub(super) fn barrier() -> Stmt {
     Stmt::evaluate(Expr::builtin(PARALLEL_BARRIER, I32, []))
 }
 
-/// A statement that the first task does alone.
+/// Returns a statement that only the first task runs.
 pub(super) fn by_one(body: Stmt) -> Stmt {
     Stmt::for_loop(Var::index("one"), 0, 1, ForKind::Parallel, body)
 }
 
-/// Tells whether there is a parallel loop in it.
+/// Returns true if it contains a parallel loop.
 pub(super) fn is_parallel(body: &Stmt) -> bool {
     let mut found = false;
     for_each_stmt(body, |stmt| found |= matches!(&**stmt, StmtNode::For { kind: ForKind::Parallel, .. }));
     found
 }
 
-/// A kernel with parallel loops as a function that all tasks call. `None`: it has something that cannot be split, such as memory whose size is not known.
+/// Converts a kernel with parallel loops to a function that all tasks call. Returns `None` if a
+/// part of it cannot be split, such as memory of unknown size.
 pub(super) fn for_tasks(function: &LoweredFunc) -> Option<TaskKernel> {
     let mut can_split = true;
     for_each_stmt(&function.body, |stmt| {
@@ -60,10 +63,10 @@ pub(super) fn for_tasks(function: &LoweredFunc) -> Option<TaskKernel> {
     Some(TaskKernel { function, scratch })
 }
 
-/// A kernel whose loops run on the thread of the caller.
+/// Converts a kernel so that its loops run on the thread of the caller.
 ///
 /// # Errors
-/// None of its own: those of walking a program.
+/// Only errors of traversing a program.
 pub(super) fn serial(function: &LoweredFunc) -> Result<LoweredFunc> {
     struct Serial;
     impl Mutate for Serial {
@@ -86,7 +89,8 @@ fn bytes_of(buffer: &Buffer) -> Option<usize> {
     buffer.shape.iter().try_fold(lanes, |bytes, extent| bytes.checked_mul(usize::try_from(extent.as_int()?).ok()?))
 }
 
-/// Tells whether an expression has the same value for each task at any time: it reads no memory and calls nothing.
+/// Returns true if an expression has the same value for each task at any time: it reads no memory
+/// and calls nothing.
 fn is_fixed(expr: &Expr) -> bool {
     !has_part(expr, |part| match &**part {
         ExprNode::Load { .. } => true,
@@ -122,15 +126,15 @@ fn has_alias_of(stmt: &Stmt, data: &Var) -> bool {
     found
 }
 
-/// Tells whether all tasks come to a statement.
+/// Returns true if all tasks reach a statement.
 fn is_for_all(stmt: &Stmt) -> bool {
     is_parallel(stmt) || matches!(&**stmt, StmtNode::Bind { value, .. } if !is_fixed(value))
 }
 
 struct Split {
-    /// Memory that several tasks see.
+    /// Memory that several tasks share.
     scratch: Vec<Buffer>,
-    /// Tells whether a task may have read or written memory since the last barrier.
+    /// True if a task may have read or written memory since the last barrier.
     is_dirty: bool,
 }
 
@@ -141,7 +145,7 @@ impl Split {
         }
     }
 
-    /// Adds what the first task does alone, if there is something.
+    /// Adds the statements that only the first task runs, if there are any.
     fn flush(&mut self, alone: &mut Vec<Stmt>, out: &mut Vec<Stmt>) {
         if !alone.is_empty() {
             self.meet(out);
@@ -157,7 +161,7 @@ impl Split {
             match &**stmt {
                 StmtNode::Alloc { buffer, .. } => {
                     let rest = &stmts[place + 1..];
-                    // Who uses the memory by another name is not looked for.
+                    // Uses of the memory by another name are not tracked.
                     if rest.iter().any(|stmt| has_alias_of(stmt, &buffer.data)) {
                         return None;
                     }
@@ -169,7 +173,8 @@ impl Split {
                         alone.push(stmt.clone());
                     }
                 }
-                // It depends on nothing that is computed, so it may come before what stands in front of it.
+                // It does not depend on computed values, so it may be moved before the preceding
+                // statements.
                 StmtNode::Bind { value, .. } | StmtNode::Alias { data: value, .. } if is_fixed(value) => {
                     out.push(stmt.clone());
                 }
@@ -192,7 +197,8 @@ impl Split {
         Some(Stmt::seq(out))
     }
 
-    /// A statement with a parallel loop in it. What has to come before it goes to `out`.
+    /// Splits a statement that contains a parallel loop. Statements that must precede it are
+    /// appended to `out`.
     fn split(&mut self, stmt: &Stmt, out: &mut Vec<Stmt>) -> Option<Stmt> {
         match &**stmt {
             StmtNode::For { kind: ForKind::Parallel, .. } => {
@@ -200,11 +206,11 @@ impl Split {
                 self.is_dirty = true;
                 Some(stmt.clone())
             }
-            // How often it runs is the same for all tasks.
+            // The number of iterations is the same for all tasks.
             StmtNode::For { var, min, extent, kind, annotations, body } if is_fixed(min) && is_fixed(extent) => {
                 self.meet(out);
                 let mut rounds = vec![self.body(body)?];
-                // The next round, or what follows, reads what this one wrote.
+                // The next iteration, or the next statement, reads the values that this one wrote.
                 self.meet(&mut rounds);
                 let (min, extent) = (min.clone(), extent.clone());
                 Some(Stmt::for_with(var.clone(), min, extent, *kind, annotations.clone(), Stmt::seq(rounds)))

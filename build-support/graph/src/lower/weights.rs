@@ -1,11 +1,11 @@
-//! The weights of a model as one block of memory, without a copy of them.
+//! The weights of a model as one block of memory, without copying them.
 
 use core::iter;
 
 use crate::constant::Constant;
 use crate::plan::{self, ALIGNMENT};
 
-/// Known tensors one behind the other, each at a multiple of 64 bytes.
+/// Known tensors in sequence, each at a multiple of 64 bytes.
 #[derive(Clone, Default)]
 pub struct Weights {
     tensors: Vec<(usize, Constant)>,
@@ -16,7 +16,7 @@ pub struct Weights {
 const GAP: [u8; ALIGNMENT] = [0; ALIGNMENT];
 
 impl Weights {
-    /// Puts a tensor behind the others, and gives its number.
+    /// Appends a tensor, and returns its index.
     pub(super) fn add(&mut self, tensor: &Constant) -> usize {
         let offset = plan::aligned(self.bytes);
         self.bytes = offset + tensor.bytes().len();
@@ -24,17 +24,17 @@ impl Weights {
         self.tensors.len() - 1
     }
 
-    /// The bytes of a tensor by its number.
+    /// Returns the bytes of a tensor by its index.
     pub(super) fn tensor(&self, number: usize) -> &[u8] {
         self.tensors[number].1.bytes()
     }
 
-    /// The place of a tensor.
+    /// Returns the offset of a tensor.
     pub(super) fn offset(&self, number: usize) -> usize {
         self.tensors[number].0
     }
 
-    /// The tensors, each with where it lies.
+    /// Returns the tensors with their offsets.
     pub(super) fn tensors(&self) -> impl Iterator<Item = (usize, &Constant)> {
         self.tensors.iter().map(|(offset, tensor)| (*offset, tensor))
     }
@@ -44,7 +44,7 @@ impl Weights {
         self.bytes
     }
 
-    /// The bytes in their order, in pieces: tensors and what lies between them.
+    /// Returns the bytes in order, in pieces: tensors and the gaps between them.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         let mut end = 0;
         self.tensors.iter().flat_map(move |(offset, tensor)| {

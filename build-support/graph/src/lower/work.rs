@@ -4,8 +4,9 @@ use kernpack_compiler::ir::builtin::DOT;
 use kernpack_compiler::ir::visit::{Visit, walk_expr, walk_stmt};
 use kernpack_compiler::ir::{CallKind, DataTypeExt, Expr, ExprNode, LoweredFunc, Stmt, StmtNode};
 
-/// Operations on elements that a kernel does: sums, products, comparisons that choose, mathematical functions. Each lane counts; indices and conversions do not.
-/// Of branches the longer one counts, and what is computed twice counts twice.
+/// Returns the number of operations on elements of a kernel: sums, products, comparisons that
+/// select, mathematical functions. Each lane counts; indices and conversions do not. Of branches
+/// the longer one counts, and recomputed values count each time.
 pub(super) fn operations(function: &LoweredFunc) -> u64 {
     let mut count = Count { times: 1, total: 0 };
     count.visit_stmt(&function.body);
@@ -21,7 +22,7 @@ impl Visit for Count {
     fn visit_expr(&mut self, expr: &Expr) {
         let lanes = u64::from(expr.dtype().lanes());
         match &**expr {
-            // Which element is read is no work on elements.
+            // Index computations are not operations on elements.
             ExprNode::Load { .. } | ExprNode::Ramp { .. } => return,
             ExprNode::Binary { .. } => self.total = self.total.saturating_add(self.times.saturating_mul(lanes)),
             ExprNode::Call { kind: CallKind::Builtin | CallKind::PureExtern | CallKind::LlvmIntrinsic, .. }
@@ -29,7 +30,7 @@ impl Visit for Count {
             {
                 self.total = self.total.saturating_add(self.times.saturating_mul(lanes));
             }
-            // To each lane of the sums some products of neighbouring lanes are added.
+            // Products of neighbouring lanes are added to each lane of the sums.
             ExprNode::Call { kind: CallKind::Builtin, name, args, .. } if name.as_str() == DOT => {
                 let products = args.get(1).map_or(lanes, |factor| u64::from(factor.dtype().lanes()));
                 self.total = self.total.saturating_add(self.times.saturating_mul(2 * products));

@@ -8,34 +8,34 @@ use super::executor::GraphExecutor;
 use crate::error::{Result, require};
 use crate::symbol::{Graph, GraphRef, IndexedGraph, Value, apply_passes, list_inputs};
 
-/// The options that a graph is built with.
+/// The options for building a graph.
 #[derive(Clone, Default)]
 pub struct BuildOptions {
     /// Shapes of variables.
     pub shapes: BTreeMap<String, Vec<i64>>,
     /// Element types of variables.
     pub types: BTreeMap<String, DataType>,
-    /// The type of all variables that have no other.
+    /// The type of all variables without another type.
     pub dtype: Option<DataType>,
     /// Parameters, by the names of variables.
     pub params: BTreeMap<String, Tensor>,
-    /// 0 to 3; see [`PASS_LEVELS`]. None: 2.
+    /// 0 to 3; see [`PASS_LEVELS`]. `None` means 2.
     pub opt_level: Option<i64>,
-    /// Passes that run whatever the level is.
+    /// Passes that run at every level.
     pub add_pass: Vec<String>,
 }
 
-/// From which level on a pass is applied.
+/// The minimum level of each pass.
 pub const PASS_LEVELS: [(&str, i64); 5] =
     [("SimplifyInference", 0), ("OpFusion", 1), ("PrecomputePrune", 2), ("FoldScaleAxis", 3), ("AlterOpLayout", 3)];
 
-/// A graph that is built.
+/// A compiled graph.
 pub struct Built {
-    /// Nodes `tvm_op` with shapes, types and storage: what the graph executor reads.
+    /// Nodes `tvm_op` with shapes, types and storage, in the form of the graph executor.
     pub graph: GraphRef,
     /// The kernels.
     pub module: Module,
-    /// Parameters of the compiled graph: those that were given, and what was computed of them.
+    /// Parameters of the compiled graph: the given ones, and values computed from them.
     pub params: BTreeMap<String, Tensor>,
 }
 
@@ -46,7 +46,7 @@ impl BuildOptions {
             || PASS_LEVELS.iter().any(|(name, least)| *name == pass && level >= *least)
     }
 
-    /// The graph with what is known of its variables.
+    /// Returns the graph with the known facts about its variables.
     fn described(&self, graph: &GraphRef, params: &BTreeMap<String, Tensor>) -> Result<GraphRef> {
         let names = list_inputs(graph)?;
         let mut shapes: BTreeMap<&str, Vec<i64>> =
@@ -73,13 +73,13 @@ impl BuildOptions {
 /// Compiles a graph for a target: `CorrectLayout`, inference, the passes of the level, fusion, kernels.
 ///
 /// # Errors
-/// What a pass or a kernel says, with the node.
+/// Returns the error of a pass or a kernel, with the name of the node.
 pub fn build(graph: &GraphRef, target: &str, options: &BuildOptions) -> Result<Built> {
     let names = list_inputs(graph)?;
     let unknown: Vec<&str> =
         options.shapes.keys().map(String::as_str).filter(|name| !names.iter().any(|own| own == name)).collect();
     require!(unknown.is_empty(), "shapes are given for {}; the variables are {}", unknown.join(", "), names.join(", "));
-    // Of two variables of one name it is not known which one is meant.
+    // With two variables of one name, the name would be ambiguous.
     let mut sorted = names.clone();
     sorted.sort();
     if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -130,18 +130,18 @@ pub fn build(graph: &GraphRef, target: &str, options: &BuildOptions) -> Result<B
     Ok(Built { graph: compiled.without_attrs(&["module"]), module, params })
 }
 
-/// Tells whether all is known that kernels need.
+/// Returns an error unless everything that kernels need is known.
 fn complete(graph: &Graph) -> Result<()> {
     let index = IndexedGraph::new(graph)?;
     crate::symbol::infer::complete(graph, &index).map(drop)
 }
 
-/// Computes what a graph of parameters alone gives.
+/// Computes a graph that depends only on parameters.
 ///
 /// # Errors
 /// As for [`build`].
 pub fn run_graph(graph: &GraphRef, params: &BTreeMap<String, Tensor>, target: &str) -> Result<Vec<Tensor>> {
-    // Outputs that are variables are no results of kernels.
+    // Outputs that are variables are not results of kernels.
     let values: Vec<Value> = graph.values();
     let options = BuildOptions { params: params.clone(), opt_level: Some(1), ..BuildOptions::default() };
     let built = build(&Graph::new(&values), host_part(target), &options)?;
@@ -153,25 +153,25 @@ pub fn run_graph(graph: &GraphRef, params: &BTreeMap<String, Tensor>, target: &s
     (0..values.len()).map(|number| Ok(executor.output(number)?.to(kernpack::Device::CPU)?)).collect()
 }
 
-/// Parameters are computed here, whatever the target is.
+/// Parameters are computed on the host, whatever the target is.
 fn host_part(target: &str) -> &str {
     if target.starts_with("llvm") && !target.contains("-mtriple") { target } else { "llvm" }
 }
 
-/// Names and tensors of another language.
+/// Converts names and tensors from another language.
 pub(super) fn params_of(params: &Map<Str, Tensor>) -> BTreeMap<String, Tensor> {
     params.iter().map(|(name, tensor)| (name.as_str().to_owned(), tensor)).collect()
 }
 
-/// Parameters for another language, sorted by name.
+/// Converts parameters for another language, sorted by name.
 pub(super) fn params_map(params: &BTreeMap<String, Tensor>) -> Map<Str, Tensor> {
     params.iter().map(|(name, tensor)| (Str::from(name.as_str()), tensor.clone())).collect()
 }
 
-/// Options of another language: `shape` by name, `dtype` by name or one for all.
+/// Reads options from another language: `shape` by name, `dtype` by name or one for all.
 ///
 /// # Errors
-/// What is neither.
+/// Returns an error if `dtype` is neither.
 pub(super) fn options_of(shape: &Map<Str, Shape>, dtype: &Any, params: &Map<Str, Tensor>) -> Result<BuildOptions> {
     let mut options = BuildOptions { params: params_of(params), ..BuildOptions::default() };
     options.shapes = shape.iter().map(|(name, shape)| (name.as_str().to_owned(), shape.to_vec())).collect();

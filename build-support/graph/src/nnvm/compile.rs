@@ -1,4 +1,5 @@
-//! Pass GraphCompile: kernels of fused groups, a graph of `tvm_op` nodes that calls them, a module.
+//! Pass GraphCompile: creates kernels of fused groups, a graph of `tvm_op` nodes that calls them,
+//! and a module.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -38,16 +39,16 @@ static TVM_OP: fn(&mut Registrar) = |operators| {
         .outputs(Arity::Native(count));
 };
 
-/// Lowered kernels by what they compute, kept for the next graph that has them.
+/// Lowered kernels by their computation, kept for later graphs with the same kernels.
 static CACHE: Mutex<BTreeMap<String, (LoweredFunc, i64)>> = Mutex::new(BTreeMap::new());
 
-/// The contents of the cache: a description of each kernel, and how often it was asked for.
+/// Returns the contents of the cache: a description of each kernel, and its number of requests.
 pub fn cached() -> Vec<(String, i64)> {
     let cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     cache.iter().map(|(key, (_, uses))| (key.clone(), *uses)).collect()
 }
 
-/// Forgets all kernels.
+/// Removes all kernels.
 pub fn clear_cache() {
     CACHE.lock().unwrap_or_else(PoisonError::into_inner).clear();
 }
@@ -70,7 +71,7 @@ fn entries(graph: &Graph, index: &IndexedGraph) -> Result<Entries> {
     for (number, node) in index.nodes.iter().enumerate() {
         for output in 0..node.num_outputs {
             let id = index.row_ptr[number] + output;
-            // What is never computed has no shape.
+            // A value that is never computed has no shape.
             let known = types[id].is_some() && !shapes[id].is_empty() && !shapes[id].contains(&0)
                 || node.node.is_op("__undef__");
             require!(
@@ -132,7 +133,7 @@ pub(super) fn compile(graph: &GraphRef) -> Result<GraphRef> {
             ("num_outputs", node.num_outputs.to_string()),
         ];
         let attrs = attrs.iter().map(|(key, value)| (Str::from(*key), Str::from(value.as_str()))).collect();
-        // The variable that is written to stays in the graph, also if nothing reads it.
+        // A written variable stays in the graph, even if it is never read.
         let target = node.inputs.first().filter(|_| node.node.is_op("_assign")).map(|entry| entry.node);
         let before = node.control_deps.iter().copied().chain(target);
         let control: Array<_> = before.filter_map(|before| Some(made.get(&before)?.node.clone())).collect();
@@ -153,7 +154,7 @@ pub(super) fn compile(graph: &GraphRef) -> Result<GraphRef> {
     describe(&index, &known, &made, &compiled, module)
 }
 
-/// The attributes that a graph executor reads, and the module.
+/// Adds the attributes that a graph executor reads, and the module.
 fn describe(
     old: &IndexedGraph,
     known: &Entries,
@@ -174,7 +175,7 @@ fn describe(
     let graph = compiled
         .with_attr("shape", shapes_any(&shapes))
         .with_attr("dtype", types.iter().map(|dtype| attr::type_code(Some(*dtype))).collect::<Array<i64>>());
-    // Kernels that write to a variable do so in its memory.
+    // Kernels that write to a variable write into its memory.
     let mut written: HashMap<usize, usize> = HashMap::new();
     for (number, value) in made {
         let node = &old.nodes[*number];
@@ -199,7 +200,7 @@ fn describe(
         .with_attr("module", module))
 }
 
-/// Functions as a module of a target.
+/// Compiles functions to a module of a target.
 fn build_module(functions: Vec<LoweredFunc>, target: &Target) -> Result<Module> {
     let build = Function::global("kernpack.build")?;
     Ok(build.call_as((IrModule::new(functions), target.description().as_str()))?)
@@ -209,11 +210,11 @@ fn build_module(functions: Vec<LoweredFunc>, target: &Target) -> Result<Module> 
 struct Group {
     entry: ObjRef<FusedEntry>,
     index: IndexedGraph,
-    /// The numbers of the entries that it reads.
+    /// The indices of the entries that it reads.
     inputs: Vec<usize>,
-    /// Which of them its kernel reads.
+    /// The inputs that its kernel reads.
     reads: Vec<usize>,
-    /// The computation as a text: equal groups have equal ones.
+    /// The computation as a text: equal groups have equal texts.
     key: String,
     name: String,
 }
@@ -242,7 +243,7 @@ impl Group {
             index.nodes.iter().filter(|node| !node.node.is_variable()).map(|node| node.node.op_name()).collect();
         let mut name = format!("fuse_{}", names.join("_"));
         if name.len() > 100 {
-            // Long chains: the beginning, and a number for the rest.
+            // For long chains: the beginning, and a hash of the rest.
             let hash = name
                 .bytes()
                 .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
@@ -250,7 +251,8 @@ impl Group {
             name = format!("{name}_{hash:016x}");
         }
         let mut group = Self { entry: entry.clone(), index, inputs, reads: Vec::new(), key, name };
-        // What is not read (a shape alone is taken of it) is no argument: a first round finds that out.
+        // Inputs that are not read (only their shape is used) are not arguments: a first pass
+        // determines them.
         let stands = (0..group.inputs.len())
             .map(|number| {
                 let (shape, dtype) = group.argument(number, known)?;
@@ -265,13 +267,13 @@ impl Group {
         Ok(group)
     }
 
-    /// The nodes, for messages.
+    /// Returns the nodes, for messages.
     fn places(&self) -> String {
         let nodes = self.index.nodes.iter().filter(|node| !node.node.is_variable());
         nodes.map(|node| node.node.place()).collect::<Vec<String>>().join(" + ")
     }
 
-    /// The shape and the type that an input is handed over with.
+    /// Returns the shape and the type that an input is passed with.
     fn argument(&self, number: usize, known: &Entries) -> Result<(Vec<i64>, DataType)> {
         let id = self.inputs[number];
         let shape = &known.shapes[id];
@@ -279,7 +281,7 @@ impl Group {
         Ok((if self.entry.flatten_data { flat()? } else { shape.clone() }, known.types[id]))
     }
 
-    /// The function of the group, from the cache if it is there.
+    /// Returns the function of the group, from the cache if it is there.
     fn lower(&self, name: &str, target: &Target, target_text: &str, known: &Entries) -> Result<LoweredFunc> {
         let key = format!("{name} {target_text}: {}", self.key);
         if let Some((function, uses)) = CACHE.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&key) {
@@ -324,7 +326,7 @@ impl Group {
         }
     }
 
-    /// The tensors of the results, from those of the inputs.
+    /// Returns the tensors of the results, from those of the inputs.
     fn instantiate(&self, arguments: &[Operand]) -> Result<Vec<Tensor>> {
         let mut values: Vec<Vec<Operand>> = Vec::with_capacity(self.index.nodes.len());
         for node in &self.index.nodes {
@@ -353,7 +355,7 @@ impl Group {
         Ok(self.index.outputs.iter().map(|entry| values[entry.node][entry.index].tensor.clone()).collect())
     }
 
-    /// The master's own schedule, if a language gave it one.
+    /// Returns the master's own schedule, if a language registered one.
     fn schedule(&self, results: &[Tensor], target: &str) -> Result<Option<Any>> {
         let operators: Vec<&crate::symbol::IndexedNode> =
             self.index.nodes.iter().filter(|node| !node.node.is_variable()).collect();
@@ -372,7 +374,7 @@ impl Group {
     }
 }
 
-/// Shapes and types of the outputs of one node, from those of its inputs.
+/// Infers shapes and types of the outputs of one node, from those of its inputs.
 pub(super) fn infer_outputs(used: &Use, inputs: &[Operand], count: usize) -> Result<Vec<(Vec<i64>, DataType)>> {
     let variables: Vec<Value> = (0..inputs.len()).map(|number| Value::variable(&number.to_string())).collect();
     let node = Node::new(Some(&used.op.name), "node", used.attrs.clone(), &variables);

@@ -9,10 +9,11 @@ use crate::op::{Operand, extents};
 use crate::symbol::registry::Cell;
 use crate::symbol::{Compute, Native, Use};
 
-/// The tensors of a node; shapes and types of its outputs are `outputs`.
+/// Returns the tensors of a node. `outputs` are shapes and types of its outputs.
 ///
 /// # Errors
-/// An operator that is not computed; what it says; results that are something else.
+/// Returns an error for an operator without a computation, errors of the operator, and an error if
+/// the results do not match.
 pub(crate) fn compute(used: &Use, inputs: Vec<Operand>, outputs: &[(Vec<i64>, DataType)]) -> Result<Vec<Tensor>> {
     let made = match used.op.cell("FTVMCompute") {
         Some(Cell::Native(Native::Compute(compute))) => {
@@ -37,7 +38,8 @@ pub(crate) fn compute(used: &Use, inputs: Vec<Operand>, outputs: &[(Vec<i64>, Da
     Ok(made)
 }
 
-/// By a function of another language: of the attributes, the inputs, and tensors that stand for the outputs.
+/// Computes with a function of another language, from the attributes, the inputs, and tensors that
+/// represent the outputs.
 fn foreign(
     used: &Use,
     function: &Function,

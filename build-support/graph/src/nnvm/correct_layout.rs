@@ -1,4 +1,5 @@
-//! Passes CorrectLayout and AlterOpLayout: which layout each entry has, and changes of layout where an operator wants another one.
+//! Passes CorrectLayout and AlterOpLayout: determine the layout of each entry, and change layouts
+//! where an operator requires another one.
 
 use std::collections::HashMap;
 
@@ -13,7 +14,8 @@ use crate::op::extents;
 use crate::symbol::registry::Cell;
 use crate::symbol::{Entry, Graph, GraphRef, IndexedGraph, IndexedNode, LayoutCall, Use, Value, attr, rewrite};
 
-/// Pass CorrectLayout. Attribute `layout` has the layout of each entry, "__undef__" where it does not matter; `layout_inputs` gives those of variables by name.
+/// Runs pass CorrectLayout. Attribute `layout` has the layout of each entry, "__undef__" if it does
+/// not matter; `layout_inputs` gives those of variables by name.
 pub(super) fn correct_layout(graph: &GraphRef) -> Result<GraphRef> {
     let given: Map<Str, Str> = match graph.attrs.get("layout_inputs") {
         Some(_) => graph.attr("layout_inputs")?,
@@ -29,7 +31,8 @@ pub(super) fn correct_layout(graph: &GraphRef) -> Result<GraphRef> {
     let corrected = rewrite(graph, |index, number, inputs| {
         let node = &index.nodes[number];
         if node.node.is_variable() {
-            // Without a word from the caller a variable stays in the layout that it was found to have.
+            // Without a layout from the caller, a variable stays in the layout that was determined
+            // before.
             let before = || if has_last { defined(&last[index.row_ptr[number]]) } else { String::new() };
             layouts.push(given.get(node.node.name.as_str()).map_or_else(before, |layout| defined(&layout)));
             return Ok(None);
@@ -49,7 +52,7 @@ pub(super) fn correct_layout(graph: &GraphRef) -> Result<GraphRef> {
             let id = index.entry_id(node.inputs[place]);
             let wanted = defined(wanted);
             if have[place].is_empty() && !wanted.is_empty() && value.node.is_variable() {
-                // A variable that says nothing is in the layout that it is read in first.
+                // A variable without a layout has the one in which it is read first.
                 layouts[id].clone_from(&wanted);
                 values.push(value.clone());
                 continue;
@@ -105,8 +108,9 @@ pub(super) fn correct_layout(graph: &GraphRef) -> Result<GraphRef> {
     Ok(keep_inputs(graph, &corrected).with_attr("layout", all.into_iter().collect::<Array<Str>>()))
 }
 
-/// Pass AlterOpLayout: nodes whose operator has `FTVMAlterOpLayout` are replaced by what it gives: a function of the attributes, the inputs as graphs, and tensors
-/// that stand for inputs and outputs, which gives a graph, or nothing to leave the node as it is.
+/// Runs pass AlterOpLayout: replaces nodes whose operator has `FTVMAlterOpLayout` by its result: a
+/// function of the attributes, the inputs as graphs, and tensors that represent inputs and outputs.
+/// It returns a graph, or nothing to keep the node.
 pub(super) fn alter_op_layout(graph: &GraphRef) -> Result<GraphRef> {
     let shapes: Vec<Shape> = graph.attr("shape")?;
     let codes: Vec<i64> = graph.attr("dtype")?;

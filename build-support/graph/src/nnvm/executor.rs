@@ -14,29 +14,29 @@ use crate::constant::{element_bytes, num_elements};
 use crate::error::{GraphError, Result, fail, require};
 use crate::symbol::{Graph, IndexedGraph};
 
-/// An entry: where it lies, and what it is.
+/// An entry: its place in memory, and its type.
 struct EntryInfo {
     storage: usize,
     shape: Vec<i64>,
     dtype: DataType,
 }
 
-/// One call.
+/// A call of a function.
 struct Step {
     name: String,
-    /// None: nothing is to be done (`__nop`).
+    /// The function, or `None` for a no-op (`__nop`).
     function: Option<Function>,
-    /// The entries that it is called with, inputs and then outputs.
+    /// The entries for the call, inputs and then outputs.
     entries: Vec<usize>,
-    /// Tells whether tensors are handed over with one axis.
+    /// True if tensors are passed with one axis.
     flatten: bool,
 }
 
-/// The parts that do not change.
+/// The immutable parts.
 struct Plan {
     entries: Vec<EntryInfo>,
     steps: Vec<Step>,
-    /// Names and entries of the variables.
+    /// The names and entries of the variables.
     inputs: Vec<(String, usize)>,
     outputs: Vec<usize>,
     /// The name and the first entry of each node.
@@ -52,10 +52,11 @@ pub struct GraphExecutor {
 }
 
 impl GraphExecutor {
-    /// Prepares a graph that GraphCompile made, or that was read from JSON.
+    /// Prepares a graph from GraphCompile, or from JSON.
     ///
     /// # Errors
-    /// A graph that is not compiled; functions that the module does not have; storage that does not fit.
+    /// Returns an error for a graph that is not compiled, for missing functions in the module, and
+    /// for storage that does not match.
     pub fn new(graph: &Graph, module: &Module) -> Result<Self> {
         let index = IndexedGraph::new(graph)?;
         let count = index.num_entries();
@@ -126,15 +127,15 @@ impl GraphExecutor {
         self.tensors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The names of the inputs, parameters among them.
+    /// Returns the names of the inputs, including parameters.
     pub fn input_names(&self) -> Vec<String> {
         self.plan.inputs.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// The number of an input.
+    /// Returns the index of an input.
     ///
     /// # Errors
-    /// None has this name.
+    /// Returns an error if no input has this name.
     pub fn input_number(&self, name: &str) -> Result<usize> {
         match self.plan.inputs.iter().position(|(own, _)| own == name) {
             Some(number) => Ok(number),
@@ -152,7 +153,7 @@ impl GraphExecutor {
     /// Sets an input to a copy of a tensor, or to the tensor itself.
     ///
     /// # Errors
-    /// Another shape or type than the graph has.
+    /// Returns an error for another shape or type than in the graph.
     pub fn set_input(&self, number: usize, tensor: &Tensor, copy: bool) -> Result<()> {
         let id = self.input_entry(number)?;
         let (entry, name) = (&self.plan.entries[id], &self.plan.inputs[number].0);
@@ -170,26 +171,26 @@ impl GraphExecutor {
             "input '{name}' is not dense in the memory of the CPU"
         );
         let mut tensors = self.tensors();
-        // Entries in the same block: what writes to this variable.
+        // Entries in the same block: the results of writes to this variable.
         for (other, info) in self.plan.entries.iter().enumerate().filter(|(_, info)| info.storage == entry.storage) {
             tensors[other] = part(&own, &info.shape, info.dtype)?;
         }
         Ok(())
     }
 
-    /// An input.
+    /// Returns an input.
     ///
     /// # Errors
-    /// There is none of this number.
+    /// Returns an error if there is no such input.
     pub fn input(&self, number: usize) -> Result<Tensor> {
         let id = self.input_entry(number)?;
         Ok(self.tensors()[id].clone())
     }
 
-    /// An output: its memory is written again by the next run.
+    /// Returns an output. Its memory is overwritten by the next run.
     ///
     /// # Errors
-    /// There is none of this number.
+    /// Returns an error if there is no such output.
     pub fn output(&self, number: usize) -> Result<Tensor> {
         match self.plan.outputs.get(number) {
             Some(id) => Ok(self.tensors()[*id].clone()),
@@ -200,13 +201,14 @@ impl GraphExecutor {
     /// Runs the graph.
     ///
     /// # Errors
-    /// What a kernel says, with its node.
+    /// Returns the error of a kernel, with the name of the node.
     pub fn run(&self) -> Result<()> {
         let tensors = self.tensors();
         self.plan.steps.iter().try_for_each(|step| step.call(&tensors, &self.plan.entries))
     }
 
-    /// Runs the graph some times: the name of each node that is called, and its least time in seconds.
+    /// Runs the graph repeatedly. Returns the name of each called node, and its shortest time in
+    /// seconds.
     ///
     /// # Errors
     /// As for [`GraphExecutor::run`].
@@ -224,10 +226,11 @@ impl GraphExecutor {
         Ok(times)
     }
 
-    /// Sets all inputs that a file with parameters has; names that the graph does not have are left out.
+    /// Sets all inputs that a parameter file contains. Names that the graph does not have are
+    /// ignored.
     ///
     /// # Errors
-    /// A file that is none; a parameter of another shape.
+    /// Returns an error for a file in another format, and for a parameter of another shape.
     pub fn load_params(&self, bytes: &[u8]) -> Result<()> {
         for (name, tensor) in super::params::load(bytes)?.iter() {
             if let Ok(number) = self.input_number(&name) {
@@ -256,13 +259,13 @@ impl Step {
     }
 }
 
-/// Memory for entries.
+/// Allocates memory for entries.
 fn block(bytes: usize) -> Result<Tensor> {
     let size = i64::try_from(bytes.next_multiple_of(64)).unwrap_or(i64::MAX);
     Ok(Tensor::zeros::<u8>(&[size])?)
 }
 
-/// A tensor at the beginning of a block.
+/// Returns a tensor at the beginning of a block.
 fn part(block: &Tensor, shape: &[i64], dtype: DataType) -> Result<Tensor> {
     if num_elements(shape)? == 0 {
         return Ok(Tensor::empty(dtype, shape, Device::CPU)?);
@@ -270,7 +273,7 @@ fn part(block: &Tensor, shape: &[i64], dtype: DataType) -> Result<Tensor> {
     Ok(block.view_as(shape, dtype, 0)?)
 }
 
-/// Copies a tensor into one that the caller has made for it.
+/// Copies a tensor into one that the caller created for it.
 fn copy_into(source: &Tensor, target: &Tensor) -> Result<()> {
     require!(
         source.shape() == target.shape() && source.dtype() == target.dtype(),
@@ -290,8 +293,8 @@ fn copy_into(source: &Tensor, target: &Tensor) -> Result<()> {
     }
     let (from, to) = (source.dl_tensor(), target.dl_tensor());
     require!(!from.data.is_null() && !to.data.is_null(), "a tensor has no memory");
-    // SAFETY: both are dense tensors of this many bytes in the memory of the CPU, checked above; `target` is handed over to be written to, as the outputs of
-    // kernels are. They may be the same memory.
+    // SAFETY: both are dense tensors of this many bytes in CPU memory, checked above; `target` is
+    // passed to be written to, as the outputs of kernels are. They may be the same memory.
     unsafe {
         let from = from.data.cast::<u8>().add(usize::try_from(from.byte_offset).unwrap_or(0));
         let to = to.data.cast::<u8>().add(usize::try_from(to.byte_offset).unwrap_or(0));

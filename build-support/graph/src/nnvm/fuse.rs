@@ -1,4 +1,4 @@
-//! Passes GraphFindFusibleGroups and GraphFuse: which nodes one kernel computes, by NNVM's rules.
+//! Passes GraphFindFusibleGroups and GraphFuse: fuse nodes into kernels by NNVM's rules.
 
 use std::collections::HashMap;
 
@@ -8,35 +8,36 @@ use super::op::pattern::{BROADCAST, ELEMENTWISE, INJECTIVE, OPAQUE, OUT_FUSABLE,
 use crate::error::Result;
 use crate::symbol::{Entry, Graph, GraphRef, IndexedGraph, NodeRef, Use, Value};
 
-/// Nodes that one kernel computes.
+/// Nodes that are fused into one kernel.
 #[derive(Object)]
 #[object(key = "kernpack.graph.FusedEntry")]
 #[repr(C)]
 pub struct FusedEntry {
-    /// The nodes; variables `input0`, .. stand for what they read.
+    /// The nodes. Variables `input0`, .. represent their inputs.
     pub subgraph: GraphRef,
-    /// The numbers of the entries that these variables stand for.
+    /// The numbers of the entries that these variables represent.
     pub inputs: Array<i64>,
-    /// Tells whether all tensors are handed over as one axis.
+    /// True if all tensors are passed with one axis.
     pub flatten_data: bool,
-    /// The number of the node in the subgraph whose schedule is asked for first.
+    /// The number of the node in the subgraph whose schedule is used first.
     pub master: i64,
 }
 
-/// The fate of a node.
+/// The fusion state of a node.
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     /// A variable.
     Variable,
     /// It may join the kernel of its reader.
     Open,
-    /// It joins it.
+    /// It joined the kernel of its reader.
     Joined,
     /// Its results are written to memory.
     Realized,
 }
 
-/// Groups: the root whose results leave it, the master, and the pattern of each node's group.
+/// Groups: the root whose results are used outside, the master, and the pattern of each node's
+/// group.
 pub(super) struct Groups {
     root: Vec<usize>,
     master: Vec<usize>,
@@ -47,7 +48,7 @@ fn opt_level(graph: &Graph) -> i64 {
     graph.attr("opt_level").unwrap_or(2)
 }
 
-/// Pass GraphFindFusibleGroups.
+/// Runs pass GraphFindFusibleGroups.
 pub(super) fn find_fusible_groups(graph: &GraphRef) -> Result<GraphRef> {
     let index = IndexedGraph::new(graph)?;
     let shapes: Vec<Shape> = graph.attr("shape")?;
@@ -97,7 +98,7 @@ fn find(index: &IndexedGraph, shapes: &[Shape], fuse: bool) -> Result<Groups> {
             }
             if let Some(other) = chosen {
                 if widest == INJECTIVE {
-                    // What moves elements does not go into the kernel of a product.
+                    // Operators that move elements are not fused into the kernel of a product.
                     state[other] = State::Realized;
                     pattern[number] = widest;
                 } else {
@@ -118,7 +119,7 @@ fn find(index: &IndexedGraph, shapes: &[Shape], fuse: bool) -> Result<Groups> {
             state[number] = State::Realized;
         }
     }
-    // A node that joins is read by one other: its group is that of its reader.
+    // A joined node has one reader, and belongs to the group of its reader.
     let mut readers: Vec<Vec<usize>> = vec![Vec::new(); count];
     for (number, node) in index.nodes.iter().enumerate() {
         for entry in &node.inputs {
@@ -142,7 +143,8 @@ fn find(index: &IndexedGraph, shapes: &[Shape], fuse: bool) -> Result<Groups> {
     Ok(Groups { root, master, pattern })
 }
 
-/// Nodes with several readers that are all in one group of elementwise operators: a convolution with an ELU behind it, a residual.
+/// Joins nodes with several readers that are all in one group of elementwise operators: a
+/// convolution followed by an ELU, a residual.
 fn join_shared(
     index: &IndexedGraph,
     readers: &[Vec<usize>],
@@ -180,7 +182,8 @@ fn join_shared(
     }
 }
 
-/// Pass GraphFuse: for each node, in the graph's order, its [`FusedEntry`] if it is the root of a group, else nothing.
+/// Runs pass GraphFuse: for each node, in the graph's order, its [`FusedEntry`] if it is the root
+/// of a group, or nothing.
 pub(super) fn fuse(graph: &GraphRef) -> Result<GraphRef> {
     let index = IndexedGraph::new(graph)?;
     let roots: Vec<i64> = graph.attr("group_root")?;

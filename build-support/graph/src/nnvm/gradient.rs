@@ -1,7 +1,8 @@
 //! Pass Gradient, and the gradients of operators.
 //!
-//! Attribute `grad_ys` has the entries that are differentiated, `grad_xs` those that they are differentiated by, and `grad_ys_out_grad`, if it is there, the gradients of
-//! `grad_ys`; else they are 1. The new graph's outputs are the gradients of `grad_xs` in their order.
+//! Attribute `grad_ys` contains the entries to differentiate, `grad_xs` the entries to
+//! differentiate by, and `grad_ys_out_grad`, if it is present, the gradients of `grad_ys`; the
+//! default is 1. The outputs of the new graph are the gradients of `grad_xs` in order.
 
 use std::collections::HashMap;
 
@@ -35,7 +36,7 @@ pub(super) fn gradient(graph: &GraphRef) -> Result<GraphRef> {
     let number = |value: &Value| {
         index.number(&value.node).map(|node| index.entry_id(Entry { node, index: value.index, version: 0 }))
     };
-    // Only what leads to one of `grad_xs` is differentiated.
+    // Only nodes that lead to one of `grad_xs` are differentiated.
     let mut leads = vec![false; index.nodes.len()];
     for x in &xs {
         if let Some(node) = index.number(&x.node) {
@@ -67,7 +68,7 @@ pub(super) fn gradient(graph: &GraphRef) -> Result<GraphRef> {
                 Some(values) => total(&node.node, values)?,
                 None => op("zeros_like", &format!("{}_no_grad", node.node.name), &[&first.output(output)], &[])?,
             });
-            // Read again if an entry of `grad_xs` is inside of the graph.
+            // Read again if an entry of `grad_xs` is inside the graph.
             parts.insert(*id, vec![head[output].clone()]);
         }
         let inputs: Vec<Value> = node.node.input_values();
@@ -92,7 +93,7 @@ pub(super) fn gradient(graph: &GraphRef) -> Result<GraphRef> {
     ))
 }
 
-/// The sum of parts of a gradient.
+/// Returns the sum of parts of a gradient.
 fn total(node: &NodeRef, values: &[Value]) -> Result<Value> {
     match values {
         [one] => Ok(one.clone()),
@@ -108,7 +109,8 @@ fn of_node(node: &NodeRef, inputs: Vec<Value>, head: Vec<Value>) -> Result<Vec<V
     let count = inputs.len();
     let made = match operator.cell("FGradient") {
         Some(Cell::Native(Native::Gradient(gradient))) => gradient(&Gradient { node, inputs, head }),
-        // Of another language: of the node and graphs of the gradients of its outputs, to graphs of those of its inputs.
+        // A function of another language: from the node and graphs of the gradients of its outputs
+        // to graphs of those of its inputs.
         Some(Cell::Value(value)) => {
             let function: kernpack::Function = value.to()?;
             let heads: Array<GraphRef> = head.iter().map(|value| Graph::new(core::slice::from_ref(value))).collect();
@@ -135,7 +137,7 @@ impl Gradient<'_> {
         Value::of(self.node.clone())
     }
 
-    /// The node's own attributes.
+    /// Returns the node's own attributes.
     fn attrs(&self) -> Vec<(String, String)> {
         self.node.attrs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
     }
@@ -151,7 +153,8 @@ fn pairs(attrs: &[(String, String)]) -> Vec<(&str, &str)> {
 
 type GradientFn = fn(&Gradient) -> Result<Vec<Value>>;
 
-/// The gradients of two inputs that are broadcast: summed over what they are broadcast along.
+/// Returns the gradients of two inputs that are broadcast: summed over the axes that they are
+/// broadcast along.
 fn broadcast(call: &Gradient, make: &Make, left: &Value, right: &Value) -> Result<Vec<Value>> {
     Ok(vec![
         make.apply("collapse_sum", &[left, &call.inputs[0]], &[])?,
@@ -300,7 +303,7 @@ fn register(operators: &mut Registrar) {
         ("max", |call| chosen(call, "_max_mask")),
         ("min", |call| chosen(call, "_min_mask")),
         ("mean", |call| {
-            // The number of elements of a mean: as many ones as there are, summed.
+            // The number of elements of a mean: the sum of the same number of ones.
             let make = call.make();
             let ones = make.apply("ones_like", &[&call.inputs[0]], &[])?;
             let attrs = [
@@ -323,7 +326,7 @@ fn register(operators: &mut Registrar) {
             Ok(vec![left, make.apply("matmul", &[&call.inputs[0], &call.head[0]], &[("transpose_a", "True")])?])
         }),
         ("dense", |call| {
-            // The data is a matrix, and the weight transposed.
+            // The data is a matrix, and the weight is transposed.
             let make = call.make();
             let data = make.apply("matmul", &[&call.head[0], &call.inputs[1]], &[])?;
             let weight = make.apply("matmul", &[&call.head[0], &call.inputs[0]], &[("transpose_a", "True")])?;
@@ -375,14 +378,14 @@ fn reshaped(call: &Gradient) -> Result<Vec<Value>> {
     Ok(vec![call.make().apply("reshape_like", &[&call.head[0], &call.inputs[0]], &[])?])
 }
 
-/// A value for each result of a reduction, at each element that it came from.
+/// Broadcasts a value for each result of a reduction to the elements that it came from.
 fn spread(call: &Gradient, make: &Make, value: &Value) -> Result<Value> {
     let attrs = [("axis", call.text("axis")?), ("exclude", call.text("exclude")?)];
     let attrs: Vec<(&str, &str)> = attrs.iter().map(|(name, value)| (*name, value.as_str())).collect();
     make.apply("expand_like", &[value, &call.inputs[0]], &attrs)
 }
 
-/// A mask of the places where the data is the maximum or minimum.
+/// Returns the gradient masked by the places where the data is the maximum or minimum.
 fn chosen(call: &Gradient, mask: &str) -> Result<Vec<Value>> {
     let make = call.make();
     let attrs = [("axis", call.text("axis")?), ("exclude", call.text("exclude")?)];

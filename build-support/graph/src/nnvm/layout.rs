@@ -1,4 +1,5 @@
-//! Layouts: `NCHW`, `NHWC`, `NCHW16c`. A capital letter is an axis, a number with a small letter a part of it that is split off.
+//! Layouts: `NCHW`, `NHWC`, `NCHW16c`. A capital letter is an axis, and a number with a small
+//! letter a part that is split off an axis.
 
 use kernpack_compiler::ir::Expr;
 
@@ -9,7 +10,7 @@ use crate::error::{Result, fail, require};
 pub struct Axis {
     /// Its letter, as a capital.
     pub name: char,
-    /// The extent of a part that is split off; none for an axis itself.
+    /// The extent of a part that is split off. `None` for an axis itself.
     pub part: Option<i64>,
 }
 
@@ -20,10 +21,11 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Reads a layout.
+    /// Parses a layout.
     ///
     /// # Errors
-    /// A text that is none: an axis twice, a part without its axis, a part of size 0.
+    /// Returns an error for an invalid text: a repeated axis, a part without its axis, a part of
+    /// size 0.
     pub fn parse(text: &str) -> Result<Self> {
         let mut axes: Vec<Axis> = Vec::new();
         let mut factor: Option<i64> = None;
@@ -73,12 +75,12 @@ impl Layout {
         &self.axes
     }
 
-    /// The part that is split off an axis; 1 if there is none.
+    /// Returns the extent of the part that is split off an axis, or 1.
     pub fn part(&self, name: char) -> i64 {
         self.axes.iter().filter(|axis| axis.name == name).find_map(|axis| axis.part).unwrap_or(1)
     }
 
-    /// The axes without parts, in the order of memory.
+    /// Returns the axes without parts, in the order of memory.
     pub fn plain(&self) -> Vec<char> {
         self.axes.iter().filter(|axis| axis.part.is_none()).map(|axis| axis.name).collect()
     }
@@ -101,10 +103,11 @@ impl Layout {
         a == b
     }
 
-    /// The extents of the whole axes, in the order of `order`, of a shape in this layout. Unknown extents stay 0.
+    /// Returns the extents of the whole axes, in the order of `order`, of a shape in this layout.
+    /// Unknown extents stay 0.
     ///
     /// # Errors
-    /// A shape of another rank; a part of another extent.
+    /// Returns an error for a shape of another rank, and for a part of another extent.
     pub fn extents(&self, shape: &[i64], order: &str) -> Result<Vec<i64>> {
         require!(shape.len() == self.axes.len(), "{shape:?} is not in layout {self}");
         order
@@ -127,10 +130,10 @@ impl Layout {
             .collect()
     }
 
-    /// The shape in this layout of whole axes in the order of `order`.
+    /// Returns the shape in this layout of whole axes in the order of `order`.
     ///
     /// # Errors
-    /// An axis that is not divided by its part.
+    /// Returns an error for an axis that is not divisible by its part.
     pub fn shape(&self, extents: &[i64], order: &str) -> Result<Vec<i64>> {
         self.axes
             .iter()
@@ -151,7 +154,7 @@ impl Layout {
             .collect()
     }
 
-    /// The positions on whole axes, in the order of `order`, of a position in this layout.
+    /// Returns the positions on whole axes, in the order of `order`, of a position in this layout.
     pub fn whole(&self, position: &[Expr], order: &[char]) -> Vec<Expr> {
         order
             .iter()
@@ -173,7 +176,7 @@ impl Layout {
             .collect()
     }
 
-    /// The position in this layout of positions on whole axes in the order of `order`.
+    /// Returns the position in this layout of positions on whole axes in the order of `order`.
     pub fn position(&self, whole: &[Expr], order: &[char]) -> Vec<Expr> {
         self.axes
             .iter()

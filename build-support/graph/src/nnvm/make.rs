@@ -7,7 +7,8 @@ use kernpack::{Map, Str};
 use crate::error::Result;
 use crate::symbol::{Node, Value, registry};
 
-/// The first output of a new node. Its operator is registered, and its attributes are checked; inputs are not completed, as all are there.
+/// Returns the first output of a new node. Its operator must be registered, and its attributes are
+/// checked. Inputs are not completed, so all must be given.
 pub(super) fn op(op: &str, name: &str, inputs: &[&Value], attrs: &[(&str, &str)]) -> Result<Value> {
     let attrs: Map<Str, Str> = attrs.iter().map(|(key, value)| (Str::from(*key), Str::from(*value))).collect();
     registry::find(op)?.check_attrs(&attrs)?;
@@ -15,19 +16,19 @@ pub(super) fn op(op: &str, name: &str, inputs: &[&Value], attrs: &[(&str, &str)]
     Ok(Value::of(Node::new(Some(op), name, attrs, &inputs)))
 }
 
-/// Makes nodes whose names begin with that of the node that they stand for.
+/// Creates nodes whose names start with that of the node that they replace.
 pub(super) struct Make<'a> {
     name: &'a str,
     count: Cell<usize>,
 }
 
 impl<'a> Make<'a> {
-    /// For a node of this name.
+    /// Creates nodes for a node with this name.
     pub(super) fn new(name: &'a str) -> Self {
         Self { name, count: Cell::new(0) }
     }
 
-    /// The first output of a new node.
+    /// Returns the first output of a new node.
     pub(super) fn apply(&self, name: &str, inputs: &[&Value], attrs: &[(&str, &str)]) -> Result<Value> {
         let number = self.count.replace(self.count.get() + 1);
         op(name, &format!("{}_{}{number}", self.name, name.trim_matches('_')), inputs, attrs)

@@ -1,4 +1,4 @@
-//! Pass PlanMemory: which entries share memory.
+//! Pass PlanMemory: determines the entries that share memory.
 
 use std::collections::BTreeMap;
 
@@ -7,27 +7,28 @@ use kernpack::{Array, Shape};
 use crate::error::{Result, require};
 use crate::symbol::{GraphRef, IndexedGraph, Use, attr};
 
-/// A block may be this many times larger than what is put into it; the environment variable of NNVM says another number.
+/// Returns the maximum ratio of a block's size to its contents. The environment variable of NNVM
+/// sets another number.
 fn match_range() -> usize {
     std::env::var("NNVM_EXEC_MATCH_RANGE").ok().and_then(|text| text.parse().ok()).unwrap_or(16)
 }
 
-/// Storage of one memory plan.
+/// The storage of a memory plan.
 struct Plan {
-    /// The number of each entry's block; -1 is none.
+    /// The number of each entry's block, or -1.
     storage: Vec<i64>,
-    /// Of an entry that is written over an input: the number of the input.
+    /// For an entry that is written over an input: the number of the input.
     inplace: Vec<i64>,
-    /// Bytes of each block.
+    /// The size of each block in bytes.
     sizes: Vec<usize>,
     /// The device of each block.
     devices: Vec<i64>,
-    /// Blocks that are free, by device and size.
+    /// Free blocks, by device and size.
     free: BTreeMap<(i64, usize), Vec<usize>>,
 }
 
 impl Plan {
-    /// A free block of about this size on a device, or a new one.
+    /// Returns a free block of about this size on a device, or a new one.
     fn request(&mut self, device: i64, bytes: usize) -> usize {
         let range = match_range();
         if range > 0 {
@@ -48,7 +49,7 @@ impl Plan {
         self.add(device, bytes)
     }
 
-    /// A new block.
+    /// Adds a new block.
     fn add(&mut self, device: i64, bytes: usize) -> usize {
         self.sizes.push(bytes);
         self.devices.push(device);
@@ -60,8 +61,8 @@ impl Plan {
     }
 }
 
-/// Greedy by the order of the nodes: blocks whose entries are all read go back. Variables and outputs keep blocks of their own, so that they can be set and read
-/// at any time.
+/// Plans greedily in the order of the nodes: a block is freed after all its entries were read.
+/// Variables and outputs keep separate blocks, so that they can be set and read at any time.
 pub(super) fn plan_memory(graph: &GraphRef) -> Result<GraphRef> {
     let index = IndexedGraph::new(graph)?;
     let shapes: Vec<Shape> = graph.attr("shape")?;
@@ -86,7 +87,7 @@ pub(super) fn plan_memory(graph: &GraphRef) -> Result<GraphRef> {
         devices: Vec::new(),
         free: BTreeMap::new(),
     };
-    // Where PlaceDevice says that nodes run; memory is that of one device.
+    // The devices from PlaceDevice. Memory belongs to one device.
     let devices = match graph.attrs.get("device") {
         Some(devices) => devices.to::<Vec<i64>>()?,
         None => vec![0; index.nodes.len()],
@@ -96,13 +97,13 @@ pub(super) fn plan_memory(graph: &GraphRef) -> Result<GraphRef> {
         "attribute `device` is that of another graph: apply PlaceDevice again"
     );
     let number = |block: usize| i64::try_from(block).unwrap_or(i64::MAX);
-    // Variables are set from outside: blocks of their own, which never go back.
+    // Variables are set from outside, so their blocks are separate and never freed.
     for variable in index.variables() {
         let id = index.row_ptr[variable];
         plan.storage[id] = number(plan.add(devices[variable], bytes[id]));
         uses[id] += 1;
     }
-    // The entries that are in each block and are still read.
+    // The number of entries in each block that are still to be read.
     let mut living: Vec<usize> = vec![0; plan.sizes.len()];
     for id in index.variables().map(|variable| index.row_ptr[variable]) {
         living[usize::try_from(plan.storage[id]).unwrap_or(0)] += 1;
@@ -114,7 +115,7 @@ pub(super) fn plan_memory(graph: &GraphRef) -> Result<GraphRef> {
             let (Some(entry), true) = (node.inputs.get(input), output < node.num_outputs) else { continue };
             let (from, to) = (index.entry_id(*entry), index.row_ptr[node_number] + output);
             let Ok(block) = usize::try_from(plan.storage[from]) else { continue };
-            // The input is read here for the last time, and by nothing else in its block.
+            // The input is read here for the last time, and nothing else uses its block.
             let last = uses[from] == 1 && living[block] == 1;
             let last = last && devices[entry.node] == devices[node_number];
             if plan.storage[to] == -1 && last && bytes[from] == bytes[to] && uses[to] > 0 {
@@ -123,7 +124,7 @@ pub(super) fn plan_memory(graph: &GraphRef) -> Result<GraphRef> {
                 living[block] += 1;
             }
         }
-        // What writes to a variable has its memory.
+        // A node that writes to a variable uses its memory.
         for input in used.indices("FMutateInputs")? {
             if let (Some(entry), true) = (node.inputs.get(input), node.node.is_op("_assign")) {
                 let (from, to) = (index.entry_id(*entry), index.row_ptr[node_number]);

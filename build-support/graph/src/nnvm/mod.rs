@@ -1,7 +1,9 @@
 //! NNVM: its operators, its passes, `build`, the graph executor and files with parameters.
 //!
-//! Operators are those of NNVM 0.5, with its names and attributes; what they compute is said by the operators of models ([`crate::op`]) where the meaning is the
-//! same. They register themselves in [`crate::symbol::registry`], and are lowered like everything else: tensor expressions, rules, code generators.
+//! Operators are those of NNVM 0.5, with its names and attributes. They compute with the operators
+//! of models ([`crate::op`]) if the meaning is the same. They are registered in
+//! [`crate::symbol::registry`], and lowered like all others: tensor expressions, rules, code
+//! generators.
 //!
 //! ```
 //! use kernpack::Tensor;

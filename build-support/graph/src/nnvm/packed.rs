@@ -13,7 +13,8 @@ fn built(graph: &GraphRef, target: &str, options: &BuildOptions) -> Result<(Grap
     Ok((built.graph, built.module, params_map(&built.params)))
 }
 
-/// Compiles a graph: shapes by name, types by name or one for all, parameters by name. Gives the compiled graph, its module and the parameters that it takes.
+/// Compiles a graph: shapes by name, types by name or one for all, parameters by name. Returns the
+/// compiled graph, its module and the parameters that it takes.
 #[packed_func(name = "kernpack.graph.build")]
 fn build(
     graph: GraphRef,
@@ -25,7 +26,8 @@ fn build(
     built(&graph, target, &options_of(&shape, &dtype, &params)?)
 }
 
-/// As `kernpack.graph.build`, with options: `opt_level` (0 to 3, usual is 2) and `add_pass` (names of passes that run at any level).
+/// Like `kernpack.graph.build`, with options: `opt_level` (0 to 3, the default is 2) and `add_pass`
+/// (names of passes that run at every level).
 #[packed_func(name = "kernpack.graph.build_with")]
 fn build_with(
     graph: GraphRef,
@@ -48,7 +50,8 @@ fn build_with(
     built(&graph, target, &all)
 }
 
-/// A graph executor: a compiled graph or its JSON, and its module. Its functions: `set_input`, `run`, `get_output`, `load_params`, `node_times`, ..
+/// Creates a graph executor from a compiled graph or its JSON, and its module. Its functions:
+/// `set_input`, `run`, `get_output`, `load_params`, `node_times`, ..
 #[packed_func(name = "kernpack.graph.executor.create")]
 fn create(graph: Any, module: Module) -> Result<Module> {
     let graph: GraphRef = match graph.to::<String>() {
@@ -58,60 +61,63 @@ fn create(graph: Any, module: Module) -> Result<Module> {
     Ok(Module::new(GraphExecutor::new(&graph, &module)?))
 }
 
-/// Computes what a graph of parameters alone gives.
+/// Computes a graph that depends only on parameters.
 #[packed_func(name = "kernpack.graph.run_graph")]
 fn run_graph(graph: GraphRef, params: Map<Str, Tensor>) -> Result<Vec<Tensor>> {
     Ok(super::build::run_graph(&graph, &super::build::params_of(&params), "llvm")?)
 }
 
-/// Parameters as the bytes of a file.
+/// Returns parameters as the bytes of a file.
 #[packed_func(name = "kernpack.graph.save_param_dict")]
 fn save_param_dict(params: Map<Str, Tensor>) -> Result<Bytes> {
     Ok(super::params::save(&params)?)
 }
 
-/// The parameters of a file.
+/// Loads the parameters of a file.
 #[packed_func(name = "kernpack.graph.load_param_dict")]
 fn load_param_dict(bytes: Bytes) -> Result<Map<Str, Tensor>> {
     Ok(super::params::load(&bytes)?)
 }
 
-/// The contents of the compile cache: descriptions of kernels, and how often each was asked for.
+/// Returns the contents of the compile cache: descriptions of kernels, and the number of requests
+/// for each.
 #[packed_func(name = "kernpack.graph.engine.items")]
 fn engine_items() -> Map<Str, i64> {
     super::compile::cached().into_iter().map(|(key, uses)| (Str::from(key), uses)).collect()
 }
 
-/// Forgets all kernels of the compile cache.
+/// Removes all kernels from the compile cache.
 #[packed_func(name = "kernpack.graph.engine.clear")]
 fn engine_clear() {
     super::compile::clear_cache();
 }
 
 passes! {
-    /// Replaces what only training needs: batch_norm by a scale and a shift, dropout by its input.
+    /// Replaces nodes that only training needs: batch_norm by a scale and a shift, dropout by its
+    /// input.
     SIMPLIFY simplify "SimplifyInference" "kernpack.graph.pass.SimplifyInference" [] [] super::simplify::simplify_inference;
     /// Differentiates entries by others.
     GRADIENT gradient "Gradient" "kernpack.graph.pass.Gradient" ["grad_ys", "grad_xs"] [] super::gradient::gradient;
     /// Moves factors by channel into weights.
     FOLD_SCALE fold_scale_axis "FoldScaleAxis" "kernpack.graph.pass.FoldScaleAxis" ["shape"] [] super::scale::fold_scale_axis;
-    /// Makes a graph of its own of what depends on parameters alone.
+    /// Moves nodes that depend only on parameters to a separate graph.
     PRECOMPUTE precompute "PrecomputePrune" "kernpack.graph.pass.PrecomputePrune" ["param_name_list"] [] super::precompute::precompute_prune;
-    /// Finds out the layouts of all entries, and changes them where an operator wants another one.
+    /// Determines the layouts of all entries, and changes them where an operator requires another
+    /// one.
     CORRECT_LAYOUT correct_layout "CorrectLayout" "kernpack.graph.pass.CorrectLayout" [] ["layout"] super::correct_layout::correct_layout;
     /// Replaces operators by those in layouts of the target.
     ALTER_LAYOUT alter_op_layout "AlterOpLayout" "kernpack.graph.pass.AlterOpLayout" ["shape", "dtype"] [] super::correct_layout::alter_op_layout;
-    /// Finds out which nodes one kernel computes.
+    /// Determines the nodes of each kernel.
     GROUPS groups "GraphFindFusibleGroups" "kernpack.graph.pass.GraphFindFusibleGroups" ["shape"] ["group_root", "group_master", "pattern"] super::fuse::find_fusible_groups;
-    /// The same under its name in NNVM before TVM.
+    /// The same pass under its name in NNVM before TVM.
     PARTITION partition "GraphFusePartition" "kernpack.graph.pass.GraphFusePartition" ["shape"] ["group_root", "group_master", "pattern"] super::fuse::find_fusible_groups;
-    /// Makes a graph of each group.
+    /// Creates a graph of each group.
     FUSE fuse "GraphFuse" "kernpack.graph.pass.GraphFuse" ["group_root", "group_master", "pattern"] ["fused_entry"] super::fuse::fuse;
     /// Compiles the groups.
     COMPILE compile "GraphCompile" "kernpack.graph.pass.GraphCompile" ["shape", "dtype", "fused_entry"] ["module", "shape", "dltype", "storage_id"] super::compile::compile;
-    /// Both, under the name in NNVM before TVM.
+    /// Fuses and compiles, under the name in NNVM before TVM.
     FUSE_COMPILE fuse_compile "GraphFuseCompile" "kernpack.graph.pass.GraphFuseCompile" ["shape", "dtype", "group_root", "group_master", "pattern"] ["module"] fuse_and_compile;
-    /// Finds out which entries share memory.
+    /// Determines the entries that share memory.
     PLAN_MEMORY plan_memory "PlanMemory" "kernpack.graph.pass.PlanMemory" ["shape", "dtype"] ["storage_id", "storage_inplace_index", "storage_allocated_bytes"] super::memory::plan_memory;
 }
 

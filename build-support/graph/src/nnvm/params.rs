@@ -1,4 +1,4 @@
-//! Files with parameters: names and tensors, as NNVM, Relay and TVM write them.
+//! Parameter files: names and tensors, in the format of NNVM, Relay and TVM.
 
 use kernpack::{Bytes, DataType, Device, Map, Str, Tensor};
 use kernpack_compiler::ir::U8;
@@ -6,15 +6,15 @@ use kernpack_compiler::ir::U8;
 use crate::constant::{element_bytes, num_elements};
 use crate::error::{Result, fail, require};
 
-/// The number that a file begins with.
+/// The magic number at the start of a file.
 const LIST: u64 = 0xF7E5_8D4F_0504_9CB7;
-/// The number that each tensor begins with.
+/// The magic number at the start of each tensor.
 const TENSOR: u64 = 0xDD5E_40F0_96B4_A13F;
 
-/// The parameters as the bytes of a file, in the order of the map.
+/// Returns the parameters as the bytes of a file, in the order of the map.
 ///
 /// # Errors
-/// A tensor that is not on the CPU, or not dense.
+/// Returns an error for a tensor that is not on the CPU, or not dense.
 pub fn save(params: &Map<Str, Tensor>) -> Result<Bytes> {
     let mut out = Vec::new();
     let put = |out: &mut Vec<u8>, value: u64| out.extend_from_slice(&value.to_le_bytes());
@@ -31,7 +31,7 @@ pub fn save(params: &Map<Str, Tensor>) -> Result<Bytes> {
         let bytes = bytes_of(&tensor).map_err(|error| error.within(&format!("parameter '{name}'")))?;
         put(&mut out, TENSOR);
         put(&mut out, 0);
-        // The device is written, and always the CPU.
+        // The device is always written as the CPU.
         for value in [1_i32, 0, i32::try_from(tensor.ndim()).unwrap_or(i32::MAX)] {
             out.extend_from_slice(&value.to_le_bytes());
         }
@@ -47,10 +47,10 @@ pub fn save(params: &Map<Str, Tensor>) -> Result<Bytes> {
     Ok(Bytes::from(out))
 }
 
-/// The elements of a tensor as they lie in memory.
+/// Returns the elements of a tensor as bytes in memory.
 ///
 /// # Errors
-/// It is not on the CPU, or not dense.
+/// Returns an error if it is not on the CPU, or not dense.
 pub(crate) fn bytes_of(tensor: &Tensor) -> Result<Vec<u8>> {
     if tensor.is_empty() {
         return Ok(Vec::new());
@@ -59,10 +59,10 @@ pub(crate) fn bytes_of(tensor: &Tensor) -> Result<Vec<u8>> {
     Ok(tensor.view_as(&[size], U8, 0)?.view::<u8>()?.to_vec())
 }
 
-/// A tensor of these bytes.
+/// Creates a tensor from bytes.
 ///
 /// # Errors
-/// A number of bytes that is not that of the shape.
+/// Returns an error if the number of bytes does not match the shape.
 pub(crate) fn tensor_of(dtype: DataType, shape: &[i64], bytes: &[u8]) -> Result<Tensor> {
     let expected = num_elements(shape)?.saturating_mul(element_bytes(dtype));
     require!(bytes.len() == expected, "{} bytes for {dtype}{shape:?}, which has {expected}", bytes.len());
@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// An element type that tensors of files may have.
+/// Checks an element type that tensors of files may have.
 fn known_type(code: u8, bits: u8, lanes: u16) -> Result<DataType> {
     let fits = match code {
         0 | 1 => matches!(bits, 8 | 16 | 32 | 64) || code == 1 && bits == 1,
@@ -131,7 +131,7 @@ fn known_type(code: u8, bits: u8, lanes: u16) -> Result<DataType> {
         _ => false,
     };
     require!(fits && lanes == 1, "an element type of code {code}, {bits} bits and {lanes} lanes is not supported");
-    // Old files have truth values as unsigned integers of one bit.
+    // Old files store booleans as unsigned one-bit integers.
     let name = match (code, bits) {
         (1, 1) | (6, _) => "bool".to_owned(),
         (0, _) => format!("int{bits}"),
@@ -142,10 +142,10 @@ fn known_type(code: u8, bits: u8, lanes: u16) -> Result<DataType> {
     Ok(name.parse::<DataType>()?)
 }
 
-/// The parameters of a file.
+/// Loads the parameters of a file.
 ///
 /// # Errors
-/// What is no such file: where it ends, and what is wrong.
+/// Returns an error if the bytes are not such a file: the position where it ends, and the problem.
 pub fn load(bytes: &[u8]) -> Result<Map<Str, Tensor>> {
     let read = || {
         let mut reader = Reader { bytes, at: 0 };

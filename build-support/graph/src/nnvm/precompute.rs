@@ -1,4 +1,4 @@
-//! Pass PrecomputePrune: what depends on parameters alone becomes a graph of its own.
+//! Pass PrecomputePrune: moves nodes that depend only on parameters to a separate graph.
 
 use std::collections::HashMap;
 
@@ -8,12 +8,12 @@ use super::simplify::keep_inputs;
 use crate::error::Result;
 use crate::symbol::{Entry, Graph, GraphRef, IndexedGraph, Use, Value, rewrite};
 
-/// Splits the graph: attribute `precompute_graph` gives the values of the variables `output_names` of the graph that is left. Without parameters that
-/// anything is computed of, there is no such attribute.
+/// Splits the graph: attribute `precompute_graph` computes the variables `output_names` of the
+/// remaining graph. Without values that are computed from parameters, the attribute is missing.
 pub(super) fn precompute_prune(graph: &GraphRef) -> Result<GraphRef> {
     let params: Vec<String> = graph.attr("param_name_list")?;
     let index = IndexedGraph::new(graph)?;
-    // Nodes that depend on parameters alone, or on nothing; and those that depend on some.
+    // Nodes that depend only on parameters, or on nothing; and those that depend on some.
     let mut is_fixed = vec![false; index.nodes.len()];
     let mut has_params = vec![false; index.nodes.len()];
     let written = written(&index)?;
@@ -64,7 +64,7 @@ pub(super) fn precompute_prune(graph: &GraphRef) -> Result<GraphRef> {
     Ok(keep_inputs(graph, &pruned).with_attr("precompute_graph", Graph::new(&before)).with_attr("output_names", names))
 }
 
-/// Tells whether a node writes to a variable.
+/// Returns true if a node writes to a variable.
 fn writes(index: &IndexedGraph, number: usize) -> Result<bool> {
     let node = &index.nodes[number].node;
     match node.operator() {
@@ -73,7 +73,7 @@ fn writes(index: &IndexedGraph, number: usize) -> Result<bool> {
     }
 }
 
-/// The variables that nodes write to.
+/// Returns the variables that nodes write to.
 fn written(index: &IndexedGraph) -> Result<Vec<bool>> {
     let mut written = vec![false; index.nodes.len()];
     for node in index.nodes.iter().filter(|node| !node.node.is_variable()) {

@@ -1,7 +1,8 @@
-//! Pass FoldScaleAxis: factors by channel go into the weights of convolutions and products.
+//! Pass FoldScaleAxis: moves factors per channel into the weights of convolutions and products.
 //!
-//! A factor moves against the data, from behind a convolution into it, through sums and means; or with the data, from before a convolution into it. It does not move
-//! through what is not linear: `relu(x * s)` is `relu(x) * s` only where `s` is positive.
+//! A factor moves backwards, from after a convolution into it, through sums and means; or forwards,
+//! from before a convolution into it. It does not move through nonlinear operators: `relu(x * s)`
+//! is `relu(x) * s` only if `s` is positive.
 
 use std::collections::HashMap;
 
@@ -12,7 +13,7 @@ use super::simplify::keep_inputs;
 use crate::error::Result;
 use crate::symbol::{GraphRef, Node, Use, Value, address, rewrite};
 
-/// Facts about the values of the new graph: how often they are read, and their shapes.
+/// Facts about the values of the new graph: the number of reads, and their shapes.
 #[derive(Default)]
 struct Known(HashMap<usize, (usize, Vec<i64>)>);
 
@@ -31,7 +32,8 @@ impl Known {
         self.0.get(&address(&value.node)).map_or(&[], |(_, shape)| shape)
     }
 
-    /// A value that is broadcast along one axis of data of this rank: a vector, or one with axes of extent 1 behind it.
+    /// Returns the factor of a value that is broadcast along one axis of data with this rank: a
+    /// vector, or one with axes of extent 1 after it.
     fn factor(&self, value: &Value, rank: usize) -> Option<Factor> {
         let shape = self.shape(value);
         if shape.len() == 1 && rank > 0 && shape[0] != 1 {
@@ -48,7 +50,7 @@ impl Known {
     }
 }
 
-/// A vector with axes of extent 1 behind it.
+/// Appends axes of extent 1 to a vector.
 fn with_axes(make: &Make, values: &Value, behind: usize) -> Result<Value> {
     if behind == 0 {
         return Ok(values.clone());
@@ -56,7 +58,8 @@ fn with_axes(make: &Make, values: &Value, behind: usize) -> Result<Value> {
     make.apply("expand_dims", &[values], &[("axis", "1"), ("num_newaxis", &behind.to_string())])
 }
 
-/// Tells whether a node is a convolution whose channels are axis 1 and whose weights begin with the channels of the result.
+/// Returns true if a node is a convolution whose channels are axis 1 and whose weights start with
+/// the channels of the result.
 fn is_plain_conv(node: &Node) -> bool {
     let text = |name: &str, usual: &str| node.attrs.get(name).is_none_or(|value| value.as_str() == usual);
     let out =
@@ -64,7 +67,7 @@ fn is_plain_conv(node: &Node) -> bool {
     node.is_op("conv2d") && text("layout", "NCHW") && text("kernel_layout", "OIHW") && out && text("out_dtype", "same")
 }
 
-/// The value times a factor, if the factor can go into something before it.
+/// Returns the value times a factor, if the factor can be folded into an earlier operator.
 fn scaled(known: &Known, value: &Value, factor: &Factor, rank: usize) -> Result<Option<Value>> {
     if !known.is_read_once(value) || value.index != 0 {
         return Ok(None);
@@ -105,7 +108,7 @@ fn scaled(known: &Known, value: &Value, factor: &Factor, rank: usize) -> Result<
     }
 }
 
-/// A convolution or a product whose data is scaled: the factor goes into its weights.
+/// Folds a factor of the data of a convolution or a product into its weights.
 fn absorbed(known: &Known, node: &Node, inputs: &[Value]) -> Result<Option<Value>> {
     let data = &inputs[0];
     if !data.node.is_op("broadcast_mul") || !known.is_read_once(data) {
@@ -125,7 +128,7 @@ fn absorbed(known: &Known, node: &Node, inputs: &[Value]) -> Result<Option<Value
         let (groups, channels) = (used.int("groups")?, known.shape(data).get(1).copied().unwrap_or(0));
         match (factor.axis, groups) {
             (1, 1) => Some(2),
-            // Each channel by itself: its weights are the first axis.
+            // Each channel is separate: its weights are the first axis.
             (1, groups) if groups == channels && used.int("channels")? == channels => Some(3),
             _ => None,
         }
@@ -142,7 +145,7 @@ fn absorbed(known: &Known, node: &Node, inputs: &[Value]) -> Result<Option<Value
     Ok(Some(Value::of(node.with_inputs(&inputs, node.control_deps.clone()))))
 }
 
-/// Folds as long as something can be folded.
+/// Folds until nothing can be folded.
 pub(super) fn fold_scale_axis(graph: &GraphRef) -> Result<GraphRef> {
     let shapes: Vec<Shape> = graph.attr("shape")?;
     let mut known = Known::default();

@@ -1,4 +1,4 @@
-//! Pass SimplifyInference: what only training needs goes.
+//! Pass SimplifyInference: removes nodes that only training needs.
 
 use kernpack::Map;
 
@@ -7,7 +7,8 @@ use crate::error::{GraphError, Result};
 use crate::symbol::infer::shapes;
 use crate::symbol::{GraphRef, IndexedGraph, Node, Use, Value, rewrite};
 
-/// `batch_norm` as a scale and a shift by channel, `dropout` as its input. Other outputs of both must not be read.
+/// Replaces `batch_norm` by a scale and a shift per channel, and `dropout` by its input. Other
+/// outputs of both must not be read.
 pub(super) fn simplify_inference(graph: &GraphRef) -> Result<GraphRef> {
     let old = IndexedGraph::new(graph)?;
     let shapes = shapes(graph, &old)?;
@@ -37,7 +38,7 @@ pub(super) fn simplify_inference(graph: &GraphRef) -> Result<GraphRef> {
     Ok(keep_inputs(graph, &simplified))
 }
 
-/// The attributes that say what the variables are: they hold for the new graph as well.
+/// Keeps the attributes of the variables, which are valid for the new graph as well.
 pub(super) fn keep_inputs(old: &GraphRef, new: &GraphRef) -> GraphRef {
     let mut graph = new.clone();
     for (name, value) in old.attrs.iter() {

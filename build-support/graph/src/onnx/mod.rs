@@ -1,4 +1,4 @@
-//! ONNX models as they are written in files: read completely, checked for their sizes, and not yet understood.
+//! ONNX files: parsed completely, with their sizes checked, but not interpreted.
 //!
 //! Source: `onnx.proto` and `IR.md` of ONNX. Numbers of fields are those of that file.
 

@@ -6,7 +6,7 @@ use super::sparse::SparseTensor;
 use super::wire::{Fields, Wire};
 use crate::error::{GraphError, Result, fail, require};
 
-/// Messages in messages, at most.
+/// The maximum nesting depth of messages.
 const DEPTH: usize = 100;
 
 /// `ModelProto`.
@@ -14,13 +14,13 @@ const DEPTH: usize = 100;
 pub struct Model<'a> {
     /// Version of the format.
     pub ir_version: i64,
-    /// The program that wrote it, for messages.
+    /// The program that wrote the file, for messages.
     pub producer: String,
     /// The versions of the operators, by domain.
     pub opsets: Vec<OpsetId>,
     /// The graph.
     pub graph: Graph<'a>,
-    /// Functions of the model's own.
+    /// The model's own functions.
     pub functions: Vec<Function<'a>>,
 }
 
@@ -48,16 +48,16 @@ pub struct Graph<'a> {
     pub inputs: Vec<ValueInfo>,
     /// The results.
     pub outputs: Vec<ValueInfo>,
-    /// Types of values in between.
+    /// Types of intermediate values.
     pub value_infos: Vec<ValueInfo>,
 }
 
 /// `NodeProto`.
 #[derive(Clone, Debug, Default)]
 pub struct Node<'a> {
-    /// Names of values; "" is an input that is not there.
+    /// Names of values. "" is a missing input.
     pub inputs: Vec<String>,
-    /// Names of values; "" is an output that is not wanted.
+    /// Names of values. "" is an unused output.
     pub outputs: Vec<String>,
     /// Its name, which may be empty.
     pub name: String,
@@ -65,7 +65,7 @@ pub struct Node<'a> {
     pub op_type: String,
     /// The domain of the operator.
     pub domain: String,
-    /// Which function of the name.
+    /// The overload of the function.
     pub overload: String,
     /// Its attributes.
     pub attributes: Vec<Attribute<'a>>,
@@ -76,7 +76,7 @@ pub struct Node<'a> {
 pub struct Attribute<'a> {
     /// Its name.
     pub name: String,
-    /// In a function: the attribute of the caller that it stands for.
+    /// In a function: the attribute of the caller whose value this attribute has.
     pub ref_name: String,
     /// Its value.
     pub value: AttributeValue<'a>,
@@ -107,7 +107,7 @@ pub enum AttributeValue<'a> {
     Graphs(Vec<Graph<'a>>),
     /// SPARSE_TENSOR.
     Sparse(Box<SparseTensor<'a>>),
-    /// Sparse tensors or a type, which are not supported: what it is.
+    /// Sparse tensors or a type, which are not supported: the kind.
     Other(&'static str),
 }
 
@@ -120,19 +120,19 @@ pub struct RawTensor<'a> {
     pub data_type: i64,
     /// Its name.
     pub name: String,
-    /// Little-endian elements, where they are written so.
+    /// Little-endian elements, if they are stored in this form.
     pub raw_data: Option<&'a [u8]>,
     /// `float_data`, four bytes each.
     pub float_data: Vec<u8>,
     /// `double_data`, eight bytes each.
     pub double_data: Vec<u8>,
-    /// `int32_data`, `int64_data` and `uint64_data`: only one of them is used.
+    /// `int32_data`, `int64_data` and `uint64_data`, only one of which is used.
     pub int_data: Vec<i64>,
     /// `string_data`.
     pub string_data: Vec<&'a [u8]>,
-    /// The place of the elements, if they are in another file: keys and values.
+    /// The place of the elements in another file: keys and values.
     pub external: Vec<(String, String)>,
-    /// Tells whether the elements are in another file.
+    /// True if the elements are in another file.
     pub is_external: bool,
 }
 
@@ -152,16 +152,16 @@ pub struct ValueInfo {
 /// `TypeProto`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ValueType {
-    /// Nothing is said.
+    /// The file does not contain the type.
     #[default]
     Unknown,
-    /// A tensor: number of its element type, and its dimensions if they are told.
+    /// A tensor: the number of its element type, and its dimensions if the file contains them.
     Tensor(i64, Option<Vec<Dim>>),
     /// A sequence of values of a type.
     Sequence(Box<ValueType>),
     /// A value that may be missing.
     Optional(Box<ValueType>),
-    /// A map or a sparse tensor: what it is.
+    /// A map or a sparse tensor: the kind.
     Other(&'static str),
 }
 
@@ -170,11 +170,11 @@ pub enum ValueType {
 pub enum Dim {
     /// An extent.
     Known(i64),
-    /// A name; it may be empty.
+    /// A name, which may be empty.
     Named(String),
 }
 
-/// Dimensions as messages name them: `[?, 3, height]`.
+/// Dimensions in the form of messages: `[?, 3, height]`.
 pub struct Dims<'a>(pub &'a [Dim]);
 
 impl Display for Dims<'_> {
@@ -191,11 +191,11 @@ impl Display for Dims<'_> {
 /// `FunctionProto`.
 #[derive(Clone, Debug, Default)]
 pub struct Function<'a> {
-    /// The operator that it is.
+    /// The operator that the function defines.
     pub name: String,
     /// Its domain.
     pub domain: String,
-    /// Which one of the name.
+    /// The overload of the function.
     pub overload: String,
     /// Names of its inputs.
     pub inputs: Vec<String>,
@@ -224,7 +224,7 @@ fn each<'a>(bytes: &'a [u8], depth: usize, mut field: impl FnMut(u64, Wire<'a>) 
 /// Reads a model. Elements of tensors stay in `bytes`.
 ///
 /// # Errors
-/// What is no ONNX model; what ends too early.
+/// Returns an error if the bytes are not an ONNX model or are truncated.
 pub fn read_model(bytes: &[u8]) -> Result<Model<'_>> {
     let mut model = Model::default();
     let mut has_graph = false;
@@ -260,7 +260,7 @@ fn opset(bytes: &[u8]) -> Result<OpsetId> {
     Ok(opset)
 }
 
-/// "ai.onnx" is another name of "".
+/// Normalizes a domain: "ai.onnx" is another name of "".
 fn domain(name: String) -> String {
     if name == "ai.onnx" { String::new() } else { name }
 }
@@ -325,7 +325,7 @@ fn attribute(bytes: &[u8], depth: usize) -> Result<Attribute<'_>> {
             21 => ref_name = value.text()?,
             _ => {}
         }
-        // Old files do not tell the kind: the field that is there does.
+        // Old files do not store the kind; the present field determines it.
         if (2..=11).contains(&number) {
             present = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10][usize::try_from(number).unwrap_or(2) - 2];
         }
@@ -368,10 +368,10 @@ fn sparse(bytes: &[u8], depth: usize) -> Result<SparseTensor<'_>> {
     Ok(sparse)
 }
 
-/// Reads a tensor: `TensorProto`, as in a model, or as a file of its own.
+/// Reads a tensor: a `TensorProto`, as in a model, or as a separate file.
 ///
 /// # Errors
-/// What is none.
+/// Returns an error if the bytes are not a tensor.
 pub fn read_tensor(bytes: &[u8]) -> Result<RawTensor<'_>> {
     let mut tensor = RawTensor::default();
     each(bytes, 1, |number, value| {
@@ -396,7 +396,7 @@ pub fn read_tensor(bytes: &[u8]) -> Result<RawTensor<'_>> {
 /// Reads the tensors of a `SequenceProto`, a file of test data.
 ///
 /// # Errors
-/// What is none; a sequence of anything else.
+/// Returns an error if the bytes are not a sequence, or if it has elements other than tensors.
 pub fn read_sequence(bytes: &[u8]) -> Result<Vec<RawTensor<'_>>> {
     let mut tensors = Vec::new();
     each(bytes, 1, |number, value| {
@@ -410,10 +410,11 @@ pub fn read_sequence(bytes: &[u8]) -> Result<Vec<RawTensor<'_>>> {
     Ok(tensors)
 }
 
-/// Reads an `OptionalProto`, a file of test data: the bytes of its tensor or sequence, if it has one.
+/// Reads an `OptionalProto`, a file of test data: the bytes of its tensor or sequence, if it has
+/// one.
 ///
 /// # Errors
-/// What is none; an optional value of another kind.
+/// Returns an error if the bytes are not an optional value, or if it is of another kind.
 pub fn read_optional(bytes: &[u8]) -> Result<Option<&[u8]>> {
     let mut inner = None;
     each(bytes, 1, |number, value| {
@@ -481,7 +482,7 @@ fn value_type(bytes: &[u8], depth: usize) -> Result<ValueType> {
     Ok(ty)
 }
 
-/// `TypeProto.Sequence` and `TypeProto.Optional`: the type of what is in it.
+/// Returns the type of the contents of `TypeProto.Sequence` and `TypeProto.Optional`.
 fn element_type(bytes: &[u8], depth: usize) -> Result<ValueType> {
     let mut ty = ValueType::Unknown;
     each(bytes, depth, |number, value| {
@@ -500,7 +501,7 @@ fn shape(bytes: &[u8], depth: usize) -> Result<Vec<Dim>> {
             let mut dim = Dim::Named(String::new());
             each(value.bytes()?, depth + 1, |number, value| {
                 match number {
-                    // A negative extent is one that calls tell, in what paddle2onnx writes.
+                    // paddle2onnx writes a negative extent for a dynamic dimension.
                     1 => dim = Some(value.int()?).filter(|extent| *extent >= 0).map_or(dim.clone(), Dim::Known),
                     2 => dim = Dim::Named(value.text()?),
                     _ => {}

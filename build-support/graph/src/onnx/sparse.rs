@@ -1,4 +1,4 @@
-//! Sparse tensors of a model as constants: all elements are written out.
+//! Sparse tensors of a model as dense constants.
 
 use kernpack_compiler::ir::I64;
 
@@ -7,25 +7,28 @@ use super::tensor::{External, to_constant};
 use crate::constant::{Constant, element_bytes, num_elements};
 use crate::error::{Result, fail, require};
 
-/// Bytes of a sparse tensor that is written out, at most: so many, and so many for each that is stored. A few bytes of a file can ask for any number.
+/// The maximum number of bytes of a dense tensor, in total and for each stored element. A few bytes
+/// of a file could request any size.
 const MOST_BYTES: usize = 1 << 26;
 const FOR_EACH: usize = 256;
 
 /// `SparseTensorProto`.
 #[derive(Clone, Debug, Default)]
 pub struct SparseTensor<'a> {
-    /// The elements that are not zero. Its name is that of the whole.
+    /// The non-zero elements. Its name is that of the whole tensor.
     pub values: RawTensor<'a>,
-    /// The places of the values: numbers of elements in row-major order, or a row of indices for each.
+    /// The positions of the values: indices of elements in row-major order, or a row of indices for
+    /// each.
     pub indices: RawTensor<'a>,
     /// The extents.
     pub dims: Vec<i64>,
 }
 
-/// All elements of a sparse tensor.
+/// Returns all elements of a sparse tensor.
 ///
 /// # Errors
-/// Values or indices that do not fit each other or the shape; more than 64 MiB of which almost all are zeros.
+/// Returns an error for values or indices that do not match each other or the shape, and for more
+/// than 64 MiB that are almost all zeros.
 pub fn to_dense(sparse: &SparseTensor<'_>, external: &External<'_>) -> Result<Constant> {
     let read = || -> Result<Constant> {
         let (values, indices) = (to_constant(&sparse.values, external)?, to_constant(&sparse.indices, external)?);
@@ -69,7 +72,7 @@ pub fn to_dense(sparse: &SparseTensor<'_>, external: &External<'_>) -> Result<Co
     read().map_err(|error| error.within(&format!("sparse tensor '{}'", sparse.values.name)))
 }
 
-/// The number of an element in row-major order.
+/// Returns the index of an element in row-major order.
 fn flat(indices: &[i64], dims: &[i64]) -> Option<i64> {
     let mut place = 0;
     for (index, extent) in indices.iter().zip(dims) {

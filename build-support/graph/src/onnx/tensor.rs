@@ -7,7 +7,7 @@ use super::proto::{ElementType, RawTensor};
 use crate::constant::{Constant, element_bytes, num_elements};
 use crate::error::{GraphError, Result, fail, require};
 
-/// The element types that are supported, by their numbers.
+/// The supported element types, by their numbers.
 const TYPES: [(i64, DataType); 25] = [
     (1, F32),
     (2, U8),
@@ -22,7 +22,7 @@ const TYPES: [(i64, DataType); 25] = [
     (12, U32),
     (13, U64),
     (16, BF16),
-    // Numbered as DLPack does.
+    // With the same type codes as in DLPack.
     (17, DataType::scalar(10, 8)),
     (18, DataType::scalar(11, 8)),
     (19, DataType::scalar(12, 8)),
@@ -37,7 +37,7 @@ const TYPES: [(i64, DataType); 25] = [
     (28, DataType::scalar(16, 6)),
 ];
 
-/// The names that ONNX has for the others, by their numbers.
+/// ONNX's names of the unsupported types, by their numbers.
 const NAMES: [(i64, &str); 4] = [(0, "undefined"), (8, "string"), (14, "complex64"), (15, "complex128")];
 
 impl core::fmt::Display for ElementType {
@@ -52,13 +52,13 @@ impl core::fmt::Display for ElementType {
     }
 }
 
-/// Gives bytes of another file: its name, the offset, and the length.
+/// Reads bytes of another file: its name, the offset, and the length.
 pub type External<'a> = dyn Fn(&str, u64, u64) -> Result<Vec<u8>> + 'a;
 
-/// The data type of an element type of ONNX.
+/// Returns the data type of an element type of ONNX.
 ///
 /// # Errors
-/// One that is not supported.
+/// Returns an error for an unsupported type.
 pub fn dtype_of(number: i64) -> Result<DataType> {
     let found = TYPES.iter().find(|(known, _)| *known == number);
     found.map(|(_, dtype)| *dtype).ok_or_else(|| {
@@ -72,15 +72,16 @@ pub fn dtype_of(number: i64) -> Result<DataType> {
     })
 }
 
-/// The elements of a tensor of the model. `external` gives the bytes that are in another file.
+/// Returns the elements of a tensor of the model. `external` reads bytes of other files.
 ///
 /// # Errors
-/// An element type that is not supported; elements that are not as many as the shape says.
+/// Returns an error for an unsupported element type, and if the number of elements does not match
+/// the shape.
 pub fn to_constant(tensor: &RawTensor<'_>, external: &External<'_>) -> Result<Constant> {
     let read = || -> Result<Constant> {
         let dtype = dtype_of(tensor.data_type)?;
         let count = num_elements(&tensor.dims)?;
-        // Elements of 2, 4 and 6 bits lie one behind the other, the first one in the lowest bits.
+        // Elements of 2, 4 and 6 bits are packed, the first one in the lowest bits.
         let bits = usize::from(dtype.bits());
         let is_packed = bits < 8;
         let expected = if is_packed { (count * bits).div_ceil(8) } else { count * element_bytes(dtype) };
@@ -112,13 +113,13 @@ pub fn to_constant(tensor: &RawTensor<'_>, external: &External<'_>) -> Result<Co
                 tensor.int_data.iter().flat_map(|value| value.to_le_bytes().into_iter().take(width)).collect()
             }
         };
-        // Floats of 6 bits are packed in raw data only.
+        // 6-bit floats are only packed in raw data.
         if is_packed && bits != 6 { unpacked(&bytes) } else { Constant::new(dtype, &tensor.dims, bytes) }
     };
     read().map_err(|error| error.within(&format!("tensor '{}'", tensor.name)))
 }
 
-/// The element of a number in packed bytes, as a byte; a negative integer keeps its sign.
+/// Returns an element of packed bytes, as a byte. A negative integer keeps its sign.
 fn unpack(bytes: &[u8], number: usize, dtype: DataType) -> u8 {
     let bits = usize::from(dtype.bits());
     let first = number * bits;

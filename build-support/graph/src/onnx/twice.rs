@@ -6,11 +6,11 @@ use super::proto::{Model, Node};
 use super::versions::all_nodes;
 use crate::error::{GraphError, Result, full_name};
 
-/// Checks that no node of a model has two attributes of one name: readers would differ in which
-/// of them counts.
+/// Checks that no node of a model has two attributes with the same name, because readers would
+/// disagree on which one to use.
 ///
 /// # Errors
-/// Nodes that have, each with the operator and the attribute.
+/// Returns an error with all such nodes, each with the operator and the attribute.
 pub(crate) fn check_attributes(model: &Model<'_>) -> Result<()> {
     let problems = all_nodes(model).into_iter().flatten().filter_map(|node| {
         let mut names = BTreeSet::new();
@@ -21,7 +21,7 @@ pub(crate) fn check_attributes(model: &Model<'_>) -> Result<()> {
     GraphError::all(problems.collect()).map_or(Ok(()), Err)
 }
 
-/// The name of a node in messages: its name, or that of its first output.
+/// Returns the name of a node in messages: its name, or that of its first output.
 pub(crate) fn label<'n>(node: &'n Node<'_>) -> &'n str {
     if node.name.is_empty() { node.outputs.first().map_or("", String::as_str) } else { &node.name }
 }

@@ -1,16 +1,16 @@
-//! Versions of the format and of operators that models may ask for.
+//! Versions of the format and of operators that are supported.
 
 use super::proto::{AttributeValue, Model, Node, OpsetId};
 use crate::error::{GraphError, Result, require};
 
-/// Versions of the operators that models may ask for.
+/// The oldest supported operator set version.
 const OLDEST: i64 = 6;
 pub(crate) const NEWEST: i64 = 28;
-/// The newest version of the file format: that of ONNX 1.23.
+/// The newest supported version of the file format: that of ONNX 1.23.
 const NEWEST_FORMAT: i64 = 14;
 /// The newest versions of operators of other domains of ONNX.
 const OTHERS: [(&str, i64); 3] = [("ai.onnx.ml", 5), ("ai.onnx.preview", 1), ("ai.onnx.preview.training", 1)];
-/// Operators that mean the same in all versions.
+/// Operators with the same meaning in all versions.
 const SINCE_1: [&str; 12] = [
     "Constant",
     "Conv",
@@ -26,12 +26,12 @@ const SINCE_1: [&str; 12] = [
     "Transpose",
 ];
 
-/// The version of ONNX's own operators.
+/// Returns the version of ONNX's own operators.
 pub(crate) fn version_of(opsets: &[OpsetId]) -> Option<i64> {
     opsets.iter().find(|opset| opset.domain.is_empty()).map(|opset| opset.version)
 }
 
-/// The nodes of all graphs of a model, also of those inside of nodes and of functions.
+/// Returns the nodes of all graphs of a model, including those inside nodes and functions.
 pub(crate) fn all_nodes<'m, 'a>(model: &'m Model<'a>) -> Vec<&'m [Node<'a>]> {
     let mut left = vec![&model.graph.nodes[..]];
     left.extend(model.functions.iter().map(|function| &function.nodes[..]));
@@ -47,10 +47,11 @@ pub(crate) fn all_nodes<'m, 'a>(model: &'m Model<'a>) -> Vec<&'m [Node<'a>]> {
     found
 }
 
-/// Checks the versions of a model: nothing newer than what is known is read, as it could mean something else.
+/// Checks the versions of a model. Newer versions than the known ones are rejected, as their
+/// meaning could differ.
 ///
 /// # Errors
-/// A version that is not supported, or none where one is needed.
+/// Returns an error for an unsupported version, and for a missing one that is required.
 pub(crate) fn check(model: &Model<'_>) -> Result<()> {
     require!(
         model.ir_version <= NEWEST_FORMAT,
@@ -74,7 +75,8 @@ pub(crate) fn check(model: &Model<'_>) -> Result<()> {
     check_own(version, !uses_only(model, &SINCE_1))
 }
 
-/// Checks a version of ONNX's own operators; one that is too old matters where operators have changed.
+/// Checks a version of ONNX's own operators. A version that is too old is only rejected if
+/// operators have changed.
 fn check_own(version: i64, has_changed: bool) -> Result<()> {
     require!(
         version <= NEWEST && (version >= OLDEST || (version >= 1 && !has_changed)),
@@ -99,7 +101,7 @@ fn check_others(model: &Model<'_>) -> Result<()> {
     GraphError::all(newer.collect()).map_or(Ok(()), Err)
 }
 
-/// Tells whether the nodes of a model are all of these operators.
+/// Returns true if all nodes of a model use these operators.
 fn uses_only(model: &Model<'_>, names: &[&str]) -> bool {
     let mut nodes = all_nodes(model).into_iter().flatten();
     nodes.all(|node| node.domain.is_empty() && names.contains(&node.op_type.as_str()))

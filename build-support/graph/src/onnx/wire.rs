@@ -1,4 +1,4 @@
-//! The wire format of protocol buffers: fields of a message, one after the other.
+//! The wire format of protocol buffers: the fields of a message in sequence.
 //!
 //! Source: the encoding page of the protocol buffers documentation. A key is a varint, `number << 3 | type`; types are 0 varint, 1 eight bytes, 2 bytes with a
 //! length before them, 5 four bytes; 3 and 4 are groups, which ONNX has never had.
@@ -12,19 +12,19 @@ pub(super) enum Wire<'a> {
     Varint(u64),
     /// Eight bytes, little-endian.
     Fixed64(u64),
-    /// A message, text, bytes, or numbers one after the other.
+    /// A message, text, bytes, or packed numbers.
     Bytes(&'a [u8]),
     /// Four bytes, little-endian.
     Fixed32(u32),
 }
 
-/// Reads the fields of a message in their order.
+/// Reads the fields of a message in order.
 pub(super) struct Fields<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
-    /// The fields of these bytes.
+    /// Reads the fields of these bytes.
     pub(super) const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
@@ -51,7 +51,7 @@ impl<'a> Fields<'a> {
         Ok(taken)
     }
 
-    /// The next field: its number and value; none at the end.
+    /// Returns the next field, its number and value, or `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<(u64, Wire<'a>)>> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -106,7 +106,7 @@ impl<'a> Wire<'a> {
         }
     }
 
-    /// Adds one integer, or several that are packed.
+    /// Adds one integer, or several packed ones.
     pub(super) fn push_ints(self, ints: &mut Vec<i64>) -> Result<()> {
         let Self::Bytes(bytes) = self else {
             ints.push(self.int()?);
@@ -120,7 +120,7 @@ impl<'a> Wire<'a> {
         Ok(())
     }
 
-    /// Adds the bytes of one number of four or eight bytes, or of several that are packed.
+    /// Adds the bytes of one number of four or eight bytes, or of several packed ones.
     pub(super) fn push_fixed(self, width: usize, bytes: &mut Vec<u8>) -> Result<()> {
         match (self, width) {
             (Self::Fixed32(value), 4) => bytes.extend(value.to_le_bytes()),

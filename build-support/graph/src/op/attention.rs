@@ -1,7 +1,9 @@
-//! Attention, and the rotation of positions that goes with it.
+//! Attention, and the rotary position embedding.
 //!
-//! The text of `Attention` has changed under one version number. This is that of ONNX 1.23: inputs of three dimensions have the heads inside of the last one, each
-//! head of keys serves the queries next to each other, scores are capped before they are masked, and a query that sees no key gives zeros.
+//! The specification of `Attention` has changed without a new version number. This is that of ONNX
+//! 1.23: inputs with three dimensions have the heads inside the last one, each head of keys serves
+//! adjacent heads of queries, scores are capped before they are masked, and a query that sees no
+//! key gives zeros.
 
 use kernpack::DataType;
 use kernpack_compiler::ir::{DataTypeExt, Expr, F32, F64, I64, Tensor};
@@ -17,12 +19,12 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "RotaryEmbedding", pattern: Pattern::Injective, make: rotary },
 ];
 
-/// The type in which is computed.
+/// Returns the type of the computation.
 fn wide(x: &Operand) -> DataType {
     if x.dtype == F64 { F64 } else { F32 }
 }
 
-/// Batches, heads, places and elements of an input, whose heads may be inside of its last dimension.
+/// Batches, heads, places and elements of an input, whose heads may be inside its last dimension.
 pub(super) struct Heads<'a> {
     pub(super) operand: &'a Operand,
     pub(super) batch: i64,
@@ -55,7 +57,7 @@ impl<'a> Heads<'a> {
         }
     }
 
-    /// The element of a batch, a head, a place and an element.
+    /// Returns the element at a batch, a head, a place and an element.
     fn at(&self, position: &[Expr]) -> Expr {
         match (self.operand.rank(), position) {
             (3, [batch, head, place, element]) => {
@@ -65,7 +67,7 @@ impl<'a> Heads<'a> {
         }
     }
 
-    /// With what was there before, along the places.
+    /// Appends the input to that of the past, along the places.
     fn behind(&self, past: Option<&Operand>) -> Result<Tensor> {
         let shape = [self.batch, self.heads, self.length, self.size];
         let Some(past) = past else { return Ok(tensor(&shape, |position| self.at(position))) };
@@ -86,7 +88,8 @@ impl<'a> Heads<'a> {
     }
 }
 
-/// Outputs: the result, keys and values with those of the past, scores after the stage of attribute `qk_matmul_output_mode`.
+/// Outputs: the result, keys and values including those of the past, scores after the stage of
+/// attribute `qk_matmul_output_mode`.
 fn attention(call: &Call) -> Result<Vec<Tensor>> {
     let attrs = call.attrs;
     let (q_heads, kv_heads) = (attrs.find_int("q_num_heads")?, attrs.find_int("kv_num_heads")?);
@@ -171,12 +174,13 @@ fn attention(call: &Call) -> Result<Vec<Tensor>> {
     let stage = [&raw, &capped, &masked, &probabilities][usize::try_from(mode).unwrap_or(0)].clone();
     let scores = tensor(&shape, |p| stage.at(p).cast(x.dtype));
     let mut outputs = vec![y, keys, values, scores];
-    // What is not wanted is not computed.
+    // Unused outputs are not computed.
     outputs.truncate(call.wanted.iter().rposition(|wanted| *wanted).map_or(1, |last| last + 1));
     Ok(outputs)
 }
 
-/// The type of scores and probabilities: at least single precision, and double precision where attribute `softmax_precision` names it.
+/// Returns the type of scores and probabilities: at least single precision, and double precision if
+/// attribute `softmax_precision` selects it.
 fn precision(call: &Call, x: &Operand) -> Result<DataType> {
     Ok(match call.attrs.find_int("softmax_precision")? {
         Some(11) => F64,
@@ -189,15 +193,15 @@ fn precision(call: &Call, x: &Operand) -> Result<DataType> {
 
 /// The keys that a query sees, by their places.
 struct Reach<'a> {
-    /// Tells whether no key behind the query is seen.
+    /// True if a query does not see keys after it.
     is_causal: bool,
-    /// So many keys before the query are seen, if not all.
+    /// The number of keys before the query that are visible, if not all.
     left: Option<i64>,
-    /// So many keys behind the query are seen, if not all.
+    /// The number of keys after the query that are visible, if not all.
     right: Option<i64>,
-    /// The number of keys of each batch that are no padding.
+    /// The number of keys of each batch that are not padding.
     lengths: Option<&'a Operand>,
-    /// The place of the first query, or without the length of its batch.
+    /// The place of the first query, or the place without the length of its batch.
     first: i64,
 }
 
@@ -234,7 +238,7 @@ impl<'a> Reach<'a> {
         !self.is_causal && self.left.is_none() && self.right.is_none() && self.lengths.is_none()
     }
 
-    /// The conditions on a batch, a query and a key.
+    /// Returns the conditions on a batch, a query and a key.
     fn conditions(&self, batch: &Expr, query: &Expr, key: &Expr) -> Vec<Expr> {
         let mut all = Vec::new();
         let length = self.lengths.map(|lengths| lengths.at(core::slice::from_ref(batch)).cast(I64));
@@ -247,7 +251,7 @@ impl<'a> Reach<'a> {
             all.push(key.less_equal(&place));
         }
         if let Some(left) = self.left {
-            // So that a size near the largest integer stays one.
+            // In this order, so that a size near the largest integer does not overflow.
             all.push((&place - key).less_equal(left));
         }
         if let Some(right) = self.right {
@@ -257,14 +261,14 @@ impl<'a> Reach<'a> {
     }
 }
 
-/// The scores with minus infinity where a place does not count, or with what the mask adds.
+/// Returns the scores with minus infinity at masked places, or with the additive mask.
 fn masked(call: &Call, scores: &Tensor, shape: &[i64; 4], reach: &Reach, wide: DataType) -> Result<Tensor> {
     let mask = call.optional(3);
     if mask.is_none() && reach.is_all() {
         return Ok(scores.clone());
     }
     let total = shape[3];
-    // A mask may be shorter than the places; those behind it do not count.
+    // A mask may be shorter than the places. Those after its end are masked.
     let covered = match mask {
         None => total,
         Some(mask) => {
@@ -297,7 +301,7 @@ fn masked(call: &Call, scores: &Tensor, shape: &[i64; 4], reach: &Reach, wide: D
     .named("masked"))
 }
 
-/// Along the last axis; 0 where no place counts.
+/// Computes the softmax along the last axis. It is 0 if all places are masked.
 fn softmax(scores: &Tensor, shape: &[i64; 4], wide: DataType) -> Tensor {
     let rows = &shape[..3];
     let at = |row: &[Expr], last: Expr| [row[0].clone(), row[1].clone(), row[2].clone(), last];
@@ -320,7 +324,7 @@ fn softmax(scores: &Tensor, shape: &[i64; 4], wide: DataType) -> Tensor {
     .named("probabilities")
 }
 
-/// Pairs of elements of each head, turned by the angle of their place.
+/// Rotates pairs of elements of each head by the angle of their place.
 fn rotary(call: &Call) -> Result<Vec<Tensor>> {
     let (x, cosines, sines) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let places = call.optional(3);

@@ -1,9 +1,10 @@
-//! Attributes of older versions of operators beside the inputs that took their place.
+//! Attributes of older operator versions together with the inputs that replaced them.
 
 use crate::attrs::Attrs;
 use crate::error::{Result, require};
 
-/// The attributes of an operator that give the same as an input, with the number of the input.
+/// Returns the attributes of an operator that are equivalent to an input, with the index of the
+/// input.
 fn pairs(name: &str) -> &'static [(&'static str, usize)] {
     match name {
         "Clip" => &[("min", 1), ("max", 2)],
@@ -22,10 +23,10 @@ fn pairs(name: &str) -> &'static [(&'static str, usize)] {
     }
 }
 
-/// Checks that a node does not have both an attribute and the input that gives the same.
+/// Checks that a node does not have both an attribute and the equivalent input.
 ///
 /// # Errors
-/// It has both.
+/// Returns an error if it has both.
 pub(crate) fn check<T>(name: &str, attrs: &Attrs, inputs: &[Option<T>]) -> Result<()> {
     for (attribute, input) in pairs(name) {
         let has_both = attrs.get(attribute).is_some() && inputs.get(*input).is_some_and(Option::is_some);

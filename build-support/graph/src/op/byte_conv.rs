@@ -1,4 +1,5 @@
-//! Convolutions of bytes with known weights, as the compiler's rule `dot` reads them: channels lie beside each other four at a time.
+//! Byte convolutions with known weights, packed for the compiler's rule `dot`: groups of four
+//! channels are contiguous.
 
 use kernpack_compiler::ir::{Expr, F32, I32, IterVar, Tensor, U8};
 use kernpack_compiler::te::{self, reduce_axis};
@@ -9,12 +10,17 @@ use super::quantize::saturated;
 use super::{Call, Operator, Pattern};
 use crate::error::{Result, require};
 
-/// Channels that lie beside each other.
+/// The number of contiguous channels.
 pub(crate) const CHANNELS: i64 = 4;
 
-/// The attributes of a convolution of two dimensions in one group. Inputs: bytes; signed weights `[output channel, channel / 4, row, column, channel % 4]`; what is taken off
-/// the sums of each output channel; and, each of which may be missing: the zero point of the bytes, which the former is multiplied with if it is not known; a scale, with which the result is
-/// floats; what is added then to each output channel; the zero point of a result of bytes, to which that is rounded; what is added to the sums.
+/// A convolution over two dimensions with one group and the attributes of a convolution.
+///
+/// Inputs: bytes; signed weights `[output channel, channel / 4, row, column, channel % 4]`; a
+/// number for each output channel that is subtracted from the sums; and the following optional
+/// ones: the zero point of the bytes, by which the previous input is multiplied if it is not known;
+/// a scale, with which the result is floats; a bias for each output channel, added after scaling;
+/// the zero point of a byte result, to which the result is rounded; a number that is added to the
+/// sums.
 pub(crate) static BYTE_CONV: Operator = Operator { name: "ByteConv", pattern: Pattern::Heavy, make: conv };
 
 fn conv(call: &Call) -> Result<Vec<Tensor>> {
@@ -25,7 +31,7 @@ fn conv(call: &Call) -> Result<Vec<Tensor>> {
     require!(blocks == (channels + CHANNELS - 1) / CHANNELS, "{:?} for {channels} channels", w.shape);
     let windows = Windows::new(call, spatial, &w.shape[2..4], false)?;
     let shape = [n, filters, windows.count[0], windows.count[1]];
-    // Bytes with signs are shifted: instructions take the image without.
+    // Signed bytes are shifted, because the instructions take unsigned image bytes.
     let shift = if x.dtype == U8 { 0 } else { 128 };
     let unsigned = |value: Expr| if shift == 0 { value } else { (value.cast(I32) + shift).cast(U8) };
     let zero = call.optional(3);
@@ -33,7 +39,8 @@ fn conv(call: &Call) -> Result<Vec<Tensor>> {
         Some(zero) => unsigned(zero.at(&vec![Expr::int(0); zero.rank()])),
         None => Expr::constant(U8, shift),
     };
-    // Pixels by the remainders of the strides, so that neighbours of the result read neighbours, and by four channels, with all padding.
+    // Pixels are grouped by the remainders of the strides, so that adjacent results read adjacent
+    // pixels, and by four channels, including all padding.
     let reach: Vec<i64> =
         (0..2).map(|axis| (windows.kernel[axis] - 1) * windows.dilations[axis] / windows.strides[axis]).collect();
     let plane: Vec<i64> = (0..2).map(|axis| windows.count[axis] + reach[axis]).collect();
@@ -79,7 +86,7 @@ fn conv(call: &Call) -> Result<Vec<Tensor>> {
     .named("sums");
     let by_channel =
         |of: &Operand, channel: &Expr| of.at(&[if of.shape == [1] { Expr::int(0) } else { channel.clone() }]);
-    // One that is known is part of the offsets already.
+    // A known zero point is already included in the offsets.
     let factor = zero.filter(|zero| zero.value.is_none());
     let factor = factor.map(|zero| zero.at(&vec![Expr::int(0); zero.rank()]).cast(I32) + shift);
     let (scale, bias, y_zero, added) = (call.optional(4), call.optional(5), call.optional(6), call.optional(7));

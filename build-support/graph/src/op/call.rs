@@ -1,4 +1,4 @@
-//! One use of an operator.
+//! A call of an operator.
 
 use kernpack::DataType;
 use kernpack_compiler::ir::{DataTypeExt, Expr, IterVar, Tensor};
@@ -10,11 +10,11 @@ use crate::error::{Fix, GraphError, Result, fail, require};
 /// An input.
 #[derive(Clone)]
 pub struct Operand {
-    /// The tensor that stands for it.
+    /// The tensor that represents it.
     pub tensor: Tensor,
     /// Its extents.
     pub shape: Vec<i64>,
-    /// The type that its elements lie in memory as: their own, or bytes for types that there is no arithmetic with.
+    /// The type of its elements in memory: their own, or bytes for types without arithmetic.
     pub dtype: DataType,
     /// Its element type.
     pub element: DataType,
@@ -22,17 +22,17 @@ pub struct Operand {
     pub value: Option<Constant>,
 }
 
-/// One use of an operator.
+/// A call of an operator.
 pub struct Call<'a> {
     /// The operator.
     pub name: &'a str,
-    /// The version of the operators that the model asks for.
+    /// The operator set version that the model requires.
     pub version: i64,
     /// The attributes.
     pub attrs: &'a Attrs,
-    /// The inputs; those that are not there are `None`.
+    /// The inputs. Missing ones are `None`.
     pub inputs: Vec<Option<Operand>>,
-    /// Which outputs are wanted.
+    /// True for each output that is used.
     pub wanted: Vec<bool>,
 }
 
@@ -42,8 +42,9 @@ impl Operand {
         self.shape.len()
     }
 
-    /// The element at these indices. One that is known and the same everywhere is a constant; and where there are no elements, so that nothing is computed
-    /// of them, a zero stands for them, for its type.
+    /// Returns the element at these indices. A known element that is the same everywhere is a
+    /// constant. If there are no elements, so that nothing is computed from them, a zero represents
+    /// them, for its type.
     pub fn at(&self, indices: &[Expr]) -> Expr {
         match self.scalar() {
             Some(constant) => constant,
@@ -52,7 +53,7 @@ impl Operand {
         }
     }
 
-    /// The only element of a known tensor of one element.
+    /// Returns the only element of a known tensor with one element.
     fn scalar(&self) -> Option<Expr> {
         let value = self.value.as_ref().filter(|value| value.len() == 1)?;
         if self.dtype.is_float() {
@@ -62,17 +63,18 @@ impl Operand {
         Some(if self.dtype.is_bool() { Expr::bool(int != 0) } else { Expr::constant(self.dtype, int) })
     }
 
-    /// Checks that this input is broadcast to a shape, which stays as it is.
+    /// Checks that this input can be broadcast to a shape without changing the shape.
     ///
     /// # Errors
-    /// It is not.
+    /// Returns an error if it cannot.
     pub(super) fn fits(&self, shape: &[i64]) -> Result<()> {
         let is_broadcast = broadcast(&[&self.shape, shape]).is_ok_and(|both| both == shape);
         require!(is_broadcast, "an input {:?} is not broadcast to {shape:?}", self.shape);
         Ok(())
     }
 
-    /// The element for a position in a result that this input is broadcast to, by the rules of NumPy. It fits the result.
+    /// Returns the element for a position in a result that this input is broadcast to, by the rules
+    /// of NumPy. It must match the result.
     pub fn broadcast_at(&self, position: &[Expr]) -> Expr {
         let skipped = position.len() - self.rank();
         let pairs = self.shape.iter().zip(&position[skipped..]);
@@ -81,10 +83,10 @@ impl Operand {
         self.at(&indices)
     }
 
-    /// An axis that may be counted from the end.
+    /// Returns an axis, which may be counted from the end.
     ///
     /// # Errors
-    /// One that is not there.
+    /// Returns an error for an axis that does not exist.
     pub fn axis(&self, axis: i64) -> Result<usize> {
         axis_of(axis, self.rank())
     }
@@ -98,10 +100,10 @@ fn zero(dtype: DataType) -> Expr {
     }
 }
 
-/// An axis of a tensor of this rank; a negative one counts from the end.
+/// Returns an axis of a tensor with this rank. A negative one counts from the end.
 ///
 /// # Errors
-/// One that is not there.
+/// Returns an error for an axis that does not exist.
 pub(crate) fn axis_of(axis: i64, rank: usize) -> Result<usize> {
     let count = i64::try_from(rank).unwrap_or(i64::MAX);
     let index = if axis < 0 { axis + count } else { axis };
@@ -110,28 +112,28 @@ pub(crate) fn axis_of(axis: i64, rank: usize) -> Result<usize> {
 }
 
 impl Call<'_> {
-    /// An input that must be there.
+    /// Returns a required input.
     ///
     /// # Errors
-    /// It is not.
+    /// Returns an error if it is missing.
     pub fn input(&self, index: usize) -> Result<&Operand> {
         self.optional(index).ok_or_else(|| GraphError::new(format!("input {index} is missing")))
     }
 
-    /// An input that may be left out.
+    /// Returns an optional input.
     pub fn optional(&self, index: usize) -> Option<&Operand> {
         self.inputs.get(index)?.as_ref()
     }
 
-    /// Tells whether an output is wanted.
+    /// Returns true if an output is used.
     pub fn wants(&self, index: usize) -> bool {
         self.wanted.get(index).copied().unwrap_or(false)
     }
 
-    /// The integers of an input that may be left out and has to be known when the model is compiled.
+    /// Returns the integers of an optional input that must be known at compile time.
     ///
     /// # Errors
-    /// They are not known.
+    /// Returns an error if they are not known.
     pub fn optional_ints(&self, index: usize) -> Result<Option<Vec<i64>>> {
         let Some(operand) = self.optional(index) else { return Ok(None) };
         let Some(value) = &operand.value else {
@@ -141,18 +143,18 @@ impl Call<'_> {
         value.to_ints().map(Some)
     }
 
-    /// The integers of an input that has to be known when the model is compiled.
+    /// Returns the integers of an input that must be known at compile time.
     ///
     /// # Errors
-    /// They are not known.
+    /// Returns an error if they are not known.
     pub fn ints(&self, index: usize) -> Result<Vec<i64>> {
         self.optional_ints(index)?.ok_or_else(|| GraphError::new(format!("input {index} is missing")))
     }
 
-    /// The axes of an attribute of old versions, or of an input of newer ones.
+    /// Returns the axes of an attribute of old versions, or of an input of newer ones.
     ///
     /// # Errors
-    /// An input that is not known.
+    /// Returns an error for an input that is not known.
     pub fn ints_or_attr(&self, index: usize, attribute: &str) -> Result<Option<Vec<i64>>> {
         match self.attrs.ints(attribute)? {
             Some(values) => Ok(Some(values)),
@@ -161,15 +163,15 @@ impl Call<'_> {
     }
 }
 
-/// Extents as expressions.
+/// Returns extents as expressions.
 pub fn extents(shape: &[i64]) -> Vec<Expr> {
     shape.iter().map(|extent| Expr::int(*extent)).collect()
 }
 
-/// A tensor of this shape: the closure gives the element at a position.
+/// Creates a tensor of this shape. The closure returns the element at a position.
 pub fn tensor(shape: &[i64], body: impl FnOnce(&[Expr]) -> Expr) -> Tensor {
     if shape.contains(&0) {
-        // Nothing is computed: what counts is the type.
+        // Nothing is computed; only the type matters.
         let dtype = body(&vec![Expr::int(0); shape.len()]).dtype();
         return without_elements(shape, dtype);
     }
@@ -179,23 +181,23 @@ pub fn tensor(shape: &[i64], body: impl FnOnce(&[Expr]) -> Expr) -> Tensor {
     })
 }
 
-/// A tensor of zeros.
+/// Creates a tensor of zeros.
 pub(super) fn zeros(shape: &[i64], dtype: DataType) -> Tensor {
     tensor(shape, |_| zero(dtype))
 }
 
-/// A tensor without elements; expressions in it, and mistakes that only they have, are forgotten.
+/// Creates a tensor without elements. Expressions in it, and errors in them, are discarded.
 fn without_elements(shape: &[i64], dtype: DataType) -> Tensor {
     let tensor = kernpack_compiler::te::placeholder(extents(shape), dtype, "nothing");
-    // An extent of 0 is a mistake in a kernel, and none in a model.
+    // An extent of 0 is an error in a kernel, but not in a model.
     let _ = kernpack_compiler::take_reported();
     tensor
 }
 
-/// The shape that shapes are broadcast to, by the rules of NumPy.
+/// Returns the shape that shapes are broadcast to, by the rules of NumPy.
 ///
 /// # Errors
-/// Shapes that do not fit.
+/// Returns an error for shapes that cannot be broadcast.
 pub(crate) fn broadcast(shapes: &[&[i64]]) -> Result<Vec<i64>> {
     let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
     let mut result = vec![1; rank];
@@ -214,7 +216,7 @@ pub(crate) fn broadcast(shapes: &[&[i64]]) -> Result<Vec<i64>> {
     Ok(result)
 }
 
-/// The position of element `flat` of a tensor of this shape, in row-major order.
+/// Returns the position of element `flat` of a tensor of this shape, in row-major order.
 pub(crate) fn unflatten(flat: &Expr, shape: &[i64]) -> Vec<Expr> {
     let mut rest = flat.clone();
     let mut position = vec![Expr::int(0); shape.len()];
@@ -225,7 +227,7 @@ pub(crate) fn unflatten(flat: &Expr, shape: &[i64]) -> Vec<Expr> {
     position
 }
 
-/// The number of the element at a position of a tensor of this shape, in row-major order.
+/// Returns the index of the element at a position of a tensor of this shape, in row-major order.
 pub(crate) fn flatten(position: &[Expr], shape: &[i64]) -> Expr {
     position.iter().zip(shape).fold(Expr::int(0), |flat, (index, extent)| flat * *extent + index)
 }

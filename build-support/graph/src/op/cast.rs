@@ -33,11 +33,11 @@ fn cast(call: &Call, dtype: DataType) -> Result<Vec<Tensor>> {
     })])
 }
 
-/// The bits of each element as an element of another type that is as wide.
+/// Reinterprets the bits of each element as an element of another type with the same width.
 fn bit_cast(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let dtype = dtype_of(call.attrs.needed_int("to")?)?;
-    // A truth value is a byte.
+    // A bool is a byte.
     let bits = |dtype: DataType| if dtype.is_bool() { 8 } else { dtype.bits() };
     require!(bits(x.element) == bits(dtype), "the bits of {} are not as many as those of {dtype}", x.element);
     let target = stored(dtype);
@@ -52,14 +52,14 @@ fn bit_cast(call: &Call) -> Result<Vec<Tensor>> {
                 }
             }
             () if dtype.bits() < 8 && dtype.is_int() => few_bits(&value, dtype),
-            // The bits of an integer below zero end where the element ends.
+            // The bits of a negative integer end at the width of the element.
             () if dtype.bits() < 8 => few_bits(&value, DataType::scalar(1, dtype.bits())),
             () => convert(&value, target),
         }
     })])
 }
 
-/// A value as another type: to integers towards zero, to truth values unequal to zero.
+/// Converts a value to another type: to integers by truncation, to bools by comparison with zero.
 pub(super) fn convert(x: &Expr, dtype: DataType) -> Expr {
     let from = x.dtype();
     if from == dtype {

@@ -1,7 +1,8 @@
 //! Checks of data that an operator depends on: divisors of integers, and indices.
 //!
-//! Kernels of the operators below bring an index inside, or leave out what it is for, so that it reaches no other memory.
-//! These checks make such a mistake in the data an error that names the node, where the result would be wrong.
+//! Kernels of the operators below clamp an index, or ignore its element, so that it never accesses
+//! other memory. These checks turn such a mistake in the data, which would give wrong results, into
+//! an error that names the node.
 
 use kernpack::DataType;
 use kernpack_compiler::ir::{DataTypeExt, U64};
@@ -11,34 +12,34 @@ use crate::attrs::Attrs;
 use crate::constant::{Constant, num_elements, stored};
 use crate::error::Result;
 
-/// The shape and the element type of an input; `None` for one that is absent.
+/// The shape and the element type of an input. `None` for a missing one.
 pub(crate) type Input<'a> = Option<(&'a [i64], DataType)>;
 
 /// A condition on all elements of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Check {
-    /// The number of the input.
+    /// The index of the input.
     pub(crate) input: usize,
-    /// The number that the input has in the model.
+    /// The index of the input in the model.
     pub(crate) shown: usize,
-    /// The index along the last axis, where only those elements are concerned.
+    /// The index along the last axis, if only those elements are checked.
     pub(crate) column: Option<i64>,
     /// The condition.
     pub(crate) demand: Demand,
 }
 
-/// The condition that elements have to meet.
+/// The condition that elements must meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Demand {
     /// An integer that is not zero.
     NotZero,
-    /// An integer of a range.
+    /// An integer in a range.
     Within {
         /// The least one.
         low: i64,
         /// The largest one.
         high: i64,
-        /// A number out of the range that is allowed as well.
+        /// A number out of the range that is also allowed.
         except: Option<i64>,
         /// The noun of messages: `index`.
         noun: &'static str,
@@ -46,7 +47,7 @@ pub(crate) enum Demand {
 }
 
 impl Demand {
-    /// The kind of the error.
+    /// Returns the kind of the error.
     pub(crate) fn error_kind(&self) -> &'static str {
         match self {
             Self::NotZero => "ValueError",
@@ -63,7 +64,8 @@ impl Demand {
 }
 
 impl Check {
-    /// The message about an input that is called `name`; `found` is an element that does not fit, if it is known.
+    /// Returns the message about an input named `name`. `found` is an element that violates the
+    /// check, if it is known.
     pub(crate) fn message(&self, name: &str, found: Option<i128>) -> String {
         let input = self.shown;
         match &self.demand {
@@ -86,13 +88,13 @@ impl Check {
         }
     }
 
-    /// The first known element that does not meet the condition.
+    /// Returns the first known element that violates the condition.
     ///
     /// # Errors
-    /// Elements that are not integers.
+    /// Returns an error for elements that are not integers.
     pub(crate) fn first_misfit(&self, known: &Constant) -> Result<Option<i128>> {
         let values = known.to_int_bits()?;
-        // What is too large for a signed integer is too large for a range, and not zero.
+        // A number that is too large for a signed integer is out of every range, and not zero.
         let is_unsigned = known.dtype() == U64;
         let fits = |value: i64| {
             if is_unsigned && value < 0 { self.demand == Demand::NotZero } else { self.demand.holds(value) }
@@ -106,10 +108,10 @@ impl Check {
     }
 }
 
-/// The checks of a node. Inputs and attributes fit the operator.
+/// Returns the checks of a node. Inputs and attributes must match the operator.
 ///
 /// # Errors
-/// Attributes of another type.
+/// Returns an error for attributes of another type.
 pub(crate) fn checks(op: &NodeOp, attrs: &Attrs, inputs: &[Input<'_>]) -> Result<Vec<Check>> {
     let Some(listed) = op.listed() else { return Ok(Vec::new()) };
     let input = |index: usize| inputs.get(index).copied().flatten();
@@ -119,7 +121,7 @@ pub(crate) fn checks(op: &NodeOp, attrs: &Attrs, inputs: &[Input<'_>]) -> Result
         Ok(shape(index)[axis])
     };
     let one = |input: usize, demand: Demand| vec![Check { input, shown: input, column: None, demand }];
-    // Indices count from the end where operators allow it.
+    // Indices may count from the end if the operator allows it.
     let signed = |extent: i64| Demand::Within { low: -extent, high: extent - 1, except: None, noun: "index" };
     let within = |high: i64, noun: &'static str| Demand::Within { low: 0, high, except: None, noun };
     let found = match listed.name {
@@ -138,7 +140,7 @@ pub(crate) fn checks(op: &NodeOp, attrs: &Attrs, inputs: &[Input<'_>]) -> Result
                 .collect()
         }
         "ReverseSequence" => one(1, within(extent(0, attrs.int("time_axis", 0)?)?, "length")),
-        // The importer has multiplied the inputs 0 and 1, and added the input 3.
+        // The importer multiplied the inputs 0 and 1, and added the input 3.
         "RNN" | "GRU" | "LSTM" => {
             vec![Check { input: 3, shown: 4, column: None, demand: within(extent(0, 0)?, "length") }]
         }
@@ -157,7 +159,7 @@ pub(crate) fn checks(op: &NodeOp, attrs: &Attrs, inputs: &[Input<'_>]) -> Result
         }
         _ => Vec::new(),
     };
-    // Floats are divided as they are, and of nothing all elements fit.
+    // Float division is not checked, and an empty tensor meets every condition.
     let applies = |check: &Check| input(check.input).is_some_and(|(shape, dtype)| is_int(dtype) && !shape.contains(&0));
     Ok(found.into_iter().filter(applies).collect())
 }
@@ -166,7 +168,7 @@ fn is_int(dtype: DataType) -> bool {
     stored(dtype).is_integer() && dtype.is_integer()
 }
 
-/// The largest index of the elements that `MaxUnpool` puts back.
+/// Returns the largest index of the elements that `MaxUnpool` restores.
 fn pooled(attrs: &Attrs, shape: &[i64]) -> Result<i64> {
     Ok(i64::try_from(num_elements(&image::unpooled(attrs, shape)?)?).unwrap_or(i64::MAX) - 1)
 }

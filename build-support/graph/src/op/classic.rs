@@ -1,6 +1,7 @@
 //! Operators of classic machine learning: features, trees and counts of n-grams.
 //!
-//! What the model has as long attributes becomes tables: known inputs behind those of the model ([`tables`]).
+//! Long attributes of the model become tables: constant inputs after those of the model
+//! ([`tables`]).
 
 use kernpack_compiler::ir::{DataTypeExt, Expr, F32, I64, Stmt, Tensor};
 use kernpack_compiler::te::{self, extern_op};
@@ -21,16 +22,16 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "TreeEnsemble", pattern: Pattern::Opaque, make: tree_ensemble },
 ];
 
-/// Columns of counts of n-grams, at most: each has a weight.
+/// The maximum number of columns of n-gram counts: each has a weight.
 const MOST_COLUMNS: i64 = 1 << 24;
 
-/// Numbers of the table of n-grams, at most.
+/// The maximum size of the n-gram table.
 const MOST_NUMBERS: usize = 1 << 24;
 
-/// The tables that an operator has besides its inputs, of its attributes.
+/// Returns the additional tables of an operator, from its attributes.
 ///
 /// # Errors
-/// Attributes that do not fit each other.
+/// Returns an error for attributes that do not match each other.
 pub(crate) fn tables(name: &str, attrs: &Attrs) -> Result<Vec<Constant>> {
     match name {
         "TfIdfVectorizer" => gram_tables(attrs),
@@ -50,7 +51,7 @@ fn needed_tensor(attrs: &Attrs, name: &str) -> Result<Constant> {
     }
 }
 
-/// Columns of the last axis; a vector is one row.
+/// Selects columns of the last axis. A vector is one row.
 fn array_feature_extractor(call: &Call) -> Result<Vec<Tensor>> {
     let (x, indices) = (call.input(0)?, call.input(1)?);
     let Some((&last, outer)) = x.shape.split_last() else { fail!("expected at least one dimension") };
@@ -75,7 +76,8 @@ fn binarizer(call: &Call) -> Result<Vec<Tensor>> {
     })])
 }
 
-/// The n-grams that count, in rows of as many elements as the longest one has; their lengths; the columns of their counts; the weights of the columns.
+/// Returns the counted n-grams, in rows as wide as the longest one; their lengths; the columns of
+/// their counts; the weights of the columns.
 fn gram_tables(attrs: &Attrs) -> Result<Vec<Constant>> {
     let Some(pool) = attrs.ints("pool_int64s")? else {
         fail!("n-grams of strings are not supported, only of integers")
@@ -123,7 +125,8 @@ fn gram_tables(attrs: &Attrs) -> Result<Vec<Constant>> {
     Ok(vec![grams, Constant::of_ints(&lengths), Constant::of_ints(&targets), Constant::of_floats(&weights)])
 }
 
-/// Counts n-grams in rows, also with elements left out between theirs: each number of them up to `max_skip_count`, the same at each place.
+/// Counts n-grams in rows, also with skipped elements between theirs: each number of them up to
+/// `max_skip_count`, the same at each place.
 fn tf_idf(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     require!(x.dtype.is_integer() && x.rank() <= 2, "expected rows of integers, got {} of {:?}", x.dtype, x.shape);
@@ -154,7 +157,7 @@ fn tf_idf(call: &Call) -> Result<Vec<Tensor>> {
         let body = each("row", rows, |row| {
             each("gram", lengths.shape[0], |gram| {
                 let own = element(&inputs[2], gram.clone());
-                // Without a second element there is nothing to leave out.
+                // An n-gram with one element has no elements to skip.
                 let steps = Expr::select(own.equals(1), Expr::int(1), Expr::int(skips + 1));
                 let search = each("skipped", steps, |skipped| {
                     let step = skipped + 1;
@@ -205,7 +208,8 @@ const MEMBERS_BEGIN: i64 = 7;
 const MEMBERS_END: i64 = 8;
 const NODE_COLUMNS: i64 = 9;
 
-/// The nodes; their thresholds; members of sets; targets of leaves; weights of leaves; the roots.
+/// Returns the nodes; their thresholds; members of sets; targets of leaves; weights of leaves; the
+/// roots.
 fn tree_tables(attrs: &Attrs) -> Result<Vec<Constant>> {
     let features = needed(attrs, "nodes_featureids")?;
     let count = features.len();
@@ -229,7 +233,7 @@ fn tree_tables(attrs: &Attrs) -> Result<Vec<Constant>> {
         && targets.len() == weights.len()
         && count > 0;
     require!(fits, "the attributes of nodes, or those of leaves, have different lengths");
-    // Sets lie one behind the other, with NaN behind each, in the order of the nodes.
+    // Sets are stored in sequence, each followed by NaN, in the order of the nodes.
     let values = members.as_ref().map_or(Ok(Vec::new()), Constant::to_floats)?;
     let mut next = 0;
     let extent = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
@@ -267,7 +271,7 @@ fn tree_tables(attrs: &Attrs) -> Result<Vec<Constant>> {
     Ok(vec![nodes, splits, members, Constant::of_ints(&targets), weights, Constant::of_ints(&roots)])
 }
 
-/// From the root of each tree to a leaf, whose weight goes to its target.
+/// Walks from the root of each tree to a leaf, whose weight is added to its target.
 fn tree_ensemble(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     require!(x.rank() == 2, "expected rows of features, got {:?}", x.shape);
@@ -335,7 +339,7 @@ fn tree_ensemble(call: &Call) -> Result<Vec<Tensor>> {
                     node.set(next(IF_TRUE, IF_FALSE)),
                     steps.add(1),
                 ]);
-                // A circle of nodes ends, too.
+                // A cycle of nodes terminates, too.
                 let walk = as_long_as(is_leaf.get().equals(0).and(steps.get().less_equal(count)), step);
                 let place = row * n_targets + element(&inputs[4], node.get());
                 let (old, weight) = (element(&outputs[0], place.clone()), element(&inputs[5], node.get()));
@@ -352,7 +356,7 @@ fn tree_ensemble(call: &Call) -> Result<Vec<Tensor>> {
             let value = element(&outputs[0], place.clone());
             let value = match aggregate {
                 0 => value / te::constant(roots.shape[0] as f64, dtype),
-                // What no leaf has reached.
+                // Targets that no leaf reached.
                 2 | 3 => te::select(value.equals(&start), zero(), value),
                 _ => value,
             };

@@ -11,7 +11,8 @@ use crate::error::{Result, fail, require};
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[Operator { name: "Conv", pattern: Pattern::Heavy, make: conv }];
 
-/// The attribute of a convolution whose weights were laid out for the rules: their extents before, and the form, 0 for panels, else the side of a tile.
+/// The attribute of a convolution with packed weights: their original extents, and the form, 0 for
+/// panels, else the side of a tile.
 pub(crate) const LAID_OUT: &str = "weights before they were laid out";
 
 /// Windows over spatial axes, of convolutions and pooling.
@@ -24,14 +25,14 @@ pub(super) struct Windows {
     pub(super) dilations: Vec<i64>,
     /// The padding before each axis.
     pub(super) begin: Vec<i64>,
-    /// The padding behind each axis.
+    /// The padding after each axis.
     pub(super) end: Vec<i64>,
-    /// Windows along each axis.
+    /// The number of windows along each axis.
     pub(super) count: Vec<i64>,
 }
 
 impl Windows {
-    /// The windows of a node with the attributes that ONNX gives all of these operators.
+    /// Reads the windows of a node from the attributes that all of these operators share.
     pub(super) fn new(call: &Call, spatial: &[i64], kernel: &[i64], ceil: bool) -> Result<Self> {
         let rank = spatial.len();
         let list = |name: &str, default: i64, count: usize| bounds::sizes(call.attrs, name, default, count);
@@ -72,7 +73,7 @@ impl Windows {
             );
             let mut windows = bounds::windows(free, strides[axis]);
             if ceil && free % stride != 0 && windows * stride < extent + i128::from(begin[axis]) {
-                // One more that begins before the padding behind.
+                // One more that begins before the end padding.
                 windows += 1;
             }
             count
@@ -82,14 +83,15 @@ impl Windows {
         Ok(Self { kernel: kernel.to_vec(), strides, dilations, begin, end, count })
     }
 
-    /// The place of an element of a window along each axis; before 0 and behind the end is padding.
+    /// Returns the place of an element of a window along each axis. Places below 0 and beyond the
+    /// end are padding.
     pub(super) fn places(&self, window: &[Expr], inside: &[Expr]) -> Vec<Expr> {
         (0..self.kernel.len())
             .map(|axis| &window[axis] * self.strides[axis] + &inside[axis] * self.dilations[axis] - self.begin[axis])
             .collect()
     }
 
-    /// Tells whether no window leaves the input.
+    /// Returns true if no window leaves the input.
     pub(super) fn stays_inside(&self, spatial: &[i64]) -> bool {
         (0..self.kernel.len()).all(|axis| {
             let last = (self.count[axis] - 1) * self.strides[axis] + (self.kernel[axis] - 1) * self.dilations[axis];
@@ -97,10 +99,10 @@ impl Windows {
         })
     }
 
-    /// A convolution over two dimensions as the rules of the compiler see it.
+    /// Returns a convolution over two dimensions in the form of the compiler's rules.
     ///
     /// # Errors
-    /// Another number of dimensions.
+    /// Returns an error for another number of dimensions.
     pub(crate) fn filters(&self, channels: i64, depth: i64) -> Result<Filters> {
         let pair = |values: &[i64]| match values {
             [rows, columns] => Ok([*rows, *columns]),
@@ -116,14 +118,15 @@ impl Windows {
         })
     }
 
-    /// Axes over a window.
+    /// Returns axes over a window.
     pub(super) fn loops(&self) -> Vec<IterVar> {
         self.kernel.iter().enumerate().map(|(axis, extent)| reduce_axis(0, *extent, &format!("r{axis}"))).collect()
     }
 }
 
-/// Checks that attribute `pads` does not contradict the paddings that `auto_pad` makes. Exporters
-/// write zeros beside it; optimizers that fused a `Pad` into a convolution of `VALID` left both.
+/// Checks that attribute `pads` does not contradict the paddings of `auto_pad`. Exporters write
+/// zeros in addition to it, and optimizers that fused a `Pad` into a convolution with `VALID` kept
+/// both.
 pub(super) fn check_pads(auto: &str, pads: &[i64], made: [&[i64]; 2]) -> Result<()> {
     let made = made.concat();
     require!(
@@ -133,25 +136,25 @@ pub(super) fn check_pads(auto: &str, pads: &[i64], made: [&[i64]; 2]) -> Result<
     Ok(())
 }
 
-/// Tells whether places are inside of an input of these spatial extents.
+/// Returns true if places are inside an input with these spatial extents.
 pub(super) fn inside(places: &[Expr], spatial: &[i64]) -> Expr {
     let checks = places.iter().zip(spatial).map(|(place, extent)| place.greater_equal(0).and(place.less(*extent)));
     checks.reduce(|all, one| all.and(one)).unwrap_or_else(|| Expr::bool(true))
 }
 
-/// The type that sums are computed in.
+/// Returns the type of the sums.
 pub(super) fn wide(x: &Operand) -> kernpack::DataType {
     if x.dtype.is_float() && x.dtype.bits() < 32 { F32 } else { x.dtype }
 }
 
-/// Checks that the bias has a number for each channel of the result.
+/// Checks that the bias has a number for each output channel.
 pub(super) fn check_bias(call: &Call, filters: i64) -> Result<()> {
     let Some(bias) = call.optional(2) else { return Ok(()) };
     require!(bias.shape == [filters], "a bias {:?} for {filters} filters", bias.shape);
     Ok(())
 }
 
-/// The sums with the bias, in the type of the input.
+/// Returns the sums with the bias, in the type of the input.
 pub(super) fn finished(call: &Call, sums: Tensor, shape: &[i64], x: &Operand) -> Vec<Tensor> {
     match call.optional(2) {
         None if sums.dtype == x.dtype => vec![sums],

@@ -1,4 +1,5 @@
-//! Convolutions of small integers, whose zero points are taken off first: padding is the zero point, so it adds nothing.
+//! Convolutions of small integers. Zero points are subtracted first: padding equals the zero point,
+//! so it adds nothing.
 
 use kernpack_compiler::ir::{Expr, F32, I32, IterVar, Tensor};
 use kernpack_compiler::te::{self, reduce_axis};
@@ -15,7 +16,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "QLinearConv", pattern: Pattern::Heavy, make: linear },
 ];
 
-/// A number for all channels, or one for each.
+/// Returns a number for all channels, or one for each.
 fn by_channel(of: &Operand, channel: &Expr) -> Expr {
     match of.shape[..] {
         [] => of.at(&[]),
@@ -31,7 +32,7 @@ fn check_channels(of: Option<&Operand>, channels: i64, what: &str) -> Result<()>
     Ok(())
 }
 
-/// The sums as `int32`, and their shape.
+/// Returns the sums as `int32`, and their shape.
 fn sums(
     call: &Call,
     x: &Operand,

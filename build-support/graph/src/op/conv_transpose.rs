@@ -12,19 +12,20 @@ use crate::error::{Result, require};
 pub(super) const OPERATORS: &[Operator] =
     &[Operator { name: "ConvTranspose", pattern: Pattern::Heavy, make: conv_transpose }];
 
-/// A transposed convolution whose windows lie beside each other: a product for each pixel of the input, which gives all pixels of its window.
+/// A transposed convolution whose windows are adjacent: a product for each pixel of the input,
+/// which gives all pixels of its window.
 fn shuffled(x: &Operand, w: &Operand, shape: &[i64], strides: &[i64]) -> Tensor {
     let (depth, wide) = (w.shape[0], wide(x));
     let window: i64 = strides.iter().product();
     let mut extents = vec![shape[0], shape[1] * window];
     extents.extend(&x.shape[2..]);
     let mut loops = vec![reduce_axis(0, depth, "c")];
-    // A window of one pixel, as convolutions have it.
+    // A window of one pixel, in the form of convolutions.
     loops.extend((0..strides.len()).map(|axis| reduce_axis(0, 1, &format!("r{axis}"))));
     let pixels = tensor(&extents, |position| {
         let mut at = vec![position[0].clone(), loops[0].expr()];
         at.extend(position[2..].iter().zip(&loops[1..]).map(|(place, own)| place + own.expr()));
-        // Output channels and the places of a window lie one after the other in the weights.
+        // The weights contain output channels and the places of a window in sequence.
         let mut weight = vec![loops[0].expr()];
         let inner = super::call::unflatten(&position[1], &w.shape[1..]);
         weight.extend(inner);
@@ -42,7 +43,8 @@ fn shuffled(x: &Operand, w: &Operand, shape: &[i64], strides: &[i64]) -> Tensor 
     })
 }
 
-/// A transposed convolution as one with the window turned, over an input with zeros between its pixels.
+/// A transposed convolution as a convolution with a flipped window, over an input with zeros
+/// between its pixels.
 fn spread(x: &Operand, w: &Operand, shape: &[i64], (strides, dilations, begin): (&[i64], &[i64], &[i64])) -> Tensor {
     let (spatial, wide) = (&x.shape[2..], wide(x));
     let rank = spatial.len();
@@ -78,8 +80,8 @@ fn spread(x: &Operand, w: &Operand, shape: &[i64], (strides, dilations, begin): 
     })
 }
 
-/// Checks that attribute `auto_pad` is one of its words, and that attribute `kernel_shape` is the
-/// shape of the windows that the weights have.
+/// Checks that attribute `auto_pad` is valid, and that attribute `kernel_shape` is the window shape
+/// of the weights.
 fn check_attributes(call: &Call, w: &Operand, auto: &str) -> Result<()> {
     let is_known = ["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"].contains(&auto);
     require!(is_known, "attribute `auto_pad` is `{auto}`, which is unknown");

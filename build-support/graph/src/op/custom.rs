@@ -1,4 +1,4 @@
-//! Operators that ONNX does not have: who compiles a model says what they compute.
+//! Operators that ONNX does not have, defined by the user who compiles a model.
 //!
 //! ```
 //! use kernpack_compiler::te;
@@ -35,41 +35,45 @@ type Make = dyn Fn(&Call) -> Result<Vec<Tensor>> + Send + Sync;
 pub struct CustomOperator {
     domain: Arc<str>,
     name: Arc<str>,
-    /// With the domain.
+    /// The name with the domain.
     full_name: Arc<str>,
     pattern: Pattern,
     make: Arc<Make>,
 }
 
 impl CustomOperator {
-    /// The operator `name` of `domain`, which is "" for operators of ONNX itself. `make` gives the outputs of a node, of its attributes and of its inputs, whose shapes
-    /// are known: what depends on known inputs alone is computed while the model is compiled. It is called several times for a node and has to give the same each time.
+    /// Defines the operator `name` of `domain`, which is "" for operators of ONNX itself. `make`
+    /// returns the outputs of a node from its attributes and its inputs, whose shapes are known.
+    /// Values that depend only on known inputs are computed at compile time. `make` is called
+    /// several times for a node and must return the same each time.
     pub fn new(domain: &str, name: &str, make: impl Fn(&Call) -> Result<Vec<Tensor>> + Send + Sync + 'static) -> Self {
         let full_name = full_name(domain, name).into();
         Self { domain: domain.into(), name: name.into(), full_name, pattern: Pattern::Opaque, make: Arc::new(make) }
     }
 
-    /// Which nodes may share a kernel with it; without this it has one for itself. [`Pattern::View`] promises the elements of the first input, in their order.
+    /// Sets the pattern, which determines the nodes that may be fused with this operator. By
+    /// default, the operator has its own kernel. [`Pattern::View`] guarantees that the output has
+    /// the elements of the first input in their order.
     #[must_use]
     pub fn pattern(mut self, pattern: Pattern) -> Self {
         self.pattern = pattern;
         self
     }
 
-    /// An operator of the compiler's own stays what it is: passes know what it computes.
+    /// Rejects operators of the compiler itself: passes depend on their meaning.
     pub(crate) fn check(&self) -> Result<()> {
         let is_own = super::find(&self.name).is_some() && super::domain_of(&self.name) == &*self.domain;
         require!(!is_own, "operator {} is one of the compiler's, and is not replaced", self.full_name);
         Ok(())
     }
 
-    /// Tells whether it is what a node of a model asks for.
+    /// Returns true if a node of a model uses this operator.
     pub(crate) fn is(&self, domain: &str, name: &str) -> bool {
         *self.domain == *domain && *self.name == *name
     }
 }
 
-/// Without what it computes, which has no text.
+/// Without the computation, which has no text.
 impl fmt::Debug for CustomOperator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?}", self.full_name, self.pattern)
@@ -87,7 +91,8 @@ enum Kind {
 }
 
 impl NodeOp {
-    /// Its name; one that was registered has that of its domain before it, so that it is none of the compiler's own.
+    /// Returns its name. A registered operator has its domain as a prefix, so that it differs from
+    /// those of the compiler.
     pub fn name(&self) -> &str {
         match &self.0 {
             Kind::Listed(operator) => operator.name,
@@ -95,7 +100,8 @@ impl NodeOp {
         }
     }
 
-    /// The operator of ONNX, or of the compiler itself, of which passes know what it computes; none for one that was registered.
+    /// Returns the operator of ONNX, or of the compiler itself, whose meaning passes know. `None`
+    /// for a registered one.
     pub fn listed(&self) -> Option<&'static Operator> {
         match &self.0 {
             Kind::Listed(operator) => Some(operator),
@@ -103,7 +109,7 @@ impl NodeOp {
         }
     }
 
-    /// The way in which it is fused.
+    /// Returns the fusion pattern.
     pub fn pattern(&self) -> Pattern {
         match &self.0 {
             Kind::Listed(operator) => operator.pattern,
@@ -111,10 +117,10 @@ impl NodeOp {
         }
     }
 
-    /// The computation.
+    /// Computes the outputs.
     ///
     /// # Errors
-    /// Inputs and attributes that do not fit it.
+    /// Returns an error for inputs and attributes that do not match the operator.
     pub fn make(&self, call: &Call) -> Result<Vec<Tensor>> {
         match &self.0 {
             Kind::Listed(operator) => (operator.make)(call),

@@ -11,7 +11,7 @@ use crate::error::{Result, require};
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[Operator { name: "Det", pattern: Pattern::Opaque, make: det }];
 
-/// By elimination in double precision; in each column the largest element is the pivot.
+/// Elimination in double precision with the largest element of each column as the pivot.
 fn det(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let (outer, matrix) = x.shape.split_at(x.rank().saturating_sub(2));
@@ -45,7 +45,7 @@ fn det(call: &Call) -> Result<Vec<Tensor>> {
                     each("j", n, |j| when(j.greater(k), put(&rows, row * n + j, at(row, j) - factor.get() * at(k, j))));
                 when(row.greater(k), Stmt::seq([factor.set(at(row, k) / at(k, k)), subtract]))
             });
-            // A column of zeros: the product is 0, and stays it.
+            // After a column of zeros, the product stays 0.
             let eliminate = when(at(k, k).differs(zero()), eliminate);
             Stmt::seq([pivot.set(k.clone()), search, swap, product.set(product.get() * at(k, k)), eliminate])
         };

@@ -12,14 +12,14 @@ use crate::error::{Result, fail, require};
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[Operator { name: "Einsum", pattern: Pattern::Heavy, make: einsum }];
 
-/// An axis: a letter, or one of those that an ellipsis stands for, counted from the last.
+/// An axis: a letter, or one of the axes of an ellipsis, counted from the last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Label {
     Ellipsis(usize),
     Letter(char),
 }
 
-/// The axes of a term; `rank` tells how many an ellipsis stands for.
+/// Parses the axes of a term. `rank` determines the number of axes of an ellipsis.
 fn labels(term: &str, rank: Option<usize>, most: usize) -> Result<Vec<Label>> {
     let term: String = term.chars().filter(|letter| !letter.is_whitespace()).collect();
     let (before, after) = match term.split_once("...") {
@@ -59,7 +59,7 @@ struct Factor {
 }
 
 impl Factor {
-    /// The element for values of the axes; an axis of extent 1 is broadcast.
+    /// Returns the element for values of the axes. An axis with extent 1 is broadcast.
     fn at(&self, values: &BTreeMap<Label, Expr>) -> Expr {
         let indices: Vec<Expr> = self
             .labels
@@ -109,7 +109,7 @@ fn einsum(call: &Call) -> Result<Vec<Tensor>> {
     let most = extents.keys().filter(|label| matches!(label, Label::Ellipsis(_))).count();
     let result = match right {
         Some(right) => labels(right, None, most)?,
-        // Those of an ellipsis first, then the letters that stand once, sorted.
+        // Those of an ellipsis first, then the letters that occur once, sorted.
         None => {
             let hidden = (0..most).rev().map(Label::Ellipsis);
             let once = counts.iter().filter(|(label, count)| matches!(label, Label::Letter(_)) && **count == 1);
@@ -120,7 +120,8 @@ fn einsum(call: &Call) -> Result<Vec<Tensor>> {
         require!(extents.contains_key(label), "an axis of the result of '{equation}' is in no input");
         require!(!result[..index].contains(label), "an axis stands twice in the result of '{equation}'");
     }
-    // From left to right: what neither a later factor nor the result names is summed as soon as possible.
+    // From left to right: axes that neither a later factor nor the result has are summed as soon as
+    // possible.
     let mut factors = factors.into_iter();
     let Some(mut product) = factors.next() else { fail!("the equation has no term") };
     let rest: Vec<Factor> = factors.collect();
@@ -158,7 +159,7 @@ fn cast(sums: Tensor, dtype: kernpack::DataType) -> Tensor {
     tensor(&shape, |position| sums.at(position).cast(dtype))
 }
 
-/// The product of factors, summed over all axes that the result does not have.
+/// Returns the product of factors, summed over all axes that the result does not have.
 fn contracted(
     factors: &[&Factor],
     result: &[Label],

@@ -24,7 +24,8 @@ macro_rules! unary {
     };
 }
 
-/// Operators that are one operation, which half precision has with the same result: all others are computed in single precision, and rounded once.
+/// Operators with a single operation that half precision computes with the same result. All others
+/// are computed in single precision, and rounded once.
 const OF_HALVES: &[&str] = &[
     "Abs",
     "Neg",
@@ -94,10 +95,12 @@ fn fold(call: &Call, function: fn(Expr, Expr, &Call) -> Result<Expr>) -> Result<
     outcome.map(|()| vec![result])
 }
 
-/// Before version 7 the second input was put along the axes of the first one from one on: an attribute said which, and PRelu's slopes are by channel.
+/// Before version 7 the second input was aligned with the axes of the first one from one axis on,
+/// which an attribute set. The slopes of PRelu are per channel.
 ///
 /// # Errors
-/// An axis that is not there; in a newer version, one that says something else than the shapes.
+/// Returns an error for an axis that does not exist, and in a newer version for one that
+/// contradicts the shapes.
 fn old_axis(call: &Call) -> Result<Option<usize>> {
     if call.inputs.len() != 2 {
         return Ok(None);
@@ -137,7 +140,7 @@ fn aligned(call: &Call, axis: usize, function: fn(Expr, Expr, &Call) -> Result<E
     outcome.map(|()| vec![result])
 }
 
-/// Tells whether an expression is NaN; integers never are.
+/// Returns true if an expression is NaN. Integers never are.
 fn is_nan(x: &Expr) -> Expr {
     if x.dtype().is_float() { te::isnan(x) } else { Expr::bool(false) }
 }
@@ -173,7 +176,7 @@ fn shift(a: Expr, b: Expr, call: &Call) -> Result<Expr> {
         "a shift of {dtype} is supported from version 28 of the operators on; this model has {}",
         call.version
     );
-    // A shift by as many bits as there are, or by a negative number, leaves the sign, or nothing.
+    // A shift by at least the width, or by a negative number, leaves the sign or zero.
     let op = match call.attrs.text("direction", "")? {
         "LEFT" => BinaryOp::ShiftLeft,
         "RIGHT" => BinaryOp::ShiftRight,
@@ -182,7 +185,7 @@ fn shift(a: Expr, b: Expr, call: &Call) -> Result<Expr> {
     Ok(Expr::binary(op, a, b))
 }
 
-/// On one input.
+/// Operators on one input.
 pub(super) const UNARY: &[Operator] = &unary! {
     "Abs" |x, _| Ok(te::abs(x)),
     "Neg" |x, _| Ok(-x),
@@ -240,7 +243,8 @@ pub(super) const UNARY: &[Operator] = &unary! {
         let factor = alpha(attrs, &x, 1.0)?;
         let ratio = &x / &factor;
         let mut curve = te::expm1(&ratio) * factor;
-        // Near 0 the curve is a line, also where a large factor makes the ratio too small for all digits.
+        // Near 0 the curve is linear. A large factor would make the ratio too small for full
+        // precision.
         if attrs.float("alpha", 1.0)?.abs() > 1.0 {
             let near = like(&x, if x.dtype().bits() == 64 { -1e-17 } else { -1e-8 });
             curve = te::select(ratio.greater(near), &x, curve);
@@ -263,7 +267,7 @@ pub(super) const UNARY: &[Operator] = &unary! {
     "Swish" |x, attrs| Ok(&x * te::sigmoid(&x * alpha(attrs, &x, 1.0)?)),
     "Shrink" |x, attrs| {
         let (bias, lambd) = (like(&x, attrs.float("bias", 0.0)?), like(&x, attrs.float("lambd", 0.5)?));
-        // Between the limits is 0; NaN is in neither range, and passes.
+        // Between the limits the result is 0. NaN is in neither range, and passes through.
         let (zero, least) = (like(&x, 0.0), like(&x, 0.0) - &lambd);
         let middle = te::select(x.greater_equal(&least).and(x.less_equal(&lambd)), zero, &x);
         let below = te::select(x.less(least), &x + &bias, middle);
@@ -278,7 +282,7 @@ pub(super) const UNARY: &[Operator] = &unary! {
     "Rsqrt" |x, _| Ok(te::rsqrt(x)),
 };
 
-/// On two inputs, or folded over several.
+/// Operators on two inputs, or folded over several.
 pub(super) const BROADCASTING: &[Operator] = &broadcasting! {
     "Add" |a, b, _| binary(BinaryOp::Add)(a, b),
     "Sub" |a, b, _| binary(BinaryOp::Sub)(a, b),
@@ -302,7 +306,7 @@ pub(super) const BROADCASTING: &[Operator] = &broadcasting! {
     "PRelu" |a, b, _| same(&a, &b).map(|()| te::select(a.less(like(&a, 0.0)), &a * b, a)),
 };
 
-/// The others.
+/// All other operators.
 pub(super) const OTHERS: &[Operator] = &[
     Operator {
         name: "Max",

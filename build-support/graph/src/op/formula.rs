@@ -1,4 +1,5 @@
-//! Formulas of operators on elements that take more than one line: without loss of digits where terms nearly cancel, and without overflow on the way.
+//! Formulas of elementwise operators that take more than one line: without loss of precision by
+//! cancellation, and without intermediate overflow.
 
 use kernpack_compiler::ir::{BinaryOp, DataTypeExt, Expr, F32, F64};
 use kernpack_compiler::te;
@@ -8,7 +9,7 @@ use super::extremum::max;
 use crate::attrs::Attrs;
 use crate::error::{Result, fail, require};
 
-/// A constant of the type of an expression.
+/// Returns a constant of the type of an expression.
 pub(super) fn like(x: &Expr, value: f64) -> Expr {
     te::constant(value, x.dtype())
 }
@@ -17,7 +18,7 @@ pub(super) fn softplus(x: &Expr) -> Expr {
     max(x, like(x, 0.0)) + te::log1p(te::exp(-te::abs(x)))
 }
 
-/// `log(x + sqrt(x^2 + 1))` without loss where x is small, and with the sign of x.
+/// `log(x + sqrt(x^2 + 1))` without loss of precision for small x, and with the sign of x.
 pub(super) fn asinh(x: &Expr) -> Expr {
     let size = te::abs(x);
     let square = &size * &size;
@@ -25,11 +26,11 @@ pub(super) fn asinh(x: &Expr) -> Expr {
     Expr::math("copysign", [far(&size, grown), x.clone()])
 }
 
-/// `log(x + sqrt(x^2 - 1))` without loss where x is near 1.
+/// `log(x + sqrt(x^2 - 1))` without loss of precision for x near 1.
 pub(super) fn acosh(x: &Expr) -> Expr {
     let less = x - like(x, 1.0);
     let near = te::log1p(&less + te::sqrt(&less * (x + like(x, 1.0))));
-    // Below -1 the product of both is positive, too.
+    // Below -1 the product of both is also positive.
     far(x, te::select(x.less(like(x, 1.0)), like(x, f64::NAN), near))
 }
 
@@ -38,7 +39,7 @@ fn far(x: &Expr, near: Expr) -> Expr {
     te::select(x.greater(like(x, 1e18)), te::log(x) + like(x, core::f64::consts::LN_2), near)
 }
 
-/// `log((1 + x) / (1 - x)) / 2` without loss where x is small, and with the sign of x.
+/// `log((1 + x) / (1 - x)) / 2` without loss of precision for small x, and with the sign of x.
 pub(super) fn atanh(x: &Expr) -> Expr {
     let (size, one) = (te::abs(x), like(x, 1.0));
     let log = te::log1p((&size + &size) / (one - &size)) * like(x, 0.5);
@@ -49,7 +50,7 @@ pub(super) fn gelu(x: Expr, attrs: &Attrs) -> Result<Expr> {
     let (one, half) = (like(&x, 1.0), like(&x, 0.5));
     let inner = match attrs.text("approximate", "none")? {
         "none" => te::erf(&x * like(&x, core::f64::consts::FRAC_1_SQRT_2)),
-        // (1 + tanh(y)) / 2 without loss where both are near to 0.
+        // (1 + tanh(y)) / 2 without loss of precision if both are near 0.
         "tanh" => {
             let cube = &x * &x * &x;
             let twice = (&x + cube * like(&x, 0.044715)) * like(&x, (8.0 / core::f64::consts::PI).sqrt());
@@ -60,23 +61,24 @@ pub(super) fn gelu(x: Expr, attrs: &Attrs) -> Result<Expr> {
     Ok(half * x * (inner + one))
 }
 
-/// The power, of the type of the base.
+/// The power, in the type of the base.
 pub(super) fn pow(a: Expr, b: Expr) -> Expr {
     let dtype = a.dtype();
-    // A small constant is a product: exact, and much faster.
+    // A small constant exponent becomes products: exact, and much faster.
     if let Some(exponent) = b.as_float().or_else(|| b.as_int().map(|int| int as f64))
         && dtype.is_float()
     {
         match exponent {
             1.0 => return a,
             2.0 => return &a * &a,
-            // Of a narrow type the square is exact in single precision.
+            // The square of a narrow type is exact in single precision.
             3.0 if dtype.bits() < 32 => {
                 let wide = a.cast(F32);
                 return (&wide * &wide * &wide).cast(dtype);
             }
             3.0 => return &a * &a * &a,
-            // A root of -0.0 is -0.0, and of minus infinity NaN: powers are 0.0 and infinity.
+            // The root of -0.0 is -0.0, and that of minus infinity is NaN; the powers are 0.0 and
+            // infinity.
             0.5 => {
                 let (below, above) = (like(&a, f64::NEG_INFINITY), like(&a, f64::INFINITY));
                 return te::select(a.equals(below), above, te::sqrt(&a + like(&a, 0.0)));
@@ -93,11 +95,12 @@ pub(super) fn pow(a: Expr, b: Expr) -> Expr {
     if b.dtype().is_integer() && !b.dtype().is_bool() {
         return int_pow(&a, &b);
     }
-    // A power of integers is one, up to the last digit of a double: a cast would cut.
+    // A power of integers is an integer, up to the last digit of a double: a cast would truncate.
     te::round(te::pow(a.cast(F64), b.cast(F64))).cast(dtype)
 }
 
-/// The power of integers, which wraps as products do: of an exponent below zero what is left of the fraction.
+/// The power of integers, which wraps like products. For a negative exponent it is the truncated
+/// fraction.
 fn int_pow(a: &Expr, b: &Expr) -> Expr {
     let (dtype, exponent_type) = (a.dtype(), b.dtype());
     let (zero, one) = (like(a, 0.0), like(a, 1.0));
@@ -125,7 +128,7 @@ fn int_pow(a: &Expr, b: &Expr) -> Expr {
     if known.is_some() || exponent_type.is_uint() {
         return power;
     }
-    // Below zero: 1 and -1 have powers that are integers.
+    // With a negative exponent, 1 and -1 have integer powers.
     let is_odd =
         Expr::binary(BinaryOp::BitAnd, b, Expr::constant(exponent_type, 1)).differs(Expr::constant(exponent_type, 0));
     let minus = Expr::constant(dtype, -1);
@@ -151,7 +154,7 @@ pub(super) fn modulo(a: Expr, b: Expr, call: &Call) -> Result<Expr> {
         if truncates {
             return Ok(rest.cast(dtype));
         }
-        // With the sign of the divisor, also of zero.
+        // With the sign of the divisor, also for zero.
         let zero = like(&b, 0.0);
         let is_negative = b.less(&zero);
         let own = te::select(&is_negative, -te::abs(&rest), te::abs(&rest));

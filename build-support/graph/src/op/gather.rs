@@ -1,4 +1,4 @@
-//! Elements at positions that other tensors tell.
+//! Elements at positions given by other tensors.
 
 use kernpack_compiler::ir::{Expr, I64, Tensor};
 
@@ -14,8 +14,9 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "ReverseSequence", pattern: Pattern::Injective, make: reverse_sequence },
 ];
 
-/// An index, which may count from the end. `checks.rs` makes one that is out of range an error; here it is brought inside, so that the kernel reads no other
-/// memory. Of an axis without elements there is nothing to read ([`super::Operand::at`]).
+/// Returns an index, which may count from the end. `checks.rs` turns an index out of range into an
+/// error. Here it is clamped, so that the kernel accesses no other memory. An axis without elements
+/// is never read ([`super::Operand::at`]).
 fn wrapped(index: Expr, extent: i64) -> Expr {
     let index = index.cast(I64);
     let index = Expr::select(index.less(0), &index + extent, index);

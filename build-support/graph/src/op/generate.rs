@@ -78,7 +78,7 @@ fn eye_like(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     require!(x.rank() == 2, "expected a matrix, got {:?}", x.shape);
     let dtype = call.attrs.find_int("dtype")?.map_or(Ok(x.dtype), dtype_of)?;
-    // Beyond the corners of the matrix all diagonals are alike.
+    // Beyond the corners of the matrix all diagonals are the same.
     let k = call.attrs.int("k", 0)?.clamp(-x.shape[0], x.shape[1]);
     Ok(vec![tensor(&x.shape, |position| convert(&(&position[0] + k).equals(&position[1]), dtype))])
 }
@@ -110,7 +110,7 @@ fn trilu(call: &Call) -> Result<Vec<Tensor>> {
     require!(x.rank() >= 2, "expected matrices, got {:?}", x.shape);
     let upper = call.attrs.flag("upper", true)?;
     let k = call.optional_ints(1)?.and_then(|values| values.first().copied()).unwrap_or(0);
-    // Beyond the corners of the matrices all diagonals are alike.
+    // Beyond the corners of the matrices all diagonals are the same.
     let k = k.clamp(-x.shape[x.rank() - 2], x.shape[x.rank() - 1]);
     Ok(vec![tensor(&x.shape, |position| {
         let [.., row, column] = position else { return Expr::int(0) };

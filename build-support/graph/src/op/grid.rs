@@ -1,4 +1,4 @@
-//! Elements at places between those of an input, which other tensors tell.
+//! Elements interpolated at places of an input, which are given by other tensors.
 
 use kernpack::DataType;
 use kernpack_compiler::ir::{DataTypeExt, Expr, F32, F64, I64, Tensor};
@@ -14,10 +14,10 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "AffineGrid", pattern: Pattern::Injective, make: affine_grid },
 ];
 
-/// Spatial axes, at most: the elements around a place are twice as many with each.
+/// The maximum number of spatial axes: each doubles the number of elements around a place.
 const MOST_AXES: usize = 8;
 
-/// The elements that lie outside of the input.
+/// The treatment of elements outside the input.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Padding {
     Zeros,
@@ -32,7 +32,7 @@ enum Mode {
     Cubic,
 }
 
-/// A coordinate of -1 to 1 as a place on an axis of the input.
+/// Converts a coordinate from -1 to 1 to a place on an axis of the input.
 fn denormalized(x: Expr, extent: i64, align_corners: bool, wide: DataType) -> Expr {
     let extent = extent as f64;
     let number = |value: f64| te::constant(value, wide);
@@ -44,13 +44,14 @@ fn denormalized(x: Expr, extent: i64, align_corners: bool, wide: DataType) -> Ex
     }
 }
 
-/// A place on an axis, brought inside as the padding wants it.
+/// Clamps or reflects a place on an axis as the padding requires.
 fn padded(x: Expr, extent: i64, (mode, padding): (Mode, Padding), align_corners: bool, wide: DataType) -> Expr {
     let number = |value: f64| te::constant(value, wide);
     let last = (extent - 1) as f64;
     let x = match padding {
         Padding::Zeros => x,
-        // Places outside are between elements that are equal, and cubic functions see those inside as well: their neighbours are brought inside, one by one.
+        // Places outside are between equal elements, and cubic functions also use those inside:
+        // their neighbours are clamped one by one.
         Padding::Border if mode == Mode::Cubic => x,
         Padding::Border => x.max(number(0.0)).min(number(last)),
         Padding::Reflection => {
@@ -66,11 +67,11 @@ fn padded(x: Expr, extent: i64, (mode, padding): (Mode, Padding), align_corners:
             }
         }
     };
-    // What is farther away sees zeros alone; NaN and infinity must not become indices.
+    // Farther places only see zeros. NaN and infinity must not become indices.
     x.max(number(-4.0)).min(number(last + 4.0))
 }
 
-/// An index, brought inside; zeros are put elsewhere.
+/// Clamps an index. Zeros are inserted elsewhere.
 fn index_inside(index: &Expr, extent: i64, padding: Padding, align_corners: bool) -> Expr {
     match padding {
         Padding::Zeros => index.clone(),
@@ -89,7 +90,8 @@ fn index_inside(index: &Expr, extent: i64, padding: Padding, align_corners: bool
     }
 }
 
-/// The weights of elements from the first one on, for a place that lies `part` behind the one in the middle.
+/// Returns the weights of elements from the first one on, for a place at distance `part` after the
+/// middle one.
 fn weights(mode: Mode, part: &Expr) -> Vec<Expr> {
     let number = |value: f64| te::constant(value, part.dtype());
     match mode {
@@ -105,7 +107,7 @@ fn weights(mode: Mode, part: &Expr) -> Vec<Expr> {
     }
 }
 
-/// The element at a place: weighted sums of those around it.
+/// Returns the element at a place: weighted sums of those around it.
 fn sample(x: &Operand, outer: &[Expr], places: &[Expr], mode: Mode, padding: Padding, align_corners: bool) -> Expr {
     let spatial = &x.shape[outer.len()..];
     let wide = places[0].dtype();
@@ -146,7 +148,7 @@ fn sample(x: &Operand, outer: &[Expr], places: &[Expr], mode: Mode, padding: Pad
     total.unwrap_or_else(|| te::constant(0.0, wide))
 }
 
-/// The element at a place of an image, with zeros around it.
+/// Returns the element at a place of an image, with zeros around it.
 pub(super) fn bilinear(x: &Operand, outer: &[Expr], places: &[Expr]) -> Expr {
     let inside = |(place, extent): (&Expr, &i64)| {
         padded(place.clone(), *extent, (Mode::Linear, Padding::Zeros), true, place.dtype())
@@ -192,7 +194,7 @@ fn grid_sample(call: &Call) -> Result<Vec<Tensor>> {
     }
     require!(!x.shape.contains(&0), "{:?} has no elements", x.shape);
     let wide = if x.dtype == F64 || grid.dtype == F64 { F64 } else { F32 };
-    // The numbers of a place are in the order of the axes from the last one on.
+    // The coordinates of a place are in the order of the axes from the last one on.
     let extents = &grid.shape[..=rank];
     let places: Vec<Tensor> = (0..rank)
         .map(|axis| {
@@ -216,7 +218,7 @@ fn grid_sample(call: &Call) -> Result<Vec<Tensor>> {
     })])
 }
 
-/// Places of -1 to 1 in an image, turned, moved and scaled by a matrix.
+/// Computes places from -1 to 1 in an image that is transformed by an affine matrix.
 fn affine_grid(call: &Call) -> Result<Vec<Tensor>> {
     let (theta, size) = (call.input(0)?, call.ints(1)?);
     let rank = size.len().saturating_sub(2);
@@ -236,7 +238,7 @@ fn affine_grid(call: &Call) -> Result<Vec<Tensor>> {
         let element = |column: i64| theta.at(&[position[0].clone(), row.clone(), Expr::int(column)]);
         let mut value = element(rows);
         for axis in 0..rank {
-            // Along an axis of extent 1 there is only the middle.
+            // An axis with extent 1 only has the middle.
             let extent = size[2 + axis] as f64;
             let (first, step) = match align_corners {
                 true if extent > 1.0 => (-1.0, 2.0 / (extent - 1.0)),

@@ -1,5 +1,6 @@
-//! Half precision and bfloat16: an operator that sums is computed in single precision, and its results are rounded once. A mean of 1000 numbers of 100 is 100 then, though their sum
-//! is more than half precision has.
+//! Half precision and bfloat16: an operator that sums is computed in single precision, and its
+//! results are rounded once. So the mean of 1000 numbers of 100 is 100, although half precision
+//! cannot represent their sum.
 
 use kernpack::DataType;
 use kernpack_compiler::ir::{BF16, F16, F32, Tensor};
@@ -8,20 +9,21 @@ use super::call::{Call, tensor};
 use super::{NodeOp, Pattern};
 use crate::error::Result;
 
-/// Operators that read a known second input as it is and widen it, so that it stays half as large.
+/// Operators that read a known second input unconverted and widen it, so that it stays half as
+/// large.
 pub(crate) const WIDENING: [&str; 4] = ["Conv", "ConvTranspose", "Gemm", "MatMul"];
 
-/// Operators whose results are elements of their input: nothing is rounded.
+/// Operators whose results are elements of their input, so no rounding is needed.
 const CHOOSING: [&str; 3] = ["Compress", "TopK", "Unique"];
 
 fn is_half(dtype: DataType) -> bool {
     dtype == F16 || dtype == BF16
 }
 
-/// The formula of an operator.
+/// Computes the formula of an operator.
 ///
 /// # Errors
-/// Inputs that do not fit it.
+/// Returns an error for inputs that do not match it.
 pub(crate) fn make(op: &NodeOp, mut call: Call) -> Result<Vec<Tensor>> {
     let made = op.make(&call)?;
     let sums = op.listed().is_some()
@@ -41,7 +43,7 @@ pub(crate) fn make(op: &NodeOp, mut call: Call) -> Result<Vec<Tensor>> {
     }
     let pairs: Vec<(Tensor, Tensor)> = op.make(&call)?.into_iter().zip(made).collect();
     let is_rounded = |(wide, narrow): &(Tensor, Tensor)| wide.dtype != narrow.dtype;
-    // Results of one operation are all results of the node, or none is.
+    // The results of one operation are either all results of the node or none.
     let is_shared = |wide: &Tensor| pairs.iter().any(|pair| is_rounded(pair) && pair.0.op == wide.op);
     let rounded = pairs.iter().map(|(wide, narrow)| {
         if wide.dtype == narrow.dtype && !is_shared(wide) {

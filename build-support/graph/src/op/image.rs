@@ -1,4 +1,4 @@
-//! Windows of images: put together, deformed, pooled from regions, and pooling undone.
+//! Windows of images: combined, deformed, pooled from regions, and unpooling.
 
 use kernpack_compiler::ir::{Expr, F32, F64, I64, IterVar, Stmt, Tensor};
 use kernpack_compiler::te::{self, extern_op, reduce_axis};
@@ -19,14 +19,16 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "RoiAlign", pattern: Pattern::Opaque, make: roi_align },
 ];
 
-/// Points along an axis of one part of a region, at most: what is larger is no region of any image.
+/// The maximum number of points along an axis in one part of a region: a larger number does not
+/// occur for a region of an image.
 const POINTS: i64 = 1 << 12;
 
 fn list(call: &Call, name: &str, default: i64, count: usize) -> Result<Vec<i64>> {
     bounds::sizes(call.attrs, name, default, count)
 }
 
-/// Elements of windows are added where they come from: for each element of the image those windows that have it.
+/// Adds elements of windows at their origins: for each element of the image, those windows that
+/// contain it.
 fn col2im(call: &Call) -> Result<Vec<Tensor>> {
     let (x, image, block) = (call.input(0)?, bounds::known(call, 1)?, bounds::known(call, 2)?);
     let rank = image.len();
@@ -72,7 +74,7 @@ fn col2im(call: &Call) -> Result<Vec<Tensor>> {
     })])
 }
 
-/// A convolution whose elements are taken from places that an input moves.
+/// A convolution whose elements are read at places that an input shifts.
 fn deform_conv(call: &Call) -> Result<Vec<Tensor>> {
     let (x, w, offset) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let (bias, mask) = (call.optional(3), call.optional(4));
@@ -129,7 +131,8 @@ fn deform_conv(call: &Call) -> Result<Vec<Tensor>> {
     }
     let wide = if x.dtype == F64 { F64 } else { F32 };
     let per_offset = x.shape[1] / offset_groups;
-    // Elements of windows: batch, channel, row and column of the window, row and column of the result.
+    // Elements of windows: batch, channel, row and column of the window, row and column of the
+    // result.
     let columns = [x.shape[0], x.shape[1], kernel[0], kernel[1], shape[2], shape[3]];
     let sampled = tensor(&columns, |p| {
         let group = if offset_groups == 1 { Expr::int(0) } else { p[1].floor_div(per_offset) };
@@ -167,10 +170,11 @@ fn deform_conv(call: &Call) -> Result<Vec<Tensor>> {
     })])
 }
 
-/// The shape that was pooled to another one, by the attributes of `MaxUnpool`.
+/// Returns the shape that was pooled to another one, by the attributes of `MaxUnpool`.
 ///
 /// # Errors
-/// Lists of other lengths; paddings that are larger than all else; an extent beyond 2^40.
+/// Returns an error for lists of other lengths, for paddings that are larger than the rest, and for
+/// an extent beyond 2^40.
 pub(super) fn unpooled(attrs: &Attrs, shape: &[i64]) -> Result<Vec<i64>> {
     let rank = shape.len().saturating_sub(2);
     let list = |name: &str, default: i64, count: usize| bounds::sizes(attrs, name, default, count);
@@ -187,7 +191,7 @@ pub(super) fn unpooled(attrs: &Attrs, shape: &[i64]) -> Result<Vec<i64>> {
     Ok(inner)
 }
 
-/// Elements go back to where they were the largest ones; everything else is 0.
+/// Restores elements to the positions where they were the largest ones. All other elements are 0.
 fn max_unpool(call: &Call) -> Result<Vec<Tensor>> {
     let (x, indices) = (call.input(0)?, call.input(1)?);
     require!(x.rank() >= 3 && indices.shape == x.shape, "indices {:?} do not fit {:?}", indices.shape, x.shape);
@@ -219,7 +223,8 @@ fn max_unpool(call: &Call) -> Result<Vec<Tensor>> {
     }))
 }
 
-/// The numbers that a point of a region needs along an axis: the elements around it, their weights, and whether it is in the image.
+/// The values for a point of a region along an axis: the elements around it, their weights, and
+/// whether it is in the image.
 struct Point {
     low: Expr,
     high: Expr,
@@ -240,7 +245,7 @@ impl Point {
     }
 }
 
-/// Means, or largest elements, of the parts of regions of images.
+/// Computes means, or largest elements, of the parts of regions of images.
 fn roi_align(call: &Call) -> Result<Vec<Tensor>> {
     let (x, regions, batches) = (call.input(0)?, call.input(1)?, call.input(2)?);
     require!(
@@ -276,7 +281,7 @@ fn roi_align(call: &Call) -> Result<Vec<Tensor>> {
         let (value, is_first) = (Variable::new("value", F32), Variable::index("is_first"));
         let body = nest("p", &shape, |p| {
             let batch = element(&inputs[2], p[0].clone()).cast(I64).max(0).min(x.shape[0] - 1);
-            // Begin, extent of a part, and points in it: by rows and by columns.
+            // Start, extent of a part, and points in it: by rows and by columns.
             let along = |axis: usize| {
                 let corner = |index: i64| {
                     let raw = at(&inputs[1], &[p[0].clone(), Expr::int(index)]).cast(F32);

@@ -1,4 +1,4 @@
-//! Losses, which some models give beside their results.
+//! Losses, which some models return in addition to their results.
 
 use kernpack_compiler::ir::{Expr, I64, IterVar, Tensor};
 use kernpack_compiler::te;
@@ -14,7 +14,8 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "SoftmaxCrossEntropyLoss", pattern: Pattern::Opaque, make: cross_entropy },
 ];
 
-/// The axes of scores, of which the one of the classes goes. There may be no scores, but not without classes.
+/// Returns the axes of scores, with the class axis reduced. There may be no scores, but there must
+/// be classes.
 fn axes_of(x: &Operand) -> Result<Axes> {
     require!(x.rank() >= 2 && x.shape[1] != 0, "expected scores of classes, got {:?}", x.shape);
     Axes::new(x, &[1])
@@ -45,7 +46,7 @@ fn cross_entropy(call: &Call) -> Result<Vec<Tensor>> {
     Ok(results)
 }
 
-/// The loss of scores `[n, classes, ..]` for targets `[n, ..]`.
+/// Computes the loss of scores `[n, classes, ..]` for targets `[n, ..]`.
 fn loss(call: &Call, x: &Operand, score: impl Fn(&[Expr]) -> Expr) -> Result<Tensor> {
     let target = call.input(1)?;
     let axes = axes_of(x)?;
@@ -56,12 +57,12 @@ fn loss(call: &Call, x: &Operand, score: impl Fn(&[Expr]) -> Expr) -> Result<Ten
     if let Some(weight) = call.optional(2) {
         require!(weight.shape == [classes], "weights {:?} for {classes} classes", weight.shape);
     }
-    // What is ignored is 0, whatever its score is.
+    // An ignored target gives 0, whatever its score is.
     let kept = |position: &[Expr], value: Expr| match ignored {
         Some(ignored) => te::select(class_of(position).equals(ignored), te::constant(0.0, x.dtype), value),
         None => value,
     };
-    // What is ignored may be no class.
+    // An ignored target may be an invalid class.
     let inside = |position: &[Expr]| class_of(position).max(0).min(classes - 1);
     let weight = |position: &[Expr]| {
         let weight = call.optional(2).map(|weight| weight.at(&[inside(position)]));
@@ -79,7 +80,7 @@ fn loss(call: &Call, x: &Operand, score: impl Fn(&[Expr]) -> Expr) -> Result<Ten
         "attribute `reduction` is `none`, `sum` or `mean`, not `{reduction}`"
     );
     if x.shape.contains(&0) && reduction != "none" {
-        // The mean of no losses is 0 / 0, as it is of losses that are all ignored.
+        // The mean of no losses is 0 / 0, as is that of ignored losses.
         let of_none = if reduction == "mean" { f64::NAN } else { 0.0 };
         return Ok(tensor(&[], |_| te::constant(of_none, x.dtype)));
     }

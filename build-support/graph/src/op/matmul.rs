@@ -14,7 +14,8 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "MatMulInteger", pattern: Pattern::Heavy, make: matmul_integer },
 ];
 
-/// The product of two tensors by the rules of NumPy; the closures give an element of each.
+/// Returns the product of two tensors by the rules of NumPy. The closures return an element of
+/// each.
 pub(super) fn product(
     a: &Operand,
     b: &Operand,
@@ -41,7 +42,8 @@ pub(super) fn product(
         let of = |extents: &[i64]| -> Vec<Expr> {
             let skipped = outer.len() - extents.len();
             let pairs = extents.iter().zip(&batch[skipped..]).zip(&outer[skipped..]);
-            // Where the result has one matrix as well, its axis is kept: products are recognized by their axes.
+            // If the result has one matrix as well, its axis is kept: products are recognized by
+            // their axes.
             pairs.map(|((extent, all), index)| if extent == all { index.clone() } else { Expr::int(0) }).collect()
         };
         let (mut at_a, mut at_b) = (of(a_batch), of(b_batch));
@@ -57,12 +59,13 @@ pub(super) fn product(
     }))
 }
 
-/// The attribute of a product whose second factor was laid out in panels, `[column / 16][row][column % 16]`: its columns.
+/// The attribute of a product whose second factor is packed in panels,
+/// `[column / 16][row][column % 16]`: its number of columns.
 pub(crate) const PANELS: &str = "columns of panels";
-/// Columns of a panel.
+/// The number of columns of a panel.
 pub(crate) const WIDTH: i64 = 16;
 
-/// A product with a matrix in panels.
+/// Computes a product with a matrix in panels.
 fn panel_product(a: &Operand, b: &Operand, columns: i64) -> Result<Tensor> {
     let (rank, depth) = (a.rank(), a.shape.last().copied().unwrap_or(0));
     let fits = rank >= 2 && b.shape == [(columns + WIDTH - 1) / WIDTH, depth, WIDTH] && !a.shape.contains(&0);
@@ -98,7 +101,8 @@ fn matmul(call: &Call) -> Result<Vec<Tensor>> {
     Ok(vec![product(a, b, |at| a.at(at), |at| b.at(at).cast(a.dtype))?])
 }
 
-/// Tells whether the second factor has known numbers in half precision or bfloat16, which are widened to those of the first one.
+/// Returns true if the second factor has known numbers in half precision or bfloat16, which are
+/// widened to the type of the first one.
 fn is_narrow_weight(a: &Operand, b: &Operand) -> bool {
     a.dtype == F32 && [F16, BF16].contains(&b.dtype) && b.value.is_some()
 }
@@ -166,8 +170,10 @@ fn matmul_integer(call: &Call) -> Result<Vec<Tensor>> {
     Ok(vec![sums])
 }
 
-/// The product of bytes as `int32`; the closures give the zero points, by row of the first factor and by column of the second one. What is summed are products of the
-/// bytes themselves, which the compiler has instructions for; what zero points add to that follows from the sums of rows and columns.
+/// Computes the product of bytes as `int32`. The closures return the zero points, by row of the
+/// first factor and by column of the second one. The summed products are those of the bytes
+/// themselves, which the compiler has instructions for. The contribution of zero points follows
+/// from the sums of rows and columns.
 pub(super) fn integer_product(
     a: &Operand,
     b: &Operand,
@@ -204,7 +210,7 @@ pub(super) fn integer_product(
     let shape: Vec<i64> = sums.shape.iter().map(|extent| extent.as_int().unwrap_or(0)).collect();
     Ok(tensor(&shape, |position| {
         let (row, column) = (&position[shape.len() - 2], &position[shape.len() - 1]);
-        // Where a factor has one matrix, or fewer dimensions, that one is meant.
+        // For a factor with a single matrix, or with fewer dimensions, that matrix is used.
         let of = |extents: &[i64]| -> Vec<Expr> {
             let skipped = shape.len() - 2 - extents.len();
             let pairs = extents.iter().zip(&position[skipped..]);

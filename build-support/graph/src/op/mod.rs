@@ -1,7 +1,8 @@
-//! Operators: each says with tensor expressions what it computes.
+//! Operators: each defines its computation with tensor expressions.
 //!
-//! An operator sees one node at a time: attributes, and inputs with their shapes, element types and, where they are known, values. What it gives tells the
-//! shapes and types of the outputs as well, so there is no second description to keep equal.
+//! An operator sees one node at a time: attributes, and inputs with their shapes, element types
+//! and, if they are known, values. Its results also determine the shapes and types of the outputs,
+//! so there is no second description to keep in sync.
 
 mod attention;
 pub(crate) mod beside;
@@ -59,7 +60,7 @@ use kernpack_compiler::ir::Tensor;
 
 use crate::error::Result;
 
-/// The property of an operator that the fusion of nodes has to know.
+/// The property of an operator that determines its fusion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pattern {
     /// The same elements in the same order: no kernel.
@@ -68,21 +69,21 @@ pub enum Pattern {
     Elementwise,
     /// Each element of the result from some element of the inputs.
     Injective,
-    /// Sums, maxima, norms: what comes before and after can be computed with it.
+    /// Sums, maxima, norms: operators before and after can be fused with it.
     Reduction,
-    /// Matrix products and convolutions: what comes after can be computed with it.
+    /// Matrix products and convolutions: operators after it can be fused with it.
     Heavy,
-    /// By itself.
+    /// Not fused.
     Opaque,
 }
 
 /// An operator.
 pub struct Operator {
-    /// Its name in ONNX, of the domain "".
+    /// Its name in ONNX, in the domain "".
     pub name: &'static str,
-    /// The way in which it is fused.
+    /// The fusion pattern.
     pub pattern: Pattern,
-    /// Makes the outputs in their order. Those that are not wanted may be left out at the end.
+    /// Computes the outputs in order. Unused ones may be omitted at the end.
     pub make: fn(&Call) -> Result<Vec<Tensor>>,
 }
 
@@ -120,39 +121,43 @@ const FAMILIES: &[&[Operator]] = &[
     training::OPERATORS,
 ];
 
-/// The operators of other domains than that of ONNX itself.
+/// The operators of domains other than that of ONNX itself.
 const DOMAINS: &[(&str, &[&str])] = &[
     ("ai.onnx.ml", &["ArrayFeatureExtractor", "Binarizer", "TreeEnsemble"]),
     ("ai.onnx.preview", &["FlexAttention"]),
     ("ai.onnx.preview.training", &["Adagrad", "Adam", "Momentum"]),
 ];
 
-/// Attributes that passes of this crate set, and that no model may have.
+/// Attributes that passes of this crate set, and that a model must not have.
 pub(crate) const OWN_ATTRIBUTES: &[&str] = &[conv::LAID_OUT, matmul::PANELS];
 
-/// The domain of an operator; "" is that of ONNX itself.
+/// Returns the domain of an operator. "" is that of ONNX itself.
 pub(crate) fn domain_of(name: &str) -> &'static str {
     DOMAINS.iter().find(|(_, names)| names.contains(&name)).map_or("", |(domain, _)| domain)
 }
 
-/// The operator of a name.
+/// Returns the operator with a name.
 pub fn find(name: &str) -> Option<&'static Operator> {
     FAMILIES.iter().flat_map(|family| family.iter()).find(|operator| operator.name == name)
 }
 
-/// The names of all operators, sorted.
+/// Returns the names of all operators, sorted.
 pub fn names() -> Vec<&'static str> {
     let mut names: Vec<&str> = FAMILIES.iter().flat_map(|family| family.iter()).map(|operator| operator.name).collect();
     names.sort_unstable();
     names
 }
 
-/// Operators beside those of one formula that compute each element of elements at the same position alone, broadcast by their last axes.
+/// Operators, in addition to those with one formula, that compute each element only from elements
+/// at the same position, broadcast by their last axes.
 const BY_POSITION: &[&str] = &["Binarizer", "BitCast", "Cast", "CastLike", "Clip", "Max", "Mean", "Min", "Where"];
 
-/// Tells whether an operator computes each element of elements at the same position, of any shape that broadcasting makes: a pass may give it other shapes. Elementwise
-/// is not enough: `BatchNormalization` has numbers by channel, `Trilu` looks at rows and columns, `QuantizeLinear` has scales along an axis. An operator
-/// that is not in the families of formulas, or in the list, stays as it is.
+/// Returns true if an operator computes each element from elements at the same position, of any
+/// shape after broadcasting: a pass may give it other shapes.
+///
+/// Being elementwise is not enough: `BatchNormalization` has numbers per channel, `Trilu` depends
+/// on rows and columns, `QuantizeLinear` has scales along an axis. An operator that is neither in
+/// the families of formulas nor in the list is left unchanged.
 pub(crate) fn is_by_position(operator: &NodeOp) -> bool {
     let formulas = elementwise::UNARY.iter().chain(elementwise::BROADCASTING);
     operator.listed().is_some_and(|listed| {
@@ -160,12 +165,14 @@ pub(crate) fn is_by_position(operator: &NodeOp) -> bool {
     })
 }
 
-/// Operators with results whose extents depend on data: the number of their outputs, and which of them these are. Behind the outputs they give the extents of
-/// each; the outputs themselves have the largest extents that are possible.
+/// Operators with results whose extents are data-dependent: the number of their outputs, and the
+/// indices of these. After the outputs they return the extents of each. The outputs themselves have
+/// the largest possible extents.
 const SIZED_BY_DATA: &[(&str, usize, &[usize])] =
     &[("Compress", 1, &[0]), ("NonMaxSuppression", 1, &[0]), ("NonZero", 1, &[0]), ("Unique", 4, &[0, 1, 3])];
 
-/// The number of outputs of an operator, and those whose extents depend on data.
+/// Returns the number of outputs of an operator, and the indices of those with data-dependent
+/// extents.
 pub(crate) fn sized_by_data(operator: &NodeOp) -> Option<(usize, &'static [usize])> {
     let listed = operator.listed()?;
     SIZED_BY_DATA.iter().find(|(name, ..)| *name == listed.name).map(|(_, count, which)| (*count, *which))

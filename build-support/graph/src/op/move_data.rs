@@ -21,7 +21,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "SpaceToDepth", pattern: Pattern::Injective, make: space_to_depth },
 ];
 
-/// A number of things as an extent.
+/// Converts a count to an extent.
 fn extent(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
@@ -146,7 +146,7 @@ fn slice(call: &Call) -> Result<Vec<Tensor>> {
         let distance = if step > 0 { end - start } else { start - end };
         let step_size = i64::try_from(step.unsigned_abs()).unwrap_or(i64::MAX);
         shape[axis] = if distance <= 0 { 0 } else { (distance - 1) / step_size + 1 };
-        // With one element the step does not matter, and may be too large to multiply with.
+        // With one element the step does not matter, and may be too large for a multiplication.
         moves[axis] = (start, if shape[axis] > 1 { step } else { 1 });
     }
     Ok(vec![tensor(&shape, |position| {

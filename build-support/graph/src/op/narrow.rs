@@ -1,7 +1,8 @@
-//! Element types that there is no arithmetic with: floats of 8, 6 and 4 bits, integers of 4 and 2 bits.
+//! Element types without arithmetic: floats of 8, 6 and 4 bits, integers of 4 and 2 bits.
 //!
-//! Tensors of them lie in memory as bytes, one for each element: the bits of a float ([`stored`] as `uint8`), the value of an integer (`int8`, `uint8`). They are
-//! converted, quantized and moved; any other operator has to be given a wider type.
+//! Tensors of them are bytes in memory, one for each element: the bits of a float ([`stored`] as
+//! `uint8`), the value of an integer (`int8`, `uint8`). They can be converted, quantized and moved;
+//! any other operator requires a wider type.
 
 use kernpack::DataType;
 use kernpack_compiler::ir::builtin::REINTERPRET;
@@ -13,21 +14,21 @@ use crate::constant::stored;
 use crate::error::{Result, require};
 use crate::onnx::dtype_of;
 
-/// A float of up to 8 bits, its sign the highest one.
+/// A float of up to 8 bits, with the sign in the highest one.
 #[derive(Clone, Copy)]
 struct Format {
     dtype: DataType,
-    /// Bits behind the point.
+    /// The number of fraction bits.
     fraction: i64,
-    /// The number that an exponent of 0 is written as.
+    /// The bias of the exponent.
     bias: i32,
     /// The largest number, without its sign.
     largest: i64,
-    /// The code of what is too large where it is not saturated.
+    /// The code of a number that is too large, without saturation.
     overflow: i64,
     /// NaN, without its sign if it has one.
     nan: Option<i64>,
-    /// There is no negative zero: its bits are NaN.
+    /// True if there is no negative zero: its bits are NaN.
     is_unsigned_zero: bool,
     /// The bits of the sign.
     sign: i64,
@@ -38,14 +39,14 @@ const fn eight(code: u8, fraction: i64, bias: i32, largest: i64, overflow: i64, 
     Format { dtype, fraction, bias, largest, overflow, nan: Some(nan), is_unsigned_zero: nan == 0x80, sign: 0x80 }
 }
 
-/// A float without infinity and NaN.
+/// Describes a float without infinity and NaN.
 const fn finite(dtype: DataType, fraction: i64, bias: i32) -> Format {
     let sign = 1 << (dtype.bits() - 1);
     let largest = sign - 1;
     Format { dtype, fraction, bias, largest, overflow: largest, nan: None, is_unsigned_zero: false, sign }
 }
 
-/// The formats, with the codes that DLPack gives them.
+/// The formats, with their DLPack codes.
 const FORMATS: [Format; 7] = [
     eight(10, 3, 7, 0x7e, 0x7f, 0x7f),
     eight(11, 3, 8, 0x7f, 0x80, 0x80),
@@ -56,27 +57,27 @@ const FORMATS: [Format; 7] = [
     finite(DataType::scalar(16, 6), 2, 3),
 ];
 
-/// A float of 8 bits that is a power of two, without a sign; 255 is NaN.
+/// An 8-bit float that is a power of two, without a sign. 255 is NaN.
 const POWER: DataType = DataType::scalar(14, 8);
 /// The code of the largest power.
 const LARGEST_POWER: i64 = 254;
 
-/// The way in which a number becomes a power of two.
+/// The rounding of a number to a power of two.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Round {
     /// To the next larger one.
     Up,
     /// To the next smaller one.
     Down,
-    /// To the nearest one; a number in the middle goes up.
+    /// To the nearest one; ties are rounded up.
     Nearest,
 }
 
 impl Round {
-    /// The way that attribute `round_mode` names.
+    /// Reads the rounding from attribute `round_mode`.
     ///
     /// # Errors
-    /// Another word.
+    /// Returns an error for another word.
     pub(super) fn of(attrs: &Attrs) -> Result<Self> {
         Ok(match attrs.text("round_mode", "up")? {
             "up" => Self::Up,
@@ -87,7 +88,7 @@ impl Round {
     }
 }
 
-/// Operators that give elements of their first input, whatever they are.
+/// Operators that return elements of their first input unchanged.
 const MOVING: [&str; 21] = [
     "Concat",
     "Copy",
@@ -116,15 +117,15 @@ fn format_of(dtype: DataType) -> Option<Format> {
     FORMATS.into_iter().find(|format| format.dtype == dtype)
 }
 
-/// Tells whether it is one of these types.
+/// Returns true for one of these types.
 pub(crate) fn is_narrow(dtype: DataType) -> bool {
     stored(dtype) != dtype
 }
 
-/// The element type of the results of an operator, if it is one of these types.
+/// Returns the element type of the results of an operator, if it is one of these types.
 ///
 /// # Errors
-/// An operator that has no meaning for them here.
+/// Returns an error for an operator that does not support them.
 pub(crate) fn result_type(name: &str, attrs: &Attrs, inputs: &[Option<DataType>]) -> Result<Option<DataType>> {
     let input = |index: usize| inputs.get(index).copied().flatten();
     let own = match name {
@@ -157,10 +158,11 @@ pub(crate) fn result_type(name: &str, attrs: &Attrs, inputs: &[Option<DataType>]
     Ok(own.filter(|dtype| is_narrow(*dtype)))
 }
 
-/// A number of one of these types as one that there is arithmetic with; others stay what they are.
+/// Converts a number of one of these types to a type with arithmetic. Other types are unchanged.
 pub(super) fn decoded(x: Expr, dtype: DataType) -> Expr {
     if dtype == POWER {
-        // The exponent of a single is the code; the least power is below those, and has a bit of the fraction.
+        // The exponent of a single is the code. The least power is subnormal, and has a bit of the
+        // fraction.
         let code = x.cast(U32);
         let bits =
             te::select(code.equals(te::constant(0.0, U32)), te::constant(f64::from(1 << 22), U32), &code * (1 << 23));
@@ -171,7 +173,8 @@ pub(super) fn decoded(x: Expr, dtype: DataType) -> Expr {
     let bits = x.cast(U32);
     let sign = bits.floor_div(format.sign);
     let size = bits.floor_mod(format.sign);
-    // With the bits where a single has them the exponent is wrong by a constant, also of numbers near 0.
+    // With the bits at the position of a single's bits, the exponent is off by a constant, also for
+    // numbers near 0.
     let raw = Expr::builtin(REINTERPRET, F32, [&size * (1_i64 << (23 - format.fraction))]);
     let value = raw * te::constant(2f64.powi(127 - format.bias), F32);
     // Multiplied, so that zero has a sign, too.
@@ -192,14 +195,16 @@ pub(super) fn decoded(x: Expr, dtype: DataType) -> Expr {
     }
 }
 
-/// A number as one of these types: the nearest one, half to even. What is too large becomes the largest one, or infinity or NaN if it is not saturated.
+/// Converts a number to one of these types: the nearest one, half to even. A number that is too
+/// large becomes the largest one, or infinity or NaN without saturation.
 pub(super) fn encoded(x: &Expr, dtype: DataType, saturate: bool) -> Expr {
     let Some(format) = format_of(dtype) else { return x.clone() };
     let wide = x.cast(F64);
     let is_nan = te::isnan(&wide);
     let all = Expr::builtin(REINTERPRET, I64, [wide.clone()]);
     let is_negative = all.less(0);
-    // As a double with the exponent of the format all numbers keep more bits than are rounded to; those that do not are far below half of the smallest one.
+    // As a double with the exponent of the format all numbers keep more bits than they are rounded
+    // to. Those that do not are far below half of the smallest one.
     let scaled = te::abs(&wide) * te::constant(2f64.powi(-(1023 - format.bias)), F64);
     let bits = Expr::builtin(REINTERPRET, I64, [scaled]);
     let unit = 1_i64 << (52 - format.fraction);
@@ -216,7 +221,7 @@ pub(super) fn encoded(x: &Expr, dtype: DataType, saturate: bool) -> Expr {
     };
     let code = &size + &sign;
     let code = match format.nan {
-        // Without a code for it, NaN is zero with a sign.
+        // Without a code for it, NaN is negative zero.
         None => Expr::select(is_nan, Expr::int(format.sign), code),
         Some(nan) if format.is_unsigned_zero => Expr::select(is_nan, Expr::int(nan), code),
         Some(nan) => Expr::select(is_nan, sign + nan, code),
@@ -224,7 +229,8 @@ pub(super) fn encoded(x: &Expr, dtype: DataType, saturate: bool) -> Expr {
     code.cast(U8)
 }
 
-/// A number as a power of two. What is too large or too small becomes the largest or the least one, or NaN if it is not saturated.
+/// Converts a number to a power of two. A number that is too large or too small becomes the largest
+/// or the least one, or NaN without saturation.
 fn power(x: &Expr, saturate: bool, round: Round) -> Expr {
     let wide = te::abs(x.cast(F64));
     let is_nan = te::isnan(&wide);
@@ -245,7 +251,7 @@ fn power(x: &Expr, saturate: bool, round: Round) -> Expr {
     Expr::select(is_nan, Expr::int(255), code).cast(U8)
 }
 
-/// A number as an integer of few bits: towards zero, and without the bits that are too many.
+/// Converts a number to an integer of few bits: truncated, and without the excess bits.
 pub(super) fn few_bits(x: &Expr, dtype: DataType) -> Expr {
     let bits = i64::from(dtype.bits());
     let whole = if x.dtype().is_float() { x.cast(I32) } else { x.clone() };
@@ -256,11 +262,11 @@ pub(super) fn few_bits(x: &Expr, dtype: DataType) -> Expr {
         return kept;
     }
     let half = Expr::constant(U8, 1 << (bits - 1));
-    // The sign bit, turned over and taken away, fills all bits above it.
+    // The sign bit is inverted and subtracted, which fills all bits above it.
     (Expr::binary(BinaryOp::BitXor, kept, &half).cast(target)) - half.cast(target)
 }
 
-/// A number from one type to another if one of them is one of these.
+/// Converts a number from one type to another if one of them is one of these.
 pub(super) fn converted(x: &Expr, from: DataType, to: DataType, saturate: bool, round: Round) -> Option<Expr> {
     if from == to || !is_narrow(from) && !is_narrow(to) {
         return None;

@@ -1,9 +1,10 @@
-//! The operators of nodes with graphs inside: loops whose body is compiled once, and choices. See `graph.rs`.
+//! The operators of nodes with graphs inside: loops whose body is compiled once, and conditionals.
+//! See `graph.rs`.
 
 use super::{Operator, Pattern};
 use crate::error::fail;
 
-/// A loop with a number of rounds, a condition, or both.
+/// A loop with a number of iterations, a condition, or both.
 pub(crate) static LOOP: Operator = Operator {
     name: "Loop",
     pattern: Pattern::Opaque,
@@ -13,5 +14,5 @@ pub(crate) static LOOP: Operator = Operator {
 /// A loop over slices of its inputs.
 pub(crate) static SCAN: Operator = Operator { name: "Scan", ..LOOP };
 
-/// One of two graphs.
+/// A conditional with two graphs.
 pub(crate) static IF: Operator = Operator { name: "If", ..LOOP };

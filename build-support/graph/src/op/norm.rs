@@ -23,12 +23,13 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "LRN", pattern: Pattern::Reduction, make: lrn },
 ];
 
-/// The type that sums are computed in.
+/// Returns the type of the sums.
 fn wide(x: &Operand) -> kernpack::DataType {
     if x.dtype.is_float() && x.dtype.bits() < 32 { F32 } else { x.dtype }
 }
 
-/// The axes that softmax and its relatives normalize over: one, or before version 13 all from one on.
+/// Returns the axes that softmax and related operators normalize over: one, or before version 13
+/// all from one on.
 fn softmax_axes(call: &Call) -> Result<Axes> {
     let x = call.input(0)?;
     if call.version >= 13 {
@@ -60,7 +61,7 @@ fn softmax(call: &Call, log: bool) -> Result<Vec<Tensor>> {
     Ok(vec![tensor(&x.shape, |position| (powers.at(position) / total.at(axes.left(position))).cast(x.dtype))])
 }
 
-/// 1 at the first largest element.
+/// Computes 1 at the first largest element, and 0 elsewhere.
 fn hardmax(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let axes = softmax_axes(call)?;
@@ -68,7 +69,7 @@ fn hardmax(call: &Call) -> Result<Vec<Tensor>> {
         return Ok(vec![zeros(&x.shape, x.dtype)]);
     }
     let loops = axes.loops(x);
-    // The number of an element among those that go.
+    // The index of an element among the reduced ones.
     let extents: Vec<i64> = (0..x.rank()).filter(|axis| axes.gone[*axis]).map(|axis| x.shape[axis]).collect();
     let number = |indices: &[Expr]| super::call::flatten(indices, &extents);
     let mut pair = te::compute_dyn(super::call::extents(&axes.kept), |left| {
@@ -135,7 +136,7 @@ fn layer_norm(call: &Call) -> Result<Vec<Tensor>> {
         }
     })];
     if call.wants(1) || call.wants(2) {
-        // Computed again: what a row needs stays with the row.
+        // Recomputed, so that the values for a row are computed with the row.
         let Moments { mean, variance } = moments(x, &axes);
         results.push(tensor(&axes.ones, |position| mean.at(axes.left(position))));
         results.push(tensor(&axes.ones, |position| {
@@ -166,7 +167,7 @@ fn rms_norm(call: &Call) -> Result<Vec<Tensor>> {
     })])
 }
 
-/// Checks that inputs have a number for each of so many channels or groups.
+/// Checks that inputs have a number for each channel or group.
 fn check_channels(inputs: &[&Operand], count: i64) -> Result<()> {
     for input in inputs {
         require!(input.shape == [count], "numbers by channel of the shape {:?}, expected [{count}]", input.shape);
@@ -199,7 +200,7 @@ fn group_norm(call: &Call) -> Result<Vec<Tensor>> {
         "{groups} groups of the channels of {:?}",
         x.shape
     );
-    // Up to version 20 scale and shift are by group.
+    // Up to version 20 scale and shift are per group.
     let by_group = scale.shape == [groups] && groups != x.shape[1];
     check_channels(&[scale, shift], if by_group { groups } else { x.shape[1] })?;
     if x.shape.contains(&0) {
@@ -256,7 +257,7 @@ fn batch_norm(call: &Call) -> Result<Vec<Tensor>> {
     })])
 }
 
-/// By the mean and the variance of the batch; running ones move towards them.
+/// Normalizes by the mean and the variance of the batch, and updates the running ones.
 fn batch_norm_in_training(call: &Call, x: &Operand) -> Result<Vec<Tensor>> {
     require!(!x.shape.contains(&0), "training: {:?} has no elements to take the mean of", x.shape);
     let (scale, shift) = (call.input(1)?, call.input(2)?);
@@ -317,7 +318,7 @@ fn lrn(call: &Call) -> Result<Vec<Tensor>> {
     }
     let (alpha, beta, bias) =
         (call.attrs.float("alpha", 1e-4)?, call.attrs.float("beta", 0.75)?, call.attrs.float("bias", 1.0)?);
-    // Of a window that is larger than the channels, those that are there count.
+    // For a window that is larger than the channels, only existing channels count.
     let channels = x.shape[1];
     let (before, behind) = (((size - 1) / 2).min(channels - 1), (size / 2).min(channels - 1));
     let window = te::reduce_axis(0, before + behind + 1, "window");

@@ -1,4 +1,4 @@
-//! Elements by their order: the largest ones, and those that differ.
+//! Elements by their order: the largest ones, and the distinct ones.
 
 use kernpack_compiler::ir::{Buffer, DataTypeExt, Expr, I64, Stmt, Tensor};
 use kernpack_compiler::te::{self, extern_op};
@@ -14,7 +14,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "Unique", pattern: Pattern::Opaque, make: unique },
 ];
 
-/// Up to so many are found by insertion into a sorted list; more by sorting all.
+/// Up to this number, elements are found by insertion into a sorted list; more by sorting all.
 const FEW: i64 = 48;
 
 fn top_k(call: &Call) -> Result<Vec<Tensor>> {
@@ -52,7 +52,7 @@ fn top_k(call: &Call) -> Result<Vec<Tensor>> {
     }))
 }
 
-/// Rows of so many elements, of which the first `k` are wanted.
+/// Rows of elements, the first `k` of which are requested.
 struct Rows {
     length: i64,
     k: i64,
@@ -65,7 +65,8 @@ impl Rows {
         if self.largest { less(b, a) } else { less(a, b) }
     }
 
-    /// Values and indices of a row from `from`, to `to`: each element moves those that come behind it.
+    /// Inserts values and indices of a row from `from` to `to`: each element moves those that come
+    /// after it.
     fn insert(&self, x: &Buffer, outputs: &[Buffer], from: &Expr, to: &Expr) -> Stmt {
         let (found, place) = (Variable::index("found"), Variable::index("place"));
         let (values, indices) = (&outputs[0], &outputs[1]);
@@ -97,7 +98,7 @@ impl Rows {
         Stmt::seq([found.begin(0), place.begin(0), value.begin(Expr::constant(x.dtype, 0)), row])
     }
 
-    /// Values and indices of a row from `from`, to `to`: all are sorted.
+    /// Sorts values and indices of a row from `from` to `to`.
     fn sort(&self, x: &Buffer, outputs: &[Buffer], from: &Expr, to: &Expr) -> Stmt {
         let order = memory("order", I64, self.length);
         let at = |number: &Expr| element(x, from + number * self.inner);
@@ -111,7 +112,7 @@ impl Rows {
     }
 }
 
-/// Less, with NaN behind all numbers.
+/// Compares two values, with NaN after all numbers.
 fn less(a: &Expr, b: &Expr) -> Expr {
     if a.dtype().is_float() { a.less(b).or(te::isnan(b).and(te::isnan(a).negated())) } else { a.less(b) }
 }
@@ -119,7 +120,8 @@ fn less(a: &Expr, b: &Expr) -> Expr {
 /// The items of a tensor: its elements, or its slices along an axis.
 struct Items {
     count: i64,
-    /// Elements of an item: so many blocks of so many that lie together.
+    /// The elements of an item: the number of blocks, and the number of contiguous elements in
+    /// each.
     blocks: i64,
     block: i64,
 }
@@ -134,12 +136,12 @@ impl Items {
         }
     }
 
-    /// The place of an element of an item.
+    /// Returns the place of an element of an item.
     fn place(&self, item: &Expr, block: &Expr, inside: &Expr) -> Expr {
         (block * self.count + item) * self.block + inside
     }
 
-    /// Compares two items, element by element: the variable becomes -1, 0 or 1.
+    /// Compares two items, element by element. The variable becomes -1, 0 or 1.
     fn compare(&self, x: &Buffer, outcome: &Variable, a: &Expr, b: &Expr) -> Stmt {
         let elements = each("block", self.blocks, |block| {
             each("inside", self.block, |inside| {
@@ -152,7 +154,8 @@ impl Items {
     }
 }
 
-/// Outputs: the items that differ, where each is first, which one each item is, how often each occurs; then the extents of the first, second and fourth.
+/// Outputs: the distinct items, the index of the first occurrence of each, the index of each item
+/// among them, and the number of occurrences; then the extents of the first, second and fourth.
 fn unique(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let sorted = call.attrs.flag("sorted", true)?;
@@ -203,7 +206,7 @@ fn unique(call: &Call) -> Result<Vec<Tensor>> {
                 put(&group, item, groups.get()),
             ])
         });
-        // In the order of the items, each group gets its number when it comes first.
+        // In the order of the items, each group gets its index at its first occurrence.
         let named = each("number", items.count, |number| {
             let own = element(&group, number.clone());
             let is_new = element(&renamed, own.clone()).less(0);

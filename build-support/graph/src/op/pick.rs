@@ -1,7 +1,7 @@
-//! Operators whose results have as many elements as the data asks for.
+//! Operators whose results have a data-dependent number of elements.
 //!
-//! A result lies at the start of a block of the largest shape that is possible, along each axis; behind the outputs of the operator stand the extents that it
-//! has. What is behind them in the block is 0.
+//! A result is at the start of a buffer of the largest possible shape, along each axis. Its extents
+//! follow after the outputs of the operator. The rest of the buffer is 0.
 
 use kernpack_compiler::ir::{Buffer, DataTypeExt, Expr, F32, I64, Stmt, Tensor, Var};
 use kernpack_compiler::te::{self, extern_op};
@@ -18,7 +18,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "NonMaxSuppression", pattern: Pattern::Opaque, make: non_max_suppression },
 ];
 
-/// An element that is not 0, or holds.
+/// Returns true for an element that is not 0, or is true.
 fn is_set(value: &Expr) -> Expr {
     if value.dtype().is_bool() { value.clone() } else { value.differs(Expr::constant(value.dtype(), 0)) }
 }
@@ -67,7 +67,7 @@ fn compress(call: &Call) -> Result<Vec<Tensor>> {
         Some(axis) => Some(x.axis(axis)?),
         None => None,
     };
-    // Without an axis the elements in their order.
+    // Without an axis the elements are in order.
     let (outer, length, inner) = match axis {
         Some(axis) => (count_of(&x.shape[..axis]), x.shape[axis], count_of(&x.shape[axis + 1..])),
         None => (1, count_of(&x.shape), 1),
@@ -109,14 +109,14 @@ fn compress(call: &Call) -> Result<Vec<Tensor>> {
     }))
 }
 
-/// A number that is known, or the first element of an input of an extern operation.
+/// A known number, or the first element of an input of an extern operation.
 struct Number {
     known: Option<Expr>,
     input: usize,
 }
 
 impl Number {
-    /// Its value, `absent` where the input is not there.
+    /// Returns its value, or `absent` if the input is missing.
     fn of(operand: Option<&Operand>, absent: Expr, tensors: &mut Vec<Tensor>) -> Result<Self> {
         let Some(operand) = operand else { return Ok(Self { known: Some(absent), input: 0 }) };
         require!(operand.shape.iter().all(|extent| *extent == 1), "expected one number, got {:?}", operand.shape);
@@ -132,7 +132,8 @@ impl Number {
     }
 }
 
-/// The corners of box `number` of a batch, with names: lower and upper y, lower and upper x.
+/// Returns the corners of box `number` of a batch, with names: lower and upper y, lower and upper
+/// x.
 fn corners(boxes: &Buffer, base: &Expr, number: &Expr, centered: bool, name: &str) -> ([Expr; 4], Vec<Stmt>) {
     let part = |index: i64| element(boxes, (base + number) * 4 + index);
     let half = || Expr::float(F32, 0.5);
@@ -147,7 +148,8 @@ fn corners(boxes: &Buffer, base: &Expr, number: &Expr, centered: bool, name: &st
     (core::array::from_fn(|index| vars[index].expr().clone()), binds)
 }
 
-/// Best first, boxes that overlap with a better one are left out; rows of batch, class and box.
+/// Selects boxes in order of score, and drops those that overlap with a better one. The results are
+/// rows of batch, class and box.
 fn non_max_suppression(call: &Call) -> Result<Vec<Tensor>> {
     let (boxes, scores) = (call.input(0)?, call.input(1)?);
     let fits = boxes.rank() == 3 && scores.rank() == 3 && boxes.shape[2] == 4;
@@ -216,7 +218,7 @@ fn non_max_suppression(call: &Call) -> Result<Vec<Tensor>> {
                     total.add(1),
                     chosen.add(1),
                 ]);
-                // What is found last is no box: that ends the search.
+                // The last result is not a box, which ends the search.
                 let round = Stmt::seq([
                     best.set(-1),
                     search,

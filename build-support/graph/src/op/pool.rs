@@ -19,7 +19,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "GlobalMaxPool", pattern: Pattern::Reduction, make: |call| global(call, true) },
 ];
 
-/// Batches of channels of at least one element; there may be none of them.
+/// Checks for batches of channels with at least one element. There may be no batches.
 fn is_image(x: &Operand) -> Result<()> {
     require!(
         x.rank() >= 3 && !x.shape[2..].contains(&0),
@@ -43,7 +43,7 @@ fn exprs(loops: &[IterVar]) -> Vec<Expr> {
     loops.iter().map(IterVar::expr).collect()
 }
 
-/// Batch, channel, and places along the spatial axes.
+/// Joins batch, channel, and places along the spatial axes.
 fn join(position: &[Expr], places: &[Expr]) -> Vec<Expr> {
     position[..2].iter().chain(places).cloned().collect()
 }
@@ -74,7 +74,7 @@ fn max_pool(call: &Call) -> Result<Vec<Tensor>> {
         for axis in 0..spatial.len() {
             number = number * spatial[axis] + &places[axis];
         }
-        // What lies around the input has no place, and is no element even where all of them are as small.
+        // Padding has no place, and is never selected even if all elements are as small.
         let number = if stays { number } else { Expr::select(inside(&places, spatial), number, Expr::int(-1)) };
         let [index, largest] = te::argmax(number.cast(I64), value(&position), &loops[..]);
         vec![index, largest]
@@ -85,7 +85,8 @@ fn max_pool(call: &Call) -> Result<Vec<Tensor>> {
         if !column_major {
             return number;
         }
-        // Of equal elements the first one is found in the order of rows, and only its number is that by columns.
+        // The first of equal elements is found in row-major order; only its number is in
+        // column-major order.
         let at = unflatten(&number, &x.shape);
         let (mut turned, mut extents) = (at[..2].to_vec(), x.shape[..2].to_vec());
         turned.extend(at[2..].iter().rev().cloned());
@@ -118,7 +119,7 @@ fn average_pool(call: &Call) -> Result<Vec<Tensor>> {
         if stays {
             return (sums.at(position) / te::constant(all, wide)).cast(x.dtype);
         }
-        // Cells of the window that count, along each axis.
+        // The number of valid cells of the window, along each axis.
         let mut count = Expr::int(1);
         for axis in 0..spatial.len() {
             let begin = &position[2 + axis] * windows.strides[axis] - windows.begin[axis];

@@ -20,12 +20,13 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "QLinearMatMul", pattern: Pattern::Heavy, make: matmul },
 ];
 
-/// The element of a scale or zero point for a position of the tensor: for all of it, by axis, or by blocks of it.
+/// Returns the element of a scale or zero point for a position of the tensor: for all of it, by
+/// axis, or by blocks.
 fn parameter(call: &Call, x: &Operand, of: &Operand, position: &[Expr]) -> Result<Expr> {
     if of.rank() == 0 || of.shape == [1] {
         return Ok(decoded(of.at(&vec![Expr::int(0); of.rank()]), of.element));
     }
-    // Of one axis there is none to choose.
+    // A tensor with one axis has no choice.
     let axis = x.axis(call.attrs.int("axis", i64::from(x.rank() != 1))?)?;
     let block = call.attrs.int("block_size", 0)?;
     let is_in_blocks = x.rank() == 1 && block > 0 && of.shape != x.shape;
@@ -77,7 +78,7 @@ fn quantize(call: &Call) -> Result<Vec<Tensor>> {
         let made = parameter(call, x, scale, position).and_then(|scale| {
             let scaled = x.at(position).cast(F32) / scale.cast(F32);
             if !dtype.is_integer() {
-                // The zero point of floats of 8 bits only says the type.
+                // The zero point of 8-bit floats only determines the type.
                 let shifted = match zero {
                     Some(zero) if dtype.bits() < 8 => scaled + parameter(call, x, zero, position)?,
                     _ => scaled,
@@ -135,7 +136,7 @@ fn dequantize(call: &Call) -> Result<Vec<Tensor>> {
 fn dynamic(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     if x.shape.contains(&0) {
-        // As onnxruntime has it.
+        // Like onnxruntime.
         return Ok(vec![zeros(&x.shape, U8), tensor(&[], |_| te::constant(1.0, F32)), zeros(&[], U8)]);
     }
     let all = |name: &str| -> Vec<IterVar> {

@@ -1,5 +1,6 @@
-//! The steps of recurrent networks in one direction. What does not depend on the step before, the product of the input and its weights, is computed for all steps
-//! at once by the kernels of products, before; see `import/recurrent.rs`.
+//! The steps of recurrent networks in one direction. The product of the input and its weights does
+//! not depend on the previous step, and is computed for all steps at once by the kernels of
+//! products before; see `import/recurrent.rs`.
 
 use kernpack::{Any, DataType, Str};
 use kernpack_compiler::ir::{Buffer, Expr, F32, ForKind, I64, Stmt, Tensor, Var};
@@ -12,27 +13,33 @@ use super::{Call, Operator, Pattern};
 use crate::attrs::Attr;
 use crate::error::{Result, fail, require};
 
-/// The steps of an RNN: inputs are the products with biases `[T, B, H]`, the weights of the state `[H, H]`, the state before the first step `[B, H]` and lengths `[B]`
-/// (both may be missing). Outputs: all states `[T, 1, B, H]`, and the last one `[1, B, H]`.
+/// The steps of an RNN. Inputs are the products with biases `[T, B, H]`, the weights of the state
+/// `[H, H]`, the state before the first step `[B, H]` and lengths `[B]` (both are optional).
+/// Outputs: all states `[T, 1, B, H]`, and the last one `[1, B, H]`.
 pub(crate) static RNN_STEPS: Operator =
     Operator { name: "RNN", pattern: Pattern::Opaque, make: |call| steps(call, Cell::Rnn) };
-/// The steps of a GRU: as [`RNN_STEPS`] with three gates (z, r, h), and as input 4 the bias that is added to the product with the state before the reset.
+/// The steps of a GRU: like [`RNN_STEPS`] with three gates (z, r, h), and as input 4 the bias that
+/// is added to the product with the state before the reset.
 pub(crate) static GRU_STEPS: Operator =
     Operator { name: "GRU", pattern: Pattern::Opaque, make: |call| steps(call, Cell::Gru) };
-/// The steps of an LSTM: as [`RNN_STEPS`] with four gates (i, o, f, c), and as inputs 4 and 5 the cells before the first step `[B, H]` and the weights of the
-/// peepholes `[3 * H]`. Output 2 is the last cells `[1, B, H]`.
+/// The steps of an LSTM: like [`RNN_STEPS`] with four gates (i, o, f, c), and as inputs 4 and 5 the
+/// cells before the first step `[B, H]` and the weights of the peepholes `[3 * H]`. Output 2 is the
+/// last cells `[1, B, H]`.
 pub(crate) static LSTM_STEPS: Operator =
     Operator { name: "LSTM", pattern: Pattern::Opaque, make: |call| steps(call, Cell::Lstm) };
 
-/// Columns of a product that are summed together in registers. With 64 of them, a step waits for its weights from the second cache, and takes twice as long.
+/// The number of columns of a product that are summed in registers. With 64, a step waits for its
+/// weights from the L2 cache, and takes twice as long.
 const COLUMNS: i64 = 128;
-/// Weights of a product from which on threads share out its units: some microseconds, while a thread that looks for work comes in less than one.
+/// The number of weights of a product from which on threads share its units: such a product takes
+/// some microseconds, while an idle thread joins in less than one.
 const SHARED: i64 = 1 << 17;
-/// Units whose state a thread copies at the beginning of a step, at most.
+/// The maximum number of units whose state a thread copies at the beginning of a step.
 const COPIED: i64 = 4096;
-/// Units of a block: their products come first, and then their gates, for which weights are not read meanwhile.
+/// The number of units of a block: their products are computed first, and then their gates, which
+/// read no weights.
 const BLOCK: i64 = 64;
-/// Units whose gates are computed together.
+/// The number of units whose gates are computed together.
 const UNITS: i64 = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,7 +49,7 @@ enum Cell {
     Lstm,
 }
 
-/// A function of a gate.
+/// An activation of a gate.
 pub(crate) struct Activation {
     name: String,
     alpha: f64,
@@ -50,7 +57,7 @@ pub(crate) struct Activation {
 }
 
 impl Activation {
-    /// The functions that ONNX names, with the numbers that they take: their defaults, where they take one.
+    /// The functions that ONNX defines, with the defaults of their parameters, if they take any.
     const KNOWN: [(&'static str, Option<f64>, Option<f64>); 11] = [
         ("relu", None, None),
         ("tanh", None, None),
@@ -65,10 +72,10 @@ impl Activation {
         ("softplus", None, None),
     ];
 
-    /// The defaults of the numbers that a function takes.
+    /// Returns the defaults of the parameters of a function.
     ///
     /// # Errors
-    /// An unknown function.
+    /// Returns an error for an unknown function.
     pub(crate) fn numbers(name: &str) -> Result<(Option<f64>, Option<f64>)> {
         let lower = name.to_ascii_lowercase();
         match Self::KNOWN.iter().find(|(known, ..)| *known == lower) {
@@ -77,7 +84,7 @@ impl Activation {
         }
     }
 
-    /// The functions of a node: names, and two numbers for each.
+    /// Reads the functions of a node: names, and two parameters for each.
     fn of(call: &Call) -> Result<Vec<Self>> {
         let Some(Attr::Texts(names)) = call.attrs.get("activations") else {
             fail!("attribute `activations` is missing")
@@ -119,7 +126,7 @@ struct Step<'s> {
     cell: Cell,
     batch: i64,
     hidden: i64,
-    /// The type that is computed with.
+    /// The type of the computation.
     wide: DataType,
     activations: &'s [Activation],
     clip: Option<f64>,
@@ -130,7 +137,7 @@ struct Step<'s> {
     /// The bias of a GRU, or the peepholes of an LSTM.
     extra: Option<&'s Buffer>,
     all: &'s Buffer,
-    /// The states before and after a step, which change places: `[2, B, H]`.
+    /// The states before and after a step, which alternate: `[2, B, H]`.
     states: &'s Buffer,
     cells: Option<&'s Buffer>,
     gates: &'s Buffer,
@@ -171,7 +178,7 @@ fn steps(call: &Call, cell: Cell) -> Result<Vec<Tensor>> {
     }
     require!(hidden > 0, "the network has no units");
     if steps == 0 || batch == 0 {
-        // The states stay as they are before the first step.
+        // The states are unchanged before the first step.
         let states = zeros(&[steps, 1, batch, hidden], dtype);
         let last = |first: Option<&Operand>| match first {
             Some(first) => tensor(&[1, batch, hidden], |position| first.at(&position[1..])),
@@ -237,7 +244,7 @@ fn steps(call: &Call, cell: Cell) -> Result<Vec<Tensor>> {
                 let time = Var::index("time");
                 let place = if backwards { length.expr() - 1 - number } else { number.clone() };
                 let done = Stmt::seq([Stmt::bind(time.clone(), place), step.run(time.expr(), row, number)]);
-                // Behind the end of a sequence.
+                // After the end of a sequence.
                 let nothing = in_vectors("unit", hidden, UNITS, |first, count| {
                     lanes(count, |lane| {
                         let at = (number * batch + row) * hidden + first + lane;
@@ -250,7 +257,7 @@ fn steps(call: &Call, cell: Cell) -> Result<Vec<Tensor>> {
                 ])
             })
         }));
-        // A row's steps end with its length.
+        // The steps of a row end with its length.
         stmts.push(each("row", batch, |row| {
             let (slot, at) = (Var::index("slot"), row * hidden);
             let last = |unit: &Expr| element(&states, slot.expr() * (batch * hidden) + &at + unit);
@@ -264,7 +271,7 @@ fn steps(call: &Call, cell: Cell) -> Result<Vec<Tensor>> {
 }
 
 impl Step<'_> {
-    /// The state of one sequence at one time.
+    /// Computes the state of one sequence at one time.
     fn run(&self, time: &Expr, row: &Expr, number: &Expr) -> Stmt {
         let now = Now {
             step: self,
@@ -296,7 +303,7 @@ impl Step<'_> {
     }
 }
 
-/// Units that are computed together: the first one, and how many there are.
+/// Units that are computed together: the first one, and their number.
 struct Units<'u> {
     first: &'u Expr,
     count: i64,
@@ -312,19 +319,20 @@ impl Units<'_> {
 struct Now<'n> {
     step: &'n Step<'n>,
     number: &'n Expr,
-    /// The begin of the sequence's state and cells, its products at this time, and its place among all states.
+    /// The start of the sequence's state and cells, of its products at this time, and its place
+    /// among all states.
     row: Expr,
     given: Expr,
     all: Expr,
 }
 
 impl Now<'_> {
-    /// The product of the input and its weights, with the biases.
+    /// Returns the product of the input and its weights, with the biases.
     fn given(&self, column: &Expr) -> Expr {
         element(self.step.products, &self.given + column).cast(self.step.wide)
     }
 
-    /// The state before this step.
+    /// Returns the state before this step.
     fn state(&self, unit: &Expr) -> Expr {
         let slot = self.number.floor_mod(2) * (self.step.batch * self.step.hidden);
         element(self.step.states, slot + &self.row + unit).cast(self.step.wide)
@@ -342,10 +350,12 @@ impl Now<'_> {
         ])
     }
 
-    /// So many gates of all units in blocks of units. The body gets the state before the step, or what stands for it, as a function of units.
+    /// Computes gates of all units in blocks of units. The body gets the state before the step, or
+    /// its replacement, as a function of units.
     ///
-    /// Threads share the blocks out: of two each takes every second one, so that it reads the same weights in each step. In each second step blocks go the other way,
-    /// by twos: what the step before read last is still in the second cache.
+    /// Threads share the blocks: of two threads each takes every second block, so that it reads the
+    /// same weights in each step. In each second step the blocks are in reverse order, by twos: the
+    /// blocks that the previous step read last are still in the L2 cache.
     fn blocks(
         &self,
         gates: i64,
@@ -367,7 +377,7 @@ impl Now<'_> {
             let first = if whole > 1 { turned * width } else { block.expr() * width };
             let units = Units { first: &first, count: width };
             let (kind, body) = if is_shared && hidden <= COPIED {
-                // Parts of the state come from other CPUs: all of them are asked for at once.
+                // Parts of the state come from other CPUs: all of them are requested at once.
                 let own = Buffer::new("own", wide, [Expr::int(hidden)], "local");
                 let all = Units { first: &Expr::int(0), count: hidden };
                 let copied = all.each(|unit| put(&own, unit.clone(), state(unit)));
@@ -385,7 +395,8 @@ impl Now<'_> {
         Stmt::seq(stmts)
     }
 
-    /// Some gates of some units: what is given, and the product of a state with its weights. As many units at a time as there are registers for.
+    /// Computes some gates of some units: the given values, and the product of a state with its
+    /// weights, for as many units at a time as there are registers.
     fn product(
         &self,
         gates: core::ops::Range<i64>,
@@ -410,7 +421,7 @@ impl Now<'_> {
         let Step { cell, hidden, wide, weights, .. } = *self.step;
         let (all, count) = (gates_of(cell) * hidden, units.count);
         let sums = Buffer::new("sums", wide, [Expr::int((gates.end - gates.start) * count)], "local");
-        // A gate's columns, and where their sums are.
+        // The columns of a gate, and the places of their sums.
         let of = |gate: i64, lane: &Expr| (units.first + lane + gate * hidden, lane + (gate - gates.start) * count);
         let begin = gates.clone().map(|gate| {
             lanes(count, |lane| {
@@ -449,7 +460,7 @@ impl Now<'_> {
         })
     }
 
-    /// `z` and `r` first; then `h` of the state that is reset, or of the product that is.
+    /// Computes `z` and `r` first; then `h` from the reset state, or from the reset product.
     fn gru(&self) -> Stmt {
         let step = self.step;
         let hidden = step.hidden;
@@ -489,7 +500,7 @@ impl Now<'_> {
             });
         }
         Stmt::seq([
-            // The state that is reset in the place of r, which is not needed any more.
+            // The reset state replaces r, which is not needed any more.
             self.blocks(2, state, |units, state| {
                 let reset = units.each(|unit| step.set_gate(1, unit, step.gate(1, unit) * state(unit)));
                 Stmt::seq([self.product(0..2, &units, given, state), both(&units), reset])

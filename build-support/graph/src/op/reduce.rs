@@ -1,4 +1,4 @@
-//! Sums, maxima and the like over axes.
+//! Sums, maxima and similar reductions over axes.
 
 use kernpack_compiler::ir::{DataTypeExt, Expr, F32, F64, I64, IterVar, Tensor};
 use kernpack_compiler::te::{self, reduce_axis};
@@ -7,7 +7,7 @@ use super::call::{Operand, extents, tensor, zeros};
 use super::{Call, Operator, Pattern, extremum};
 use crate::error::{Result, require};
 
-/// The way in which elements become one.
+/// The way in which elements are combined.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Sum,
@@ -16,7 +16,8 @@ enum Kind {
     Min,
 }
 
-/// An operator: what is reduced, and what is made of the result; the closures get the number of elements as well.
+/// An operator: the reduced values, and the function of the result. The closures also get the
+/// number of elements.
 macro_rules! reductions {
     ($($name:literal $kind:ident $before:expr, $after:expr;)*) => {
         &[$(Operator {
@@ -49,23 +50,24 @@ pub(super) const OPERATORS: &[Operator] = reductions! {
     "ReduceSumSquare" Sum |x| &x * &x, |x, _| x;
 };
 
-/// A value as a float: functions of integers are computed in double precision, and their results are cut.
+/// Converts a value to a float: functions of integers are computed in double precision, and their
+/// results are truncated.
 fn as_float(x: Expr) -> Expr {
     if x.dtype().is_float() { x } else { x.cast(F64) }
 }
 
-/// Which axes go, and the shapes with them kept as 1 and left out.
+/// The reduced axes, and the shapes with these axes kept as 1 and removed.
 pub(super) struct Axes {
-    /// Tells whether an axis goes.
+    /// True for each reduced axis.
     pub(super) gone: Vec<bool>,
-    /// The shape that is left.
+    /// The shape without the reduced axes.
     pub(super) kept: Vec<i64>,
-    /// The shape with a 1 for each axis that goes.
+    /// The shape with a 1 for each reduced axis.
     pub(super) ones: Vec<i64>,
 }
 
 impl Axes {
-    /// The axes of these numbers.
+    /// Returns the axes with these indices.
     pub(super) fn new(x: &Operand, axes: &[i64]) -> Result<Self> {
         let mut gone = vec![false; x.rank()];
         for axis in axes {
@@ -76,20 +78,20 @@ impl Axes {
         Ok(Self { gone, kept, ones })
     }
 
-    /// Reduction axes over those that go.
+    /// Returns reduction axes over the reduced ones.
     pub(super) fn loops(&self, x: &Operand) -> Vec<IterVar> {
         let axes = (0..x.rank()).filter(|axis| self.gone[*axis]);
         axes.map(|axis| reduce_axis(0, x.shape[axis], &format!("r{axis}"))).collect()
     }
 
-    /// A position in the input, of one in what is left and of the reduction axes.
+    /// Returns a position in the input, from one in the result and the reduction axes.
     pub(super) fn join(&self, left: &[Expr], loops: &[IterVar]) -> Vec<Expr> {
         let (mut left, mut loops) = (left.iter().cloned(), loops.iter().map(IterVar::expr));
         let next = |gone: &bool| if *gone { loops.next() } else { left.next() };
         self.gone.iter().map(next).map(|index| index.unwrap_or_else(|| Expr::int(0))).collect()
     }
 
-    /// The position in what is left, of one in the input.
+    /// Returns the position in the result, from one in the input.
     pub(super) fn left(&self, position: &[Expr]) -> Vec<Expr> {
         position.iter().zip(&self.gone).filter(|(_, gone)| !**gone).map(|(index, _)| index.clone()).collect()
     }
@@ -108,7 +110,7 @@ fn axes_of(call: &Call) -> Result<Option<Axes>> {
     Axes::new(x, &axes).map(Some)
 }
 
-/// The result in the shape with ones, if that is asked for.
+/// Returns the result in the shape with ones, if that is requested.
 fn shaped(call: &Call, axes: &Axes, reduced: &Tensor, after: impl FnOnce(Expr) -> Expr) -> Result<Tensor> {
     let keeps = call.attrs.flag("keepdims", true)?;
     let shape = if keeps { &axes.ones } else { &axes.kept };
@@ -125,7 +127,7 @@ fn reduce(call: &Call, kind: Kind, before: fn(Expr) -> Expr, after: fn(Expr, f64
     };
     let count: i64 = (0..x.rank()).filter(|axis| axes.gone[*axis]).map(|axis| x.shape[axis]).product();
     let count = count as f64;
-    // Sums of narrow floats would lose digits.
+    // Sums of narrow floats would lose precision.
     let wide = if x.dtype.is_float() && x.dtype.bits() < 32 { F32 } else { x.dtype };
     let loops = axes.loops(x);
     let reduced = if loops.is_empty() {
@@ -167,7 +169,7 @@ fn reduce(call: &Call, kind: Kind, before: fn(Expr) -> Expr, after: fn(Expr, f64
     Ok(vec![shaped(call, &axes, &reduced, |value| after(value, count).cast(x.dtype))?])
 }
 
-/// Against overflow the largest element is taken out first.
+/// The largest element is factored out first, to prevent overflow.
 fn log_sum_exp(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let Some(axes) = axes_of(call)? else { return Ok(vec![tensor(&x.shape, |position| x.at(position))]) };
@@ -181,7 +183,7 @@ fn log_sum_exp(call: &Call) -> Result<Vec<Tensor>> {
     }
     let element = |at: &[Expr]| as_float(x.at(at));
     let largest = tensor(&axes.kept, |left| extremum::largest_of_powers(element(&axes.join(left, &first)), &first));
-    // A row of infinities alone would give NaN.
+    // A row of only infinities would give NaN.
     let base = tensor(&axes.kept, |left| {
         let value = largest.at(left);
         te::select(te::isfinite(&value), &value, te::constant(0.0, value.dtype()))
@@ -211,7 +213,7 @@ fn arg(call: &Call, largest: bool) -> Result<Vec<Tensor>> {
     let [k] = &loops[..] else { return Ok(Vec::new()) };
     let mut pair = te::compute_dyn(extents(&axes.kept), |left| {
         let left: Vec<Expr> = left.iter().map(IterVar::expr).collect();
-        // The first one of equal values wins: counted from the end, that is the last one.
+        // The first one of equal values wins. Counted from the end, that is the last one.
         let place = if takes_last { Expr::int(extent - 1) - k.expr() } else { k.expr() };
         let mut at = axes.join(&left, &loops);
         if let Some(gone) = axes.gone.iter().position(|gone| *gone) {
@@ -228,7 +230,8 @@ fn arg(call: &Call, largest: bool) -> Result<Vec<Tensor>> {
     })?])
 }
 
-/// Sums or products, in steps of 1, 2, 4, ..: behind each, an element is that of twice as many. The sums of W. D. Hillis and G. L. Steele, Data parallel algorithms, 1986.
+/// Computes sums or products, in steps of 1, 2, 4, ..: after each step, an element covers twice as
+/// many. The algorithm is from W. D. Hillis and G. L. Steele, Data parallel algorithms, 1986.
 fn cumulative(call: &Call, none: f64, join: fn(Expr, Expr) -> Expr) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let axis = match call.ints(1)?[..] {
@@ -240,7 +243,7 @@ fn cumulative(call: &Call, none: f64, join: fn(Expr, Expr) -> Expr) -> Result<Ve
         return Ok(vec![tensor(&x.shape, |position| x.at(position))]);
     }
     let extent = x.shape[axis];
-    // The element that lies so many before, as they are joined, or what changes nothing.
+    // The combined element at this distance before, or the neutral element.
     let before = |position: &[Expr], distance: i64, of: &dyn Fn(&[Expr]) -> Expr| {
         let mut at = position.to_vec();
         at[axis] = if reverse { &at[axis] + distance } else { &at[axis] - distance };

@@ -1,4 +1,4 @@
-//! Images, and other tensors, with more or fewer elements along their axes.
+//! Resizing of images, and of other tensors, along their axes.
 
 use kernpack_compiler::ir::{DataTypeExt, Expr, F32, F64, I64, IterVar, Tensor};
 use kernpack_compiler::te::{self, reduce_axis};
@@ -16,12 +16,12 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "Upsample", pattern: Pattern::Heavy, make: upsample },
 ];
 
-/// Elements of a sum that are written out.
+/// The maximum number of elements of an unrolled sum.
 const FEW: i64 = 4;
-/// Extents up to which the places of a nearest element are tried as a fraction.
+/// The maximum extent up to which the places of a nearest element are tried as a fraction.
 const SEARCHED: i64 = 1 << 20;
 
-/// The way in which positions of the result become positions of the input.
+/// The mapping of positions of the result to positions of the input.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Coordinates {
     HalfPixel,
@@ -30,7 +30,8 @@ enum Coordinates {
     AlignCorners,
     Asymmetric,
     CropAndResize,
-    /// As TensorFlow's for the nearest element: what is half a pixel in the result stays that in the input.
+    /// TensorFlow's mapping for the nearest element: half a pixel in the result stays half a pixel
+    /// in the input.
     TfHalfPixelForNn,
 }
 
@@ -49,10 +50,10 @@ impl Coordinates {
     }
 }
 
-/// Which elements of the input count.
+/// The input elements that contribute to an output element.
 #[derive(Clone, Copy, PartialEq)]
 enum Mode {
-    /// One: as its place is rounded.
+    /// One element, by rounding its place.
     Nearest(Rounding),
     /// Two, by their distance.
     Linear,
@@ -99,7 +100,7 @@ impl Rounding {
     }
 }
 
-/// The settings that all axes have in common.
+/// The settings that all axes share.
 struct Method {
     mode: Mode,
     coordinates: Coordinates,
@@ -108,7 +109,8 @@ struct Method {
     extrapolation: f64,
 }
 
-/// An axis: a position `x` of the result lies at `(x + offset) * numerator / denominator + shift` of the input. In this order places that are exact stay exact.
+/// An axis: a position `x` of the result is at `(x + offset) * numerator / denominator + shift` of
+/// the input. In this order exact places stay exact.
 struct Axis {
     from: i64,
     to: i64,
@@ -120,19 +122,20 @@ struct Axis {
 }
 
 impl Axis {
-    /// `length` is the extent of the result before it was rounded.
+    /// `length` is the extent of the result before rounding.
     fn new(from: i64, to: i64, scale: f64, length: f64, roi: (f64, f64), coordinates: Coordinates) -> Self {
         let (last, extent) = ((from - 1) as f64, from as f64);
         let half = |shift: f64| (0.5, 1.0, scale, shift - 0.5);
-        // Scales are of single precision: a fifth of five elements is one.
+        // Scales have single precision: a fifth of five elements is one.
         let is_one = (length as f32) == 1.0;
         let (offset, numerator, denominator, shift) = match coordinates {
             Coordinates::HalfPixel => half(0.0),
-            // The middle of the input stays the middle of the result, also if the extent was rounded.
+            // The middle of the input stays the middle of the result, even if the extent was
+            // rounded.
             Coordinates::HalfPixelSymmetric => half(extent / 2.0 * (1.0 - to as f64 / length)),
             Coordinates::PytorchHalfPixel if length as f32 <= 1.0 => (0.0, 0.0, 1.0, 0.0),
             Coordinates::PytorchHalfPixel => half(0.0),
-            // An axis that keeps its extent stays as it is.
+            // An axis that keeps its extent is unchanged.
             Coordinates::TfHalfPixelForNn if scale == 1.0 => (0.0, 1.0, 1.0, 0.0),
             Coordinates::TfHalfPixelForNn => (0.5, 1.0, scale, 0.0),
             Coordinates::AlignCorners if is_one => (0.0, 0.0, 1.0, 0.0),
@@ -144,13 +147,13 @@ impl Axis {
         Self { from, to, scale, offset, numerator, denominator, shift }
     }
 
-    /// Tells whether each element is the one at its own place.
+    /// Returns true if each element is the one at its own place.
     fn is_same(&self) -> bool {
         let is_there = |x: i64| self.place(x as f64) == x as f64;
         self.from == self.to && is_there(0) && is_there(self.to - 1)
     }
 
-    /// The place of a position of the result in the input.
+    /// Returns the place of a position of the result in the input.
     fn place(&self, x: f64) -> f64 {
         (x + self.offset) * self.numerator / self.denominator + self.shift
     }
@@ -168,7 +171,7 @@ impl Axis {
         if self.shift == 0.0 { place } else { place + number(self.shift) }
     }
 
-    /// The index of the nearest element for a position.
+    /// Returns the index of the nearest element for a position.
     fn nearest(&self, x: &Expr, rounding: Rounding) -> Expr {
         #[expect(clippy::cast_possible_truncation, reason = "an index, clamped")]
         let index = |x: i64| (rounding.value(self.place(x as f64)) as i64).clamp(0, self.from - 1);
@@ -185,7 +188,7 @@ fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a.max(1) } else { gcd(b, a % b) }
 }
 
-/// The axes of a result, from scales or from extents.
+/// Returns the axes of a result, from scales or from extents.
 fn axes_of(call: &Call, x: &Operand, method: &Method) -> Result<Vec<Axis>> {
     let version_10 = call.version < 11;
     let (roi, scales) = if version_10 { (None, floats(call, 1)?) } else { (floats(call, 1)?, floats(call, 2)?) };
@@ -212,7 +215,7 @@ fn axes_of(call: &Call, x: &Operand, method: &Method) -> Result<Vec<Axis>> {
             for (number, axis) in axes.iter().enumerate() {
                 let (from, scale) = (x.shape[*axis], scales[number]);
                 require!(scale > 0.0 && scale.is_finite(), "the scale {scale} of axis {axis} is not above 0");
-                // In the precision of the scales, as the shape inference of ONNX does.
+                // In the precision of the scales, like the shape inference of ONNX.
                 #[expect(
                     clippy::cast_possible_truncation,
                     reason = "an extent; too large ones are refused by the shape"
@@ -249,7 +252,7 @@ fn axes_of(call: &Call, x: &Operand, method: &Method) -> Result<Vec<Axis>> {
     Ok(result)
 }
 
-/// The floats of an input that may be left out or empty; they have to be known.
+/// Returns the floats of an input that may be missing or empty. They must be known.
 fn floats(call: &Call, index: usize) -> Result<Option<Vec<f64>>> {
     let Some(operand) = call.optional(index) else { return Ok(None) };
     if operand.shape.contains(&0) {
@@ -337,7 +340,7 @@ fn apply(x: &Operand, axes: &[Axis], method: &Method) -> Result<Vec<Tensor>> {
     Ok(vec![result])
 }
 
-/// The value, or the one of attribute `extrapolation_value` where a position lies outside of the input.
+/// Returns the value, or attribute `extrapolation_value` if a position is outside the input.
 fn outside(axes: &[Axis], method: &Method, position: &[Expr], value: Expr) -> Expr {
     if method.coordinates != Coordinates::CropAndResize {
         return value;
@@ -346,7 +349,7 @@ fn outside(axes: &[Axis], method: &Method, position: &[Expr], value: Expr) -> Ex
     for (axis, index) in axes.iter().zip(position) {
         let last = (axis.from - 1) as f64;
         let leaves = |x: i64| !(0.0..=last).contains(&axis.place(x as f64));
-        // A line: if both ends are inside, all of it is.
+        // A linear map: if both ends are inside, all of it is.
         if !leaves(0) && !leaves(axis.to - 1) {
             continue;
         }
@@ -363,7 +366,7 @@ fn outside(axes: &[Axis], method: &Method, position: &[Expr], value: Expr) -> Ex
     }
 }
 
-/// One axis after the other: elements and their weights are tables.
+/// Interpolates one axis after the other. Elements and their weights are tables.
 fn interpolated(x: &Operand, axes: &[Axis], method: &Method) -> Tensor {
     let wide = if x.dtype == F64 { F64 } else { F32 };
     let mut shape = x.shape.clone();
@@ -377,7 +380,7 @@ fn interpolated(x: &Operand, axes: &[Axis], method: &Method) -> Tensor {
             let value = current.as_ref().map_or_else(|| x.at(&at).cast(wide), |tensor| tensor.at(&at));
             value * weights.at(&[position[number].clone(), tap])
         };
-        // Along one position the elements that count are no range that a compiler knows: a loop over them takes all.
+        // For one position the contributing elements are not a constant range: a loop covers all.
         let next = if count <= FEW && axis.to > 1 {
             tensor(&shape, |position| {
                 let taps = (0..count).map(|index| tap(position, Expr::int(index)));
@@ -396,9 +399,11 @@ fn interpolated(x: &Operand, axes: &[Axis], method: &Method) -> Tensor {
     })
 }
 
-/// For each position along an axis the indices of the elements that count, and their weights, which add up to 1.
+/// Returns, for each position along an axis, the indices of the contributing elements, and their
+/// weights, which add up to 1.
 fn tables(axis: &Axis, method: &Method, wide: kernpack::DataType) -> (Tensor, Tensor, i64) {
-    // Narrower results see all elements in between, by a function that is as much wider.
+    // Smaller results use all elements in between, with a function that is wider by the same
+    // factor.
     let squeeze = if method.antialias { axis.scale.min(1.0) } else { 1.0 };
     let reach = if method.mode == Mode::Linear { 1.0 } else { 2.0 };
     #[expect(
@@ -431,7 +436,7 @@ fn tables(axis: &Axis, method: &Method, wide: kernpack::DataType) -> (Tensor, Te
     (indices, weights, count)
 }
 
-/// The weight of an element at a distance.
+/// Returns the weight of an element at a distance.
 fn weight(mode: Mode, distance: &Expr) -> Expr {
     let number = |value: f64| te::constant(value, F64);
     match mode {

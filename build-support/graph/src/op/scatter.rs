@@ -1,4 +1,5 @@
-//! Elements to positions that other tensors tell. Where several go to one position they come in the order of the indices.
+//! Elements scattered to positions given by other tensors. Several elements for the same position
+//! are applied in the order of the indices.
 
 use kernpack_compiler::ir::{Buffer, Expr, I64, Stmt, Tensor};
 use kernpack_compiler::te::extern_op;
@@ -16,7 +17,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "ScatterND", pattern: Pattern::Opaque, make: scatter_nd },
 ];
 
-/// Chooses what becomes of an element that is there and one that comes.
+/// Returns the function that combines an existing element and a new one.
 fn reduction(call: &Call) -> Result<fn(Expr, Expr) -> Expr> {
     Ok(match call.attrs.text("reduction", "none")? {
         "none" => |_, new| new,
@@ -28,7 +29,8 @@ fn reduction(call: &Call) -> Result<fn(Expr, Expr) -> Expr> {
     })
 }
 
-/// An index, which may count from the end, and its being in range. Another one is an error (`checks.rs`), and never writes other memory.
+/// Returns an index, which may count from the end, and whether it is in range. An index out of
+/// range is an error (`checks.rs`), and never writes other memory.
 fn wrapped(index: Expr, extent: i64) -> (Expr, Expr) {
     let index = index.cast(I64);
     let index = Expr::select(index.less(0), &index + extent, index);
@@ -41,7 +43,8 @@ fn check_types(data: &Operand, updates: &Operand) -> Result<()> {
     Ok(())
 }
 
-/// The data with updates: `body` gets the buffers of data, indices, updates and the result, and scatters.
+/// Returns the data with updates: `body` gets the buffers of data, indices, updates and the result,
+/// and scatters.
 fn scattered(call: &Call, body: impl FnOnce(&[Buffer], &Buffer) -> Stmt) -> Result<Vec<Tensor>> {
     let (data, indices, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
     if data.shape.contains(&0) || indices.shape.contains(&0) || updates.shape.contains(&0) {
@@ -78,7 +81,8 @@ fn scatter_elements(call: &Call) -> Result<Vec<Tensor>> {
     })
 }
 
-/// A cache with rows along an axis, from an index of each batch on. An index out of range is an error (`checks.rs`).
+/// Writes rows of a cache along an axis, from an index of each batch on. An index out of range is
+/// an error (`checks.rs`).
 fn tensor_scatter(call: &Call) -> Result<Vec<Tensor>> {
     let (cache, update, first) = (call.input(0)?, call.input(1)?, call.optional(2));
     check_types(cache, update)?;

@@ -19,7 +19,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "Size", pattern: Pattern::Opaque, make: size },
 ];
 
-/// Input 0 in another shape.
+/// Returns input 0 in another shape.
 fn view(call: &Call, shape: &[i64]) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     require!(
@@ -94,7 +94,7 @@ fn unsqueeze(call: &Call) -> Result<Vec<Tensor>> {
     view(call, &shape)
 }
 
-/// Nothing, when a model runs.
+/// Has no effect at run time.
 fn dropout(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     if let Some(training) = call.optional_ints(2)?
@@ -128,7 +128,7 @@ fn size(call: &Call) -> Result<Vec<Tensor>> {
     Ok(vec![tensor(&[], |_| Expr::constant(I64, i64::try_from(count).unwrap_or(i64::MAX)))])
 }
 
-/// A few integers as a tensor.
+/// Returns a few integers as a tensor.
 fn table(values: &[i64]) -> Tensor {
     let count = i64::try_from(values.len()).unwrap_or(i64::MAX);
     tensor(&[count], |position| {

@@ -25,7 +25,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "MelWeightMatrix", pattern: Pattern::Opaque, make: mel },
 ];
 
-/// Cosine and sine of all multiples of a full turn divided by `count`.
+/// Returns cosine and sine of all multiples of a full turn divided by `count`.
 fn turns(count: i64) -> (Tensor, Tensor) {
     let angle = |index: &Expr| index.cast(F64) * te::constant(TAU / count as f64, F64);
     let cosines = tensor(&[count], |position| te::cos(angle(&position[0]))).named("cosines");
@@ -33,7 +33,8 @@ fn turns(count: i64) -> (Tensor, Tensor) {
     (cosines, sines)
 }
 
-/// The real and the imaginary part of an element; the last dimension has one or two elements.
+/// Returns the real and the imaginary part of an element. The last dimension has one or two
+/// elements.
 fn complex(x: &Operand, at: &[Expr]) -> (Expr, Expr) {
     let part = |index: i64| {
         let mut at = at.to_vec();
@@ -43,7 +44,7 @@ fn complex(x: &Operand, at: &[Expr]) -> (Expr, Expr) {
     (part(0), if x.shape.last() == Some(&2) { part(1) } else { te::constant(0.0, F64) })
 }
 
-/// The real (0) or imaginary (1) part of a number times `cosine - i sine`.
+/// Returns the real (0) or imaginary (1) part of a number times `cosine - i sine`.
 fn turned((re, im): (Expr, Expr), cosine: &Expr, sine: &Expr, part: &Expr) -> Expr {
     let is_real = part.equals(0);
     let along = te::select(&is_real, &re, &im);
@@ -51,7 +52,7 @@ fn turned((re, im): (Expr, Expr), cosine: &Expr, sine: &Expr, part: &Expr) -> Ex
     along * cosine + across * sine
 }
 
-/// A number of an input that may be left out and has to be known.
+/// Returns the number of an optional input that must be known.
 fn number(call: &Call, index: usize) -> Result<Option<i64>> {
     match call.optional_ints(index)?.as_deref() {
         None => Ok(None),
@@ -70,7 +71,7 @@ fn is_signal(x: &Operand) -> Result<()> {
     Ok(())
 }
 
-/// A sum for each frequency: quadratic in the length.
+/// Computes a sum for each frequency: quadratic in the length.
 fn dft(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     is_signal(x)?;
@@ -94,13 +95,13 @@ fn dft(call: &Call) -> Result<Vec<Tensor>> {
     );
     let own = if is_real { 2 * (x.shape[axis] - 1).max(0) } else { x.shape[axis] };
     let length = number(call, 1)?.unwrap_or(own);
-    // Of no elements there is a transform of none.
+    // The transform of no elements is empty.
     require!(length > 0 || length == 0 && x.shape.contains(&0), "a transform of {length} elements");
     bounds::bounded("the length of the transform", length)?;
     let mut shape = x.shape.clone();
     shape[axis] = if onesided && !inverse { length / 2 + 1 } else { length };
     shape[x.rank() - 1] = if is_real { 1 } else { 2 };
-    // Half of the frequencies of real numbers are there: the other ones are their conjugates.
+    // The input has half of the frequencies of real numbers: the other ones are their conjugates.
     let half = length / 2 + 1;
     let count = if is_real { half } else { length }.min(x.shape[axis]);
     if count == 0 || shape.contains(&0) {
@@ -127,7 +128,7 @@ fn dft(call: &Call) -> Result<Vec<Tensor>> {
     })])
 }
 
-/// The frequencies of windows of a signal, one behind the other.
+/// Computes the frequencies of windows of a signal in sequence.
 fn stft(call: &Call) -> Result<Vec<Tensor>> {
     let (x, window) = (call.input(0)?, call.optional(2));
     is_signal(x)?;
@@ -163,12 +164,12 @@ fn stft(call: &Call) -> Result<Vec<Tensor>> {
     Ok(vec![tensor(&shape, |position| sums.at(position).cast(x.dtype))])
 }
 
-/// The type of attribute `output_datatype`.
+/// Returns the type of attribute `output_datatype`.
 fn output_type(call: &Call) -> Result<DataType> {
     call.attrs.find_int("output_datatype")?.map_or(Ok(F32), dtype_of)
 }
 
-/// A sum of cosines of 0, 1, 2 and so on turns, with these factors.
+/// Returns a sum of cosines of 0, 1, 2 and so on turns, with these factors.
 fn window(call: &Call, factors: &[f64]) -> Result<Vec<Tensor>> {
     let Some(size) = number(call, 0)? else { fail!("input 0, the size, is missing") };
     require!(size >= 0, "a window of {size} elements");
@@ -187,7 +188,8 @@ fn window(call: &Call, factors: &[f64]) -> Result<Vec<Tensor>> {
     })])
 }
 
-/// Weights that gather the frequencies of a transform to bands as the ear hears them: triangles between the edges of the bands.
+/// Returns weights that combine the frequencies of a transform to mel bands: triangles between the
+/// edges of the bands.
 fn mel(call: &Call) -> Result<Vec<Tensor>> {
     let mut numbers = Vec::new();
     for index in 0..5 {

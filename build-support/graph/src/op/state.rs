@@ -15,7 +15,8 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "LinearAttention", pattern: Pattern::Opaque, make: linear_attention },
 ];
 
-/// Each channel is multiplied with its own kernel, which sees this place and those before it. Outputs: the result, and the last places for the next call.
+/// Multiplies each channel by its own kernel, which covers this place and those before it. Outputs:
+/// the result, and the last places for the next call.
 fn causal_conv(call: &Call) -> Result<Vec<Tensor>> {
     let (x, weight, bias, past) = (call.input(0)?, call.input(1)?, call.optional(2), call.optional(3));
     let &[batch, channels, length] = &x.shape[..] else { fail!("expected three dimensions, got {:?}", x.shape) };
@@ -36,7 +37,7 @@ fn causal_conv(call: &Call) -> Result<Vec<Tensor>> {
         "silu" | "swish" => true,
         other => fail!("attribute `activation` is '{other}', not silu, swish or none"),
     };
-    // The element at a place behind the start of the past.
+    // The element at a place after the start of the past.
     let joined = |batch: &Expr, channel: &Expr, place: &Expr| {
         let new = x.at(&[batch.clone(), channel.clone(), place - (kernel - 1)]);
         let old = || match past {
@@ -69,7 +70,7 @@ fn causal_conv(call: &Call) -> Result<Vec<Tensor>> {
     Ok(vec![result, present])
 }
 
-/// A use of `LinearAttention`: its inputs in this order, and their extents.
+/// A call of `LinearAttention`: its inputs in this order, and their extents.
 struct Linear<'a> {
     q: Heads<'a>,
     k: Heads<'a>,
@@ -148,13 +149,14 @@ impl<'a> Linear<'a> {
         Ok(found)
     }
 
-    /// The shape of the state.
+    /// Returns the shape of the state.
     fn state(&self) -> [i64; 4] {
         [self.k.batch, self.k.heads, self.k.size, self.v.size]
     }
 }
 
-/// One key and value after the other is added to a state, which each query reads. Outputs: the result, and the state for the next call.
+/// Adds one key and value after the other to a state, which each query reads. Outputs: the result,
+/// and the state for the next call.
 fn linear_attention(call: &Call) -> Result<Vec<Tensor>> {
     let linear = Linear::new(call)?;
     let Linear { q, k, v, past, decay, beta, .. } = &linear;
@@ -178,7 +180,7 @@ fn linear_attention(call: &Call) -> Result<Vec<Tensor>> {
 }
 
 impl Linear<'_> {
-    /// All steps of a head of keys.
+    /// Computes all steps of a head of keys.
     fn head(&self, inputs: &[Option<&Buffer>], outputs: &[Buffer], batch: &Expr, head: &Expr) -> Stmt {
         let (rows, columns) = (self.k.size, self.v.size);
         let (state, update, sums) =
@@ -196,7 +198,7 @@ impl Linear<'_> {
                 put(&state, cell(row, column), first)
             })
         });
-        // A row of the matrix for each row of the state, added to a vector.
+        // Adds a row of the matrix for each row of the state to a vector.
         let add_rows = |to: &Buffer, factor: &dyn Fn(&Expr) -> Expr| {
             each("row", rows, |row| {
                 each("column", columns, |column| {

@@ -1,35 +1,36 @@
-//! Parts of the statements that operators are written in which are no plain tensor expressions: variables, loops, sorting.
+//! Building blocks for operators that are written with statements instead of plain tensor
+//! expressions: variables, loops, sorting.
 
 use kernpack::DataType;
 use kernpack_compiler::ir::{Buffer, Expr, ForKind, I64, Stmt, StmtNode, Var};
 
 use super::call::flatten;
 
-/// A variable that statements change.
+/// A mutable variable.
 pub(crate) struct Variable(Buffer);
 
 impl Variable {
-    /// A variable without a value; [`Variable::begin`] gives it memory.
+    /// Declares a variable without a value. [`Variable::begin`] allocates memory for it.
     pub(crate) fn new(name: &str, dtype: DataType) -> Self {
         Self(Buffer::new(name, dtype, [Expr::int(1)], "local"))
     }
 
-    /// A count or an index.
+    /// Declares a count or an index.
     pub(crate) fn index(name: &str) -> Self {
         Self::new(name, I64)
     }
 
-    /// Memory for it to the end of the body, and its first value.
+    /// Allocates memory for it until the end of the body, and sets its first value.
     pub(crate) fn begin(&self, value: impl Into<Expr>) -> Stmt {
         Stmt::seq([Stmt::alloc(self.0.clone()), self.set(value)])
     }
 
-    /// Its value.
+    /// Returns its value.
     pub(crate) fn get(&self) -> Expr {
         Expr::load(&self.0, Expr::int(0))
     }
 
-    /// Gives it a value.
+    /// Sets its value.
     pub(crate) fn set(&self, value: impl Into<Expr>) -> Stmt {
         self.0.write([0], value)
     }
@@ -40,17 +41,17 @@ impl Variable {
     }
 }
 
-/// Memory for so many elements to the end of the body.
+/// Allocates memory for this number of elements until the end of the body.
 pub(crate) fn memory(name: &str, dtype: DataType, count: i64) -> Buffer {
     Buffer::new(name, dtype, [Expr::int(count.max(1))], "global")
 }
 
-/// The first element of a buffer of any number of dimensions, and those behind it.
+/// Returns an element of a buffer of any rank by its flat index.
 pub(crate) fn element(buffer: &Buffer, index: impl Into<Expr>) -> Expr {
     Expr::load(buffer, index.into())
 }
 
-/// Sets an element by its number.
+/// Sets an element by its flat index.
 pub(crate) fn put(buffer: &Buffer, index: impl Into<Expr>, value: impl Into<Expr>) -> Stmt {
     Stmt::store(buffer.clone(), index.into(), value.into())
 }
@@ -70,34 +71,35 @@ pub(crate) fn nest(name: &str, shape: &[i64], body: impl FnOnce(&[Expr]) -> Stmt
     loops.fold(body(&position), |body, (var, extent)| Stmt::for_loop(var, 0, *extent, ForKind::Serial, body))
 }
 
-/// Repeats a body as long as a condition holds.
+/// Repeats a body while a condition holds.
 pub(crate) fn as_long_as(condition: Expr, body: Stmt) -> Stmt {
     Stmt::from_node(StmtNode::While { condition, body })
 }
 
-/// A condition without another case.
+/// A condition without an else branch.
 pub(crate) fn when(condition: impl Into<Expr>, body: Stmt) -> Stmt {
     Stmt::if_then(condition, body, None)
 }
 
-/// Copies the elements of a buffer of so many.
+/// Copies the elements of a buffer with this number of elements.
 pub(crate) fn copy(from: &Buffer, to: &Buffer, count: i64) -> Stmt {
     each("copied", count, |index| put(to, index, element(from, index)))
 }
 
-/// Sets so many elements.
+/// Sets this number of elements.
 pub(crate) fn fill(to: &Buffer, count: i64, value: &Expr) -> Stmt {
     each("filled", count, |index| put(to, index, value.clone()))
 }
 
-/// A buffer of these extents at a position.
+/// Returns the element of a buffer at a position.
 pub(crate) fn at(buffer: &Buffer, position: &[Expr]) -> Expr {
     let shape: Vec<i64> = buffer.shape.iter().map(|extent| extent.as_int().unwrap_or(1)).collect();
     element(buffer, flatten(position, &shape))
 }
 
-/// Writes `0..count` to the start of `order`, sorted: `is_before` tells of two numbers whether the first one has to come before the second. Equal ones keep
-/// their order; the closure gives statements, and the value that holds behind them. A merge sort from short runs to long ones.
+/// Writes `0..count` to the start of `order`, sorted. `is_before` returns whether the first of two
+/// numbers must come before the second: it returns statements, and the value that is valid after
+/// them. Equal ones keep their order. A merge sort from short runs to long ones.
 pub(crate) fn sort(order: &Buffer, count: i64, is_before: impl FnOnce(&Expr, &Expr) -> (Stmt, Expr)) -> Stmt {
     let spare = memory("spare", I64, count);
     let (width, left, right) = (Variable::index("width"), Variable::index("left"), Variable::index("right"));
@@ -143,12 +145,14 @@ pub(crate) fn sort(order: &Buffer, count: i64, is_before: impl FnOnce(&Expr, &Ex
     ])
 }
 
-/// The number of elements of a shape. One that has too many is refused behind the operator, and does not wrap here.
+/// Returns the number of elements of a shape. A shape with too many is rejected after the operator,
+/// and does not wrap here.
 pub(crate) fn count_of(shape: &[i64]) -> i64 {
     shape.iter().fold(1, |count: i64, extent| count.saturating_mul(*extent))
 }
 
-/// Elements `0..count` in vectors of at most `lanes`: the closure gets the first element of each vector and the number of its lanes.
+/// Loops over elements `0..count` in vectors of at most `lanes`. The closure gets the first element
+/// of each vector and the number of its lanes.
 pub(crate) fn in_vectors(name: &str, count: i64, lanes: i64, mut body: impl FnMut(&Expr, i64) -> Stmt) -> Stmt {
     let (whole, rest) = (count / lanes, count % lanes);
     let mut parts = Vec::new();
@@ -161,7 +165,7 @@ pub(crate) fn in_vectors(name: &str, count: i64, lanes: i64, mut body: impl FnMu
     Stmt::seq(parts)
 }
 
-/// So many elements at once.
+/// Computes this number of elements at once.
 pub(crate) fn lanes(count: i64, body: impl FnOnce(&Expr) -> Stmt) -> Stmt {
     let var = Var::index("lane");
     let body = body(var.expr());

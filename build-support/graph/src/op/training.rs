@@ -14,20 +14,21 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "Momentum", pattern: Pattern::Opaque, make: momentum },
 ];
 
-/// The only element of an input.
+/// Returns the only element of an input.
 fn scalar(operand: &Operand) -> Result<Expr> {
     require!(operand.shape.iter().all(|extent| *extent == 1), "expected one number, got {:?}", operand.shape);
     Ok(operand.at(&vec![Expr::int(0); operand.rank()]))
 }
 
-/// An attribute that must be there.
+/// Returns a required attribute.
 fn needed(call: &Call, name: &str) -> Result<f64> {
     call.attrs.get(name).ok_or_else(|| GraphError::new(format!("attribute `{name}` is missing")))?;
     call.attrs.float(name, 0.0)
 }
 
-/// Learning rate and number of updates, and then `parts` inputs for each tensor: first that part of all tensors, then the next one. `step` gives of a tensor's
-/// elements the new ones; results are in the same order, without the gradient, which is the second part.
+/// Inputs are learning rate and number of updates, and then `parts` inputs for each tensor: first
+/// that part of all tensors, then the next one. `step` computes the new elements from a tensor's
+/// elements. Results are in the same order, without the gradient, which is the second part.
 fn update(call: &Call, parts: usize, step: impl Fn(&Expr, &Expr, &[Expr]) -> Result<Vec<Expr>>) -> Result<Vec<Tensor>> {
     let (rate, count) = (scalar(call.input(0)?)?, scalar(call.input(1)?)?);
     let all = call.inputs.len() - 2;
@@ -80,7 +81,7 @@ fn adam(call: &Call) -> Result<Vec<Tensor>> {
         let gradient = x * norm + gradient;
         let mean = mean * alpha + &gradient * (1.0 - alpha);
         let squares = squares * beta + &gradient * &gradient * (1.0 - beta);
-        // Both means begin at 0, and are too small at first.
+        // Both means start at 0, and are too small at first.
         let missing = |factor: f64| number(1.0) - te::pow(number(factor), count);
         let corrected = rate * te::sqrt(missing(beta)) / missing(alpha);
         let rate = te::select(count.greater(number(0.0)), corrected, rate);

@@ -1,4 +1,5 @@
-//! Attributes that operators have from a version on. A model of an older version that has one means something that it does not say.
+//! Attributes that operators have from a version on. A model of an older version with such an
+//! attribute would have an unintended meaning.
 
 use crate::attrs::Attrs;
 use crate::error::{Result, require};
@@ -16,7 +17,7 @@ const NEWER: [(&str, &str, i64); 6] = [
 /// Checks that a node has no attribute that is newer than the version of the model.
 ///
 /// # Errors
-/// It has one.
+/// Returns an error if it has one.
 pub(crate) fn check(name: &str, attrs: &Attrs, version: i64) -> Result<()> {
     for (_, attribute, since) in NEWER.iter().filter(|(operator, ..)| *operator == name) {
         require!(

@@ -1,7 +1,9 @@
-//! Models with a dimension that each call tells: they are computed in parts of fixed sizes.
+//! Models with a dynamic dimension: they are computed in parts of fixed sizes.
 //!
-//! A batch is such a dimension: what a model gives for one index of it depends on the inputs at that index alone. So a model of 64 rows gives for 7 rows what a model of 4 gives
-//! for rows 0 to 3 and for rows 3 to 6. [`proof`] makes sure that this is so; a model of which it is not known is refused, and the node is named.
+//! A batch is such a dimension: the output of a model for one index of it depends only on the
+//! inputs at that index. So for 7 rows, a model of 64 rows gives the same results as a model of 4
+//! rows for rows 0 to 3 and for rows 3 to 6. [`proof`] verifies this. If it cannot be proven for a
+//! model, the model is rejected, and the error names the node.
 
 mod open;
 mod proof;
@@ -16,13 +18,15 @@ use crate::options::ModelOptions;
 /// The sizes of parts, largest first.
 const SIZES: [i64; 4] = [64, 16, 4, 1];
 
-/// The largest extent that a dimension may be given.
+/// The maximum extent of a dimension.
 const MOST: i64 = (1 << 31) - 1;
 
-/// Reads a model for each size of its parts, if the build script says that a dimension is told by each call; `read` reads it with the extents of its options.
+/// Reads a model for each size of its parts, if the build script declares a dynamic dimension.
+/// `read` reads it with the extents of its options.
 ///
 /// # Errors
-/// Those of `read`; a dimension that the model does not have, or cannot be cut along; a bound that is none.
+/// Returns the errors of `read`, and errors for a dimension that the model does not have, or that
+/// it cannot be split along, and for an invalid bound.
 pub(crate) fn read<T>(
     options: &ModelOptions,
     named: &[String],
@@ -52,7 +56,8 @@ pub(crate) fn read<T>(
     };
     let sizes: Vec<i64> = SIZES.into_iter().filter(|size| size <= most).collect();
     let (mut graph, other) = of(sizes[0])?;
-    // An extent that no axis has by chance, and that is not computed with the same result as small ones.
+    // An extent that no axis has by chance, and that gives different results in computations than
+    // small ones.
     let probe = next_prime((*most).clamp(31, 127));
     let (reference, _) = of(probe)?;
     let shares = proof::shares(dim, (&reference, probe), (&graph, sizes[0]))?;

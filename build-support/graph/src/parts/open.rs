@@ -1,6 +1,6 @@
-//! The place of a dimension in a shape.
+//! The position of a dimension in a shape.
 
-/// A result, or the reason why a model cannot be cut, told of a node.
+/// A result, or the reason why a model cannot be split, for a node.
 pub(super) type Outcome<T = ()> = Result<T, &'static str>;
 
 pub(super) const OTHERS: &str =
@@ -8,10 +8,12 @@ pub(super) const OTHERS: &str =
 pub(super) const EXTENT: &str = "what it computes depends on the extent of the dimension itself";
 pub(super) const STATEMENTS: &str = "it is computed as a whole, by statements";
 
-/// The place of the dimension in a shape: the axis has `outer * extent * inner` indices, and those with `(o * extent + i) * inner + r` belong to index `i` of the dimension.
+/// The position of the dimension in a shape: the axis has `outer * extent * inner` indices, and
+/// those with `(o * extent + i) * inner + r` belong to index `i` of the dimension.
 ///
-/// A tensor of `[batch, heads, ..]` that becomes `[batch * heads, ..]` has one index of the batch in `heads` neighbours (`inner`); one of `[length, batch, ..]` that becomes
-/// `[length * batch, ..]` has it once in each of `length` blocks (`outer`).
+/// In a tensor of `[batch, heads, ..]` that becomes `[batch * heads, ..]`, one index of the batch
+/// has `heads` adjacent indices (`inner`); in one of `[length, batch, ..]` that becomes
+/// `[length * batch, ..]`, it occurs once in each of `length` blocks (`outer`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Open {
     pub(super) axis: usize,
@@ -19,10 +21,11 @@ pub(super) struct Open {
     pub(super) inner: i64,
 }
 
-/// The places where the dimension may be in a shape of which two extents of it are known: none, or some of one axis. The dimension is its outermost part in the first one.
+/// Returns the possible positions of the dimension in a shape, given the shapes for two of its
+/// extents: none, or some of one axis. In the first one, the dimension is the outermost part.
 ///
 /// # Errors
-/// Shapes that differ by more than the dimension.
+/// Returns an error for shapes that differ by more than the dimension.
 pub(super) fn places(first: &[i64], a: i64, second: &[i64], b: i64) -> Outcome<Vec<Open>> {
     if first.len() != second.len() {
         return Err(EXTENT);
@@ -33,13 +36,14 @@ pub(super) fn places(first: &[i64], a: i64, second: &[i64], b: i64) -> Outcome<V
     if axes.next().is_some() || share == 0 || second[axis] != share * b || first[axis] != share * a {
         return Err(EXTENT);
     }
-    // Innermost comes next: it is what transposing and merging make.
+    // The innermost position is next, because transposing and merging produce it.
     let divisors = (1..=share.min(MOST_TRIED)).filter(|inner| share % inner == 0 && *inner != share);
     let inner = core::iter::once(share).chain(divisors);
     Ok(inner.map(|inner| Open { axis, outer: share / inner, inner }).collect())
 }
 
-/// The largest number of neighbours that one index of the dimension is tried with, when it is not all of the axis.
+/// The maximum number of adjacent indices that are tried for one index of the dimension, if it is
+/// not the whole axis.
 const MOST_TRIED: i64 = 1 << 16;
 
 #[cfg(test)]

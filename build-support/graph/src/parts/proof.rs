@@ -1,8 +1,11 @@
-//! The proof that a model can be computed in parts: two graphs of it, for two extents of a dimension, are compared node by node.
+//! The proof that a model can be computed in parts: two graphs of it, for two extents of a
+//! dimension, are compared node by node.
 //!
-//! Extents that differ are those of the dimension. What a node computes at an index of it has to read its inputs at that index, wherever the index stands in the shape after
-//! reshaping and transposing, and has to be the same expression otherwise, for each index and for both extents. Where a merged axis has the index ([`Open`]) is what the node
-//! itself shows: the first place with which the proof succeeds.
+//! Extents that differ are those of the dimension. The computation of a node at an index of it must
+//! read its inputs at that index, wherever the index is in the shape after reshaping and
+//! transposing, and must be the same expression otherwise, for each index and for both extents. The
+//! position of the index in a merged axis ([`Open`]) follows from the node itself: it is the first
+//! position with which the proof succeeds.
 
 use std::collections::HashMap;
 
@@ -17,13 +20,15 @@ use crate::error::{Fix, GraphError, Result};
 use crate::graph::{Body, Graph, Node, Value, ValueId};
 use crate::op::extents;
 
-/// A graph, and the extent of the dimension that it was made for.
+/// A graph, and the extent of the dimension in it.
 type Sized<'a> = (&'a Graph, i64);
 
-/// For each argument, inputs first, how many indices of its first axis belong to one of the dimension; 0 if it is no axis of the argument.
+/// Returns, for each argument, inputs first, the number of indices of its first axis for one index
+/// of the dimension; 0 if the argument does not have the dimension.
 ///
 /// # Errors
-/// A node that mixes indices of the dimension; an argument in which it is no first axis.
+/// Returns an error for a node that mixes indices of the dimension, and for an argument in which it
+/// is not the first axis.
 pub(super) fn shares(dim: &str, a: Sized, b: Sized) -> Result<Vec<i64>> {
     let fix = Fix::Extents(dim.to_owned());
     let refuse = |place: &str, why: &str| {
@@ -55,7 +60,8 @@ pub(super) fn shares(dim: &str, a: Sized, b: Sized) -> Result<Vec<i64>> {
     Ok(shares)
 }
 
-/// Compares all nodes of two graphs, and finds where the dimension is in each value; `given` says it of the inputs. An error names a node.
+/// Compares all nodes of two graphs, and determines the position of the dimension in each value.
+/// `given` contains it for the inputs. An error names a node.
 fn same_nodes(
     a: Sized,
     b: Sized,
@@ -65,7 +71,7 @@ fn same_nodes(
     let mut open = Vec::new();
     for (one, other) in first.values.iter().zip(&second.values) {
         let place = || one.producer.map_or_else(|| format!("value '{}'", one.name), |node| first.nodes[node].place());
-        // Of what a node computes, `compare` tells more.
+        // For the result of a node, `compare` gives a more precise error.
         let places = places(&one.shape, a.1, &other.shape, b.1).map_err(|why| (place(), why))?;
         open.push(places.first().copied());
     }
@@ -104,7 +110,7 @@ fn same_nodes(
     Ok(open)
 }
 
-/// The places where the dimension may be in what an operation computes.
+/// Returns the possible positions of the dimension in the result of an operation.
 fn places_in(first: &Tensor, a: i64, second: &Tensor, b: i64) -> Outcome<Vec<Open>> {
     let shape = |tensor: &Tensor| -> Outcome<Vec<i64>> {
         tensor.shape.iter().map(|extent| extent.as_int()).collect::<Option<_>>().ok_or(EXTENT)
@@ -112,7 +118,8 @@ fn places_in(first: &Tensor, a: i64, second: &Tensor, b: i64) -> Outcome<Vec<Ope
     places(&shape(first)?, a, &shape(second)?, b)
 }
 
-/// The tensors that a node gives, the operations that compute them, in order, and those that stand for its inputs.
+/// The results of a node, the operations that compute them, in order, and the tensors that
+/// represent its inputs.
 struct Computed {
     made: Vec<Tensor>,
     order: Vec<Operation>,
@@ -132,7 +139,7 @@ fn computed(node: &Node, graph: &Graph) -> Outcome<Computed> {
     Ok(Computed { made, order, inputs })
 }
 
-/// Compares two nodes; where the dimension is in each of their results.
+/// Compares two nodes. Returns the position of the dimension in each of their results.
 fn compare((node, other): (&Node, &Node), a: Sized, b: Sized, open: &[Option<Open>]) -> Outcome<Vec<Option<Open>>> {
     let is_same = node.op.name() == other.op.name()
         && node.attrs == other.attrs
@@ -172,7 +179,7 @@ fn compare((node, other): (&Node, &Node), a: Sized, b: Sized, open: &[Option<Ope
                 pairs.open.push(own);
             }
             _ => {
-                // The same statements, if nothing that they are made of depends on the dimension.
+                // The same statements, if none of their parts depends on the dimension.
                 pairs.open.push(places.first().copied());
                 let is_closed = pairs.open.iter().all(Option::is_none) && same_known(node, a.0, b.0);
                 if !is_closed {
@@ -185,7 +192,8 @@ fn compare((node, other): (&Node, &Node), a: Sized, b: Sized, open: &[Option<Ope
     Ok(first.made.iter().map(of).collect())
 }
 
-/// The first of the places with which both operations compute the same at each index of the dimension. An error is that of the first one.
+/// Returns the first position with which both operations compute the same at each index of the
+/// dimension. The error is that of the first one.
 fn place_of(
     one: (&Operation, i64),
     two: (&Operation, i64),
@@ -205,7 +213,8 @@ fn same_known(node: &Node, a: &Graph, b: &Graph) -> bool {
     node.inputs.iter().flatten().all(|id| a.values[*id].known == b.values[*id].known)
 }
 
-/// Elements that are known are the same: those of each index of the dimension, if it is in the shape.
+/// Checks that known elements are the same: those of each index of the dimension, if it is in the
+/// shape.
 fn same_elements((one, a): (&Value, i64), (other, b): (&Value, i64), open: Option<Open>) -> Outcome {
     let (first, second) = match (&one.known, &other.known) {
         (None, None) => return Ok(()),

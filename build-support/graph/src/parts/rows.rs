@@ -10,7 +10,7 @@ use kernpack_compiler::ir::{Expr, ExprNode, IterVar, Mutate, Operation, Operatio
 use super::open::{EXTENT, OTHERS, Open, Outcome, STATEMENTS};
 use crate::error::Result;
 
-/// The operations of two nodes, and where the dimension is in what they compute.
+/// The operations of two nodes, and the positions of the dimension in their results.
 pub(super) struct Pairs {
     pub(super) numbers: HashMap<Operation, usize>,
     pub(super) open: Vec<Option<Open>>,
@@ -22,7 +22,8 @@ impl Pairs {
     }
 }
 
-/// Both operations compute the same at each index of the dimension, from what lies at that index; `own` is where it is in what they compute.
+/// Checks that both operations compute the same at each index of the dimension, from values at that
+/// index. `own` is the position of the dimension in their results.
 pub(super) fn same_rows(
     (one, a): (&Operation, i64),
     (other, b): (&Operation, i64),
@@ -44,18 +45,18 @@ pub(super) fn same_rows(
         }
     }
     let mut bodies = first.bodies.iter().zip(&second.bodies);
-    // What is too large for the former is compared with each shared part once.
+    // Expressions that are too large for the former are compared once for each shared part.
     let alike = |x: &Expr, y: &Expr| same(x, y) || kernpack::structural::equal(x, y).unwrap_or(false);
     if bodies.all(|(x, y)| alike(x, y)) { Ok(()) } else { Err(EXTENT) }
 }
 
-/// Variables that have the same meaning in both operations.
+/// Variables with the same meaning in both operations.
 #[derive(Default)]
 struct Names {
     /// The index of the dimension.
     index: Option<Var>,
     axes: Vec<Var>,
-    /// The part of an axis that is outside of the index of the dimension.
+    /// The part of an axis outside the index of the dimension.
     outer: Option<Var>,
     /// Elements that are read.
     elements: Vec<Var>,
@@ -78,7 +79,7 @@ impl Names {
     }
 }
 
-/// What an operation computes at an index of the dimension.
+/// Computes the expressions of an operation at an index of the dimension.
 struct Rows<'a> {
     analyzer: Analyzer,
     /// The index of the dimension, and its extent.
@@ -88,14 +89,14 @@ struct Rows<'a> {
     axes: VarMap,
     pairs: &'a Pairs,
     names: &'a mut Names,
-    /// What is read, by the number of the operation: places without the index of the dimension.
+    /// The reads, by the number of the operation: indices without that of the dimension.
     reads: Vec<(usize, Vec<Expr>)>,
-    /// What became of expressions: parts that are shared are looked at once.
+    /// The rewritten expressions, so that shared subexpressions are processed once.
     done: HashMap<Expr, Expr>,
     problem: Option<&'static str>,
 }
 
-/// What [`Rows`] found.
+/// The result of [`Rows`].
 struct Found {
     analyzer: Analyzer,
     /// The extents of the axes of a reduction.
@@ -148,7 +149,7 @@ impl<'a> Rows<'a> {
         Ok(Found { analyzer: rows.analyzer, reduced, reads: rows.reads, bodies: made })
     }
 
-    /// An axis: that of the dimension counts its indices, and what belongs to one of them.
+    /// Adds an axis: that of the dimension counts its indices, and the indices within one of them.
     fn axis(&mut self, number: usize, axis: &IterVar, open: Option<Open>) -> Outcome {
         let var = self.names.axis(number);
         let dom = axis.dom.as_ref().filter(|dom| dom.min.is_int(0)).ok_or(EXTENT)?;
@@ -169,7 +170,7 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    /// An element that is read: a variable of its own.
+    /// Replaces an element that is read by a separate variable.
     fn read(&mut self, tensor: &Tensor, indices: Vec<Expr>) -> Outcome<Expr> {
         let number = self.pairs.number(tensor).ok_or(EXTENT)?;
         let open = self.pairs.open.get(number).copied().ok_or(EXTENT)?;

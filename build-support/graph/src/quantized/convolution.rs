@@ -1,4 +1,5 @@
-//! Convolutions of bytes: `ConvInteger`, `QLinearConv`, and `Conv` of values that were dequantized, with weights that are known and whose zero point is that of signed bytes.
+//! Byte convolutions: `ConvInteger`, `QLinearConv`, and `Conv` of dequantized values, with known
+//! weights whose zero point is that of signed bytes.
 
 use std::sync::Arc;
 
@@ -17,22 +18,23 @@ struct Found {
     w_zero: Option<ValueId>,
     /// The factor of sums: one number, or one for each output channel.
     scale: Option<Vec<f32>>,
-    /// Added to the scaled sums, one float for each output channel.
+    /// A float for each output channel that is added to the scaled sums.
     bias: Option<ValueId>,
-    /// Added to the sums.
+    /// A number that is added to the sums.
     added: Option<ValueId>,
     y_zero: Option<ValueId>,
 }
 
-/// Weights as the operator reads them.
+/// Weights in the layout of the operator.
 struct Filters {
     bytes: Constant,
-    /// Of each output channel.
+    /// The sum of each output channel.
     sums: Vec<i64>,
 }
 
 impl Filters {
-    /// Those of weights `[output channel, channel, row, column]`; none: their zero points are not in the middle.
+    /// Packs weights `[output channel, channel, row, column]`. Returns `None` if their zero points
+    /// are not in the middle.
     fn of(weights: &Constant, zeros: &[i64]) -> Result<Option<Self>> {
         let &[filters, channels, rows, columns] = weights.shape() else { return Ok(None) };
         let middle = if weights.dtype() == U8 { 128 } else { 0 };
@@ -58,10 +60,11 @@ impl Filters {
 }
 
 impl Graph {
-    /// Makes convolutions of bytes of what computes the same with floats, or with wider integers.
+    /// Replaces convolutions that compute the same with floats, or with wider integers, by byte
+    /// convolutions.
     ///
     /// # Errors
-    /// None but those of tensors.
+    /// Only errors of tensors.
     pub(super) fn convolve_bytes(&mut self, number: usize) -> Result<()> {
         let Some(found) = self.found_convolution(number)? else { return Ok(()) };
         let Some(inputs) = self.inputs_of_convolution(&found)? else { return Ok(()) };
@@ -151,7 +154,7 @@ impl Graph {
         })
     }
 
-    /// The inputs of the convolution's node; none if it is not one that the operator computes.
+    /// Returns the inputs of the convolution's node, or `None` if the operator does not support it.
     fn inputs_of_convolution(&mut self, found: &Found) -> Result<Option<Vec<Option<ValueId>>>> {
         let of_x = &self.values[found.x];
         if ![I8, U8].contains(&of_x.dtype) || of_x.shape.len() != 4 || of_x.shape.contains(&0) {
@@ -180,7 +183,8 @@ impl Graph {
         if zero.is_none() && found.x_zero.is_some_and(|id| self.values[id].shape.iter().product::<i64>() != 1) {
             return Ok(None);
         }
-        // The zero point stays: it is what the image is padded with. One that is known is part of what is taken off the sums.
+        // The zero point is kept, because the image is padded with it. A known one is included in
+        // the number that is subtracted from the sums.
         let factor = zero.map_or(1, |zero| zero + shift);
         let bytes: Vec<u8> =
             filters.sums.iter().flat_map(|sum| (sum.wrapping_mul(factor) as i32).to_le_bytes()).collect();

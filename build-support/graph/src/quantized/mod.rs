@@ -1,6 +1,8 @@
-//! Products of bytes, wherever a model has them: `MatMulInteger`, `QLinearMatMul`, and `MatMul` or `Gemm` of values that were dequantized; convolutions alike.
+//! Byte products of a model: `MatMulInteger`, `QLinearMatMul`, and `MatMul` or `Gemm` of
+//! dequantized values. Convolutions are handled the same way.
 //!
-//! Where the second factor is known, its bytes are laid out as the compiler's rule `dot` reads them, and what zero points add to the sums is computed of it here.
+//! If the second factor is constant, its bytes are packed as the compiler's rule `dot` reads them,
+//! and the contribution of zero points to the sums is computed from it here.
 
 mod convolution;
 mod panels;
@@ -17,28 +19,29 @@ use crate::constant::{Constant, num_elements};
 use crate::error::Result;
 use crate::graph::{Dequantized, Graph, Node, ValueId};
 
-/// A product whose second factor is known.
+/// A product with a known second factor.
 struct Found {
     a: ValueId,
     a_zero: Option<ValueId>,
-    /// Bytes, two dimensions: rows and columns, or the other way round.
+    /// Two-dimensional bytes: rows and columns, or columns and rows.
     b: ValueId,
     b_zero: Option<ValueId>,
     is_turned: bool,
     /// The factor of sums, as floats: one number, or one for each column.
     scale: Option<Vec<f32>>,
-    /// Added to the scaled sums.
+    /// A value that is added to the scaled sums.
     bias: Option<ValueId>,
-    /// The zero point of a result of bytes.
+    /// The zero point of a byte result.
     y_zero: Option<ValueId>,
 }
 
 impl Graph {
-    /// The result of `DequantizeLinear` of known bytes, with one scale or one for each index of an axis: weights are many, and the evaluator takes its time for each
-    /// element. None: it is something else.
+    /// Returns the result of `DequantizeLinear` of known bytes, with one scale or one for each
+    /// index of an axis. It is computed here because weights are many, and the evaluator is slow
+    /// for each element. `None` if it is another node.
     ///
     /// # Errors
-    /// An attribute of another type; a shape that is none.
+    /// Returns an error for an attribute of another type, and for an invalid shape.
     pub(crate) fn dequantized_bytes(&self, node: &Node) -> Result<Option<Constant>> {
         let known = |index: usize| node.inputs.get(index).copied().flatten().map(|id| self.values[id].known.as_ref());
         let (true, Some(Some(bytes)), Some(Some(scale))) = (node.op.name() == "DequantizeLinear", known(0), known(1))
@@ -55,7 +58,7 @@ impl Graph {
             Some(_) => return Ok(None),
             None => vec![0; scales.len()],
         };
-        // How many elements have one scale, one after the other.
+        // The number of consecutive elements with the same scale.
         let run = if scales.len() == 1 {
             bytes.len()
         } else {
@@ -81,10 +84,10 @@ impl Graph {
         Constant::new(F32, bytes.shape(), values).map(Some)
     }
 
-    /// Remembers which bytes known results of a node were dequantized from.
+    /// Records the bytes that known results of a node were dequantized from.
     ///
     /// # Errors
-    /// An attribute of another type.
+    /// Returns an error for an attribute of another type.
     pub(crate) fn keep_bytes(&mut self, node: &Node, results: &[Option<ValueId>]) -> Result<()> {
         let (true, [Some(result)]) = (node.op.name() == "DequantizeLinear", results) else { return Ok(()) };
         let (Some(Some(bytes)), Some(Some(scale))) = (node.inputs.first(), node.inputs.get(1)) else { return Ok(()) };
@@ -97,10 +100,11 @@ impl Graph {
         Ok(())
     }
 
-    /// Makes products of bytes of what computes the same with floats, or with wider integers.
+    /// Replaces products that compute the same with floats, or with wider integers, by byte
+    /// products.
     ///
     /// # Errors
-    /// None but those of tensors.
+    /// Only errors of tensors.
     pub(crate) fn multiply_integers(&mut self) -> Result<()> {
         for number in 0..self.nodes.len() {
             let Some(found) = self.found(number)? else {
@@ -194,7 +198,7 @@ impl Graph {
     }
 
     fn floats(&self, id: ValueId) -> Option<Vec<f32>> {
-        // Scales of blocks have as many dimensions as the tensor.
+        // Scales of blocks have the same rank as the tensor.
         let known = self.values[id].known.as_ref().filter(|known| known.dtype() == F32 && known.shape().len() < 2)?;
         Some(known.to_floats().ok()?.into_iter().map(|value| value as f32).collect())
     }
@@ -208,7 +212,7 @@ impl Graph {
         known.to_ints().ok().map(|values| values[0])
     }
 
-    /// The inputs of the product's node; none if it is not one that the operator computes.
+    /// Returns the inputs of the product's node, or `None` if the operator does not support it.
     fn inputs_of(&mut self, found: &Found) -> Result<Option<Vec<Option<ValueId>>>> {
         let is_byte = |id: ValueId| [I8, U8].contains(&self.values[id].dtype);
         if !is_byte(found.a) || !is_byte(found.b) || self.values[found.a].shape.len() < 2 {
@@ -225,7 +229,8 @@ impl Graph {
         if scales != 1 && scales != panels.columns || panels.columns == 0 || panels.rows == 0 {
             return Ok(None);
         }
-        // A zero point of the first factor that is known is part of what is taken off the sums.
+        // A known zero point of the first factor is included in the number that is subtracted from
+        // the sums.
         let shift = if self.values[found.a].dtype == I8 { 128 } else { 0 };
         let zero = match found.a_zero {
             None => Some(0),

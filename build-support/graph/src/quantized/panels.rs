@@ -1,27 +1,29 @@
-//! Matrices of bytes as products read them.
+//! Byte matrices in the layout of products.
 
 use kernpack_compiler::ir::{I8, U8};
 
 use crate::constant::Constant;
 use crate::error::Result;
 
-/// Columns of a panel, and rows that lie beside each other: as the compiler's rule `dot` has them.
+/// Columns of a panel, and the number of contiguous rows, as in the compiler's rule `dot`.
 pub(super) const COLUMNS: usize = 16;
 pub(super) const DEPTH: usize = 4;
 
-/// A matrix of bytes with signs: `[column / 16][row / 4][column % 16][row % 4]`, with zeros behind the last row and column.
+/// A matrix of signed bytes: `[column / 16][row / 4][column % 16][row % 4]`, padded with zeros
+/// after the last row and column.
 pub(super) struct Panels {
     pub(super) bytes: Constant,
     pub(super) rows: usize,
     pub(super) columns: usize,
-    /// Of each column: the sum of its bytes without their zero point.
+    /// The sum of each column's bytes without their zero point.
     pub(super) sums: Vec<i64>,
     /// The zero point of each column.
     pub(super) zeros: Vec<i64>,
 }
 
 impl Panels {
-    /// Those of a matrix; `turned`: of its transpose. `zeros` has one zero point, or one for each column. None: it is no matrix, or they do not fit.
+    /// Packs a matrix, or its transpose if `turned` is true. `zeros` has one zero point, or one for
+    /// each column. Returns `None` if it is not a matrix, or if they do not match.
     pub(super) fn of(matrix: &Constant, turned: bool, zeros: &[i64]) -> Result<Option<Self>> {
         let &[first, second] = matrix.shape() else { return Ok(None) };
         let (Ok(first), Ok(second)) = (usize::try_from(first), usize::try_from(second)) else { return Ok(None) };
@@ -63,7 +65,7 @@ mod tests {
         assert_eq!(panels.bytes.bytes()[..8], [1, 2, 3, 4, 11, 12, 13, 14]);
         assert_eq!(panels.bytes.bytes()[64..72], [5, 0, 0, 0, 255, 0, 0, 0]);
         assert_eq!((panels.sums, panels.zeros), (vec![15, 49], vec![0, 0]));
-        // The same numbers without signs, the other way round, with zero points.
+        // The same numbers as unsigned bytes, transposed, with zero points.
         let bytes: Vec<u8> = vec![129, 130, 131, 132, 133, 139, 140, 141, 142, 127];
         let turned = Constant::new(U8, &[2, 5], bytes).unwrap();
         let other = Panels::of(&turned, true, &[128, 129]).unwrap().unwrap();

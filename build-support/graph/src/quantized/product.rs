@@ -1,4 +1,4 @@
-//! The operator of products of bytes with known matrices.
+//! The operator of byte products with known matrices.
 
 use kernpack_compiler::ir::{Expr, F32, I32, Tensor, U8};
 use kernpack_compiler::te::{self, reduce_axis};
@@ -7,9 +7,13 @@ use super::panels::{COLUMNS, DEPTH};
 use crate::error::{Result, require};
 use crate::op::{Call, Operand, Operator, Pattern, element_tensor, saturated};
 
-/// Inputs: bytes with at least two dimensions, the panels of a matrix, what is taken off the sums of each column, and, each of which may be missing: the zero point of
-/// the bytes, which the former is multiplied with; the zero points of the columns, multiplied with the sums of rows; a scale, with which the result is floats;
-/// what is added then; the zero point of a result of bytes, to which that is rounded.
+/// The product of bytes and a known matrix.
+///
+/// Inputs: bytes with at least two dimensions, the panels of a matrix, a number for each column
+/// that is subtracted from the sums, and the following optional ones: the zero point of the bytes,
+/// by which the previous input is multiplied; the zero points of the columns, multiplied by the
+/// sums of rows; a scale, with which the result is floats; a bias that is added then; the zero
+/// point of a byte result, to which the result is rounded.
 pub(super) static PRODUCT: Operator = Operator { name: "ByteProduct", pattern: Pattern::Heavy, make: product };
 
 fn product(call: &Call) -> Result<Vec<Tensor>> {
@@ -20,7 +24,7 @@ fn product(call: &Call) -> Result<Vec<Tensor>> {
     let mut shape = a.shape.clone();
     shape[last] = columns;
     let (width, part) = (COLUMNS as i64, DEPTH as i64);
-    // Bytes with signs are shifted: instructions take the first factor without.
+    // Signed bytes are shifted, because the instructions take an unsigned first factor.
     let shift = if a.dtype == U8 { 0 } else { 128 };
     let byte = |at: &[Expr]| {
         let value = a.tensor.at(at);
@@ -47,7 +51,7 @@ fn product(call: &Call) -> Result<Vec<Tensor>> {
     })
     .named("sums");
     let zero = call.optional(3).map(|zero| zero.at(&vec![Expr::int(0); zero.rank()]).cast(I32) + shift);
-    // Sums of rows, where columns have zero points.
+    // Sums of rows, if columns have zero points.
     let rows = call.optional(4).map(|zeros| {
         let r = reduce_axis(0, depth, "r");
         let rows = element_tensor(&shape[..last], |position| {

@@ -1,4 +1,4 @@
-//! Attributes as texts: how operators declare their parameters, and how values are read.
+//! Attributes as texts: declarations of operator parameters, and parsing of values.
 
 use kernpack::DataType;
 use kernpack_compiler::ir::{F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
@@ -14,7 +14,7 @@ pub enum Kind {
     OptionalInt,
     /// A float.
     Float,
-    /// `True` or `False`; 1 and 0 as well.
+    /// `True` or `False`, or 1 and 0.
     Bool,
     /// Text.
     Text,
@@ -35,12 +35,12 @@ pub struct Param {
     pub name: &'static str,
     /// The type.
     pub kind: Kind,
-    /// Its value where there is none; without one, there has to be one.
+    /// Its default. Without one, the parameter is required.
     pub default: Option<&'static str>,
 }
 
 impl Param {
-    /// A parameter that has to be there.
+    /// A required parameter.
     pub const fn required(name: &'static str, kind: Kind) -> Self {
         Self { name, kind, default: None }
     }
@@ -50,10 +50,10 @@ impl Param {
         Self { name, kind, default: Some(default) }
     }
 
-    /// Tells whether a text is a value of this parameter.
+    /// Checks that a text is a value of this parameter.
     ///
     /// # Errors
-    /// What was expected.
+    /// Returns a description of the expected value.
     pub fn check(&self, text: &str) -> Result<()> {
         match self.kind {
             Kind::Int => int(text).map(drop),
@@ -70,29 +70,29 @@ impl Param {
     }
 }
 
-/// An integer.
+/// Parses an integer.
 ///
 /// # Errors
-/// It is none.
+/// Returns an error if the text is not an integer.
 pub fn int(text: &str) -> Result<i64> {
     let text = text.trim();
-    // Python writes sizes of long type with an L.
+    // Python writes sizes of type long with an L.
     let digits = text.strip_suffix(['L', 'l']).unwrap_or(text);
     digits.parse().map_err(|_| GraphError::new(format!("expected an integer, got `{text}`")))
 }
 
-/// An integer or `None`.
+/// Parses an integer or `None`.
 ///
 /// # Errors
-/// It is neither.
+/// Returns an error if the text is neither.
 pub fn optional_int(text: &str) -> Result<Option<i64>> {
     if text.trim() == "None" { Ok(None) } else { int(text).map(Some) }
 }
 
-/// A float.
+/// Parses a float.
 ///
 /// # Errors
-/// It is none.
+/// Returns an error if the text is not a float.
 pub fn float(text: &str) -> Result<f64> {
     let text = text.trim();
     text.strip_suffix('f')
@@ -102,10 +102,10 @@ pub fn float(text: &str) -> Result<f64> {
         .map_err(|_| GraphError::new(format!("expected a number, got `{text}`")))
 }
 
-/// A truth value.
+/// Parses a boolean.
 ///
 /// # Errors
-/// It is none.
+/// Returns an error if the text is not a boolean.
 pub fn boolean(text: &str) -> Result<bool> {
     match text.trim() {
         "True" | "true" | "1" => Ok(true),
@@ -114,7 +114,7 @@ pub fn boolean(text: &str) -> Result<bool> {
     }
 }
 
-/// The parts of a list in round or square brackets; a value alone is a list of one.
+/// Splits a list in parentheses or square brackets. A single value is a list with one element.
 fn parts(text: &str) -> Result<Vec<&str>> {
     let trimmed = text.trim();
     let inner = match (trimmed.chars().next(), trimmed.chars().last()) {
@@ -135,7 +135,7 @@ fn parts(text: &str) -> Result<Vec<&str>> {
         }
     }
     let last = inner[begin..].trim();
-    // A comma behind the last element is how Python writes a tuple of one.
+    // Python writes a tuple with one element with a trailing comma.
     if !last.is_empty() {
         found.push(last);
     }
@@ -145,31 +145,31 @@ fn parts(text: &str) -> Result<Vec<&str>> {
     Ok(found)
 }
 
-/// Integers.
+/// Parses integers.
 ///
 /// # Errors
-/// The text is no list of integers.
+/// Returns an error if the text is not a list of integers.
 pub fn ints(text: &str) -> Result<Vec<i64>> {
     parts(text)?.into_iter().map(int).collect()
 }
 
-/// Floats.
+/// Parses floats.
 ///
 /// # Errors
-/// The text is no list of numbers.
+/// Returns an error if the text is not a list of numbers.
 pub fn floats(text: &str) -> Result<Vec<f64>> {
     parts(text)?.into_iter().map(float).collect()
 }
 
-/// Lists of integers.
+/// Parses lists of integers.
 ///
 /// # Errors
-/// The text is no list of lists.
+/// Returns an error if the text is not a list of lists.
 pub fn lists(text: &str) -> Result<Vec<Vec<i64>>> {
     parts(text)?.into_iter().map(ints).collect()
 }
 
-/// Integers as NNVM writes them: `(1, 1)`, `(3,)`, `()`.
+/// Formats integers like NNVM: `(1, 1)`, `(3,)`, `()`.
 pub fn ints_text(values: &[i64]) -> String {
     match values {
         [one] => format!("({one},)"),
@@ -177,32 +177,32 @@ pub fn ints_text(values: &[i64]) -> String {
     }
 }
 
-/// A truth value as NNVM writes it.
+/// Formats a boolean like NNVM.
 pub fn bool_text(value: bool) -> &'static str {
     if value { "True" } else { "False" }
 }
 
-/// The element types that NNVM has numbers for, in the order of these.
+/// The element types that NNVM has numbers for, in the order of the numbers.
 pub const DATA_TYPES: [DataType; 11] = [F32, F64, F16, U8, I32, I8, I64, I16, U16, U32, U64];
 
-/// An element type by its name.
+/// Parses an element type.
 ///
 /// # Errors
-/// It has no such name.
+/// Returns an error for an unknown name.
 pub fn data_type(text: &str) -> Result<DataType> {
     text.trim().parse().map_err(|_| GraphError::new(format!("expected an element type like `float32`, got `{text}`")))
 }
 
-/// NNVM's number of an element type; -1: it is not known, or NNVM does not have it.
+/// Returns NNVM's number of an element type. -1 if it is not known, or if NNVM does not have it.
 pub fn type_code(dtype: Option<DataType>) -> i64 {
     let place = dtype.and_then(|dtype| DATA_TYPES.iter().position(|known| *known == dtype));
     place.and_then(|place| i64::try_from(place).ok()).unwrap_or(-1)
 }
 
-/// The element type of NNVM's number; none for -1.
+/// Returns the element type of NNVM's number, or `None` for -1.
 ///
 /// # Errors
-/// Another number.
+/// Returns an error for another number.
 pub fn type_of_code(code: i64) -> Result<Option<DataType>> {
     if code == -1 {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Symbols: graphs that are put together by applying operators, as NNVM's.
+//! Symbols: graphs that are composed by applying operators, as in NNVM.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,8 @@ use super::registry::{self, Use};
 use super::rewrite;
 use crate::error::{GraphError, Result, fail, require};
 
-/// A name for a node that has none: the operator's in lower case, and a number. Names of this thread and of others do not meet.
+/// Returns a name for an unnamed node: the operator's in lower case, and a number. Names of
+/// different threads do not conflict.
 pub fn fresh_name(op: &str) -> String {
     static COUNTERS: Mutex<Option<HashMap<String, AtomicUsize>>> = Mutex::new(None);
     let mut counters = COUNTERS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -21,29 +22,30 @@ pub fn fresh_name(op: &str) -> String {
     format!("{op}{}", counter.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A graph of some values.
+/// Returns a graph of some values.
 pub fn graph_of(values: &[Value]) -> GraphRef {
     Graph::new(values)
 }
 
-/// The results of a graph as values for operators.
+/// Returns the results of a graph as values for operators.
 pub fn values_of(graph: &Graph) -> Vec<Value> {
     graph.values()
 }
 
-/// Applies an operator: its outputs. Inputs that are not given become variables called `<node>_<input>`; a node without a name gets one.
+/// Applies an operator and returns its outputs. Missing inputs become variables named
+/// `<node>_<input>`. An unnamed node gets a name.
 ///
 /// # Errors
-/// An operator that is not registered; attributes that it does not have; too many inputs.
+/// Returns an error for an unregistered operator, for unknown attributes, and for too many inputs.
 pub fn apply(op: &str, name: &str, inputs: &[Value], attrs: &[(&str, &str)]) -> Result<Vec<Value>> {
     let attrs: Map<Str, Str> = attrs.iter().map(|(key, value)| (Str::from(*key), Str::from(*value))).collect();
     apply_named(op, name, inputs, &[], &attrs)
 }
 
-/// As [`apply`], with inputs by position and, behind them, by name.
+/// Like [`apply`], with inputs by position followed by inputs by name.
 ///
 /// # Errors
-/// As for [`apply`]; a name that no input has.
+/// As for [`apply`], and for an unknown name of an input.
 pub fn apply_named(
     op: &str,
     name: &str,
@@ -95,16 +97,16 @@ pub fn apply_named(
     Ok((0..count).map(|index| first.output(index)).collect())
 }
 
-/// The outputs of several graphs as one graph.
+/// Returns the outputs of several graphs as one graph.
 pub fn group(graphs: &[GraphRef]) -> GraphRef {
     let values: Vec<Value> = graphs.iter().flat_map(|graph| graph.values()).collect();
     Graph::new(&values)
 }
 
-/// All entries of a graph as outputs.
+/// Returns all entries of a graph as outputs.
 ///
 /// # Errors
-/// A graph that is none.
+/// Returns an error for an invalid graph.
 pub fn internals(graph: &Graph) -> Result<GraphRef> {
     let index = IndexedGraph::new(graph)?;
     let mut values = Vec::new();
@@ -115,19 +117,19 @@ pub fn internals(graph: &Graph) -> Result<GraphRef> {
     Ok(Graph::new(&values))
 }
 
-/// The names of the variables.
+/// Returns the names of the variables.
 ///
 /// # Errors
-/// A graph that is none.
+/// Returns an error for an invalid graph.
 pub fn list_inputs(graph: &Graph) -> Result<Vec<String>> {
     let index = IndexedGraph::new(graph)?;
     Ok(index.variables().map(|number| index.nodes[number].node.name.as_str().to_owned()).collect())
 }
 
-/// The variables that nodes write to.
+/// Returns the names of the variables that nodes write to.
 ///
 /// # Errors
-/// A graph that is none.
+/// Returns an error for an invalid graph.
 pub fn mutated(graph: &Graph) -> Result<Vec<String>> {
     let index = IndexedGraph::new(graph)?;
     let mut is_written = vec![false; index.nodes.len()];
@@ -146,16 +148,16 @@ pub fn mutated(graph: &Graph) -> Result<Vec<String>> {
         .collect())
 }
 
-/// The names of the outputs: `<node>_<output>`, the name itself of a variable.
+/// Returns the names of the outputs: `<node>_<output>`, or the name itself for a variable.
 ///
 /// # Errors
-/// A graph that is none.
+/// Returns an error for an invalid graph.
 pub fn list_outputs(graph: &Graph) -> Result<Vec<String>> {
     IndexedGraph::new(graph)?;
     graph.values().iter().map(output_name).collect()
 }
 
-/// The name of an output.
+/// Returns the name of an output.
 pub(crate) fn output_name(value: &Value) -> Result<String> {
     if value.node.is_variable() {
         return Ok(value.node.name.as_str().to_owned());
@@ -168,10 +170,10 @@ pub(crate) fn output_name(value: &Value) -> Result<String> {
     Ok(format!("{}_{own}", value.node.name))
 }
 
-/// The graph with variables replaced by the outputs of other graphs.
+/// Returns the graph with variables replaced by the outputs of other graphs.
 ///
 /// # Errors
-/// A name that no variable has.
+/// Returns an error for a name that no variable has.
 pub fn compose(graph: &Graph, by_name: &[(String, Value)]) -> Result<GraphRef> {
     let known = list_inputs(graph)?;
     for (name, _) in by_name {

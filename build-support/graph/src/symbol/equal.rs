@@ -1,13 +1,14 @@
-//! Tells whether two graphs compute the same.
+//! Compares two graphs for equivalence.
 
 use super::index::{Entry, IndexedGraph};
 use super::node::Graph;
 use crate::error::Result;
 
-/// The first difference between two graphs, if there is one: other operators, attributes, edges or outputs. Names are compared only if that is asked for.
+/// Returns the first difference between two graphs, if there is one: other operators, attributes,
+/// edges or outputs. Names are only compared if `names` is true.
 ///
 /// # Errors
-/// A graph that is none.
+/// Returns an error for an invalid graph.
 pub fn difference(left: &Graph, right: &Graph, names: bool) -> Result<Option<String>> {
     let (a, b) = (IndexedGraph::new(left)?, IndexedGraph::new(right)?);
     if a.nodes.len() != b.nodes.len() {

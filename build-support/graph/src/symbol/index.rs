@@ -1,4 +1,4 @@
-//! A graph with numbers for its nodes and entries.
+//! A graph with indices for its nodes and entries.
 
 use std::collections::HashMap;
 
@@ -8,18 +8,18 @@ use super::node::{Graph, NodeRef, Value};
 use super::registry::{self, Use};
 use crate::error::{GraphError, Result};
 
-/// An output of a node, by number.
+/// An output of a node, by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
-    /// The number of the node.
+    /// The index of the node.
     pub node: usize,
-    /// Which of its outputs.
+    /// The index of the output in the node.
     pub index: usize,
-    /// After how many of the nodes that write to it.
+    /// The number of nodes that have written to the variable before.
     pub version: i64,
 }
 
-/// A node with the numbers of what it needs.
+/// A node with the indices of its dependencies.
 pub struct IndexedNode {
     /// The node.
     pub node: NodeRef,
@@ -31,30 +31,31 @@ pub struct IndexedNode {
     pub num_outputs: usize,
 }
 
-/// The nodes of a graph in an order in which they can be computed: depth first, inputs before their readers, as NNVM numbers them.
+/// The nodes of a graph in an order in which they can be computed: depth first, inputs before their
+/// readers, with NNVM's numbering.
 pub struct IndexedGraph {
     /// The nodes.
     pub nodes: Vec<IndexedNode>,
     /// The results of the graph.
     pub outputs: Vec<Entry>,
-    /// The number of the first entry of each node, and behind the last the number of all entries.
+    /// The index of the first entry of each node, followed by the number of all entries.
     pub row_ptr: Vec<usize>,
     numbers: HashMap<usize, usize>,
 }
 
-/// More outputs than any node may have.
+/// The maximum number of outputs of a node.
 const MOST_OUTPUTS: usize = 1 << 16;
 
 impl IndexedGraph {
-    /// Numbers the nodes.
+    /// Indexes the nodes of a graph.
     ///
     /// # Errors
-    /// An entry that its node does not have.
+    /// Returns an error for an entry that its node does not have.
     pub fn new(graph: &Graph) -> Result<Self> {
         Self::of_values(&graph.values())
     }
 
-    /// Numbers the nodes that these values need.
+    /// Indexes the nodes that these values need.
     ///
     /// # Errors
     /// As for [`IndexedGraph::new`].
@@ -71,7 +72,8 @@ impl IndexedGraph {
         Ok(this)
     }
 
-    /// Depth first on a stack of its own: a chain of a million nodes is no deeper than one.
+    /// Visits depth first with an explicit stack, so that a chain of a million nodes needs no
+    /// recursion.
     fn visit(&mut self, root: &NodeRef) {
         let needs = |node: &NodeRef| -> Vec<NodeRef> {
             let inputs = node.inputs.iter().map(|entry| entry.node.clone());
@@ -104,7 +106,8 @@ impl IndexedGraph {
         }
     }
 
-    /// The number of outputs of each node: what its operator says; of one that is not registered, what is read of it.
+    /// Determines the number of outputs of each node: from its operator, or for an unregistered one
+    /// from the outputs that are read.
     fn count_outputs(&mut self, outputs: &[Value]) -> Result<()> {
         let mut read = vec![1; self.nodes.len()];
         let used = self.nodes.iter().flat_map(|node| node.inputs.iter().copied());
@@ -135,32 +138,32 @@ impl IndexedGraph {
         Entry { node: self.numbers[&address(&value.node)], index: value.index, version: value.version }
     }
 
-    /// The number of a node, if it is in the graph.
+    /// Returns the index of a node, if it is in the graph.
     pub fn number(&self, node: &NodeRef) -> Option<usize> {
         self.numbers.get(&address(node)).copied()
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     pub fn num_entries(&self) -> usize {
         self.row_ptr[self.row_ptr.len() - 1]
     }
 
-    /// The number of an entry among all.
+    /// Returns the index of an entry among all.
     pub fn entry_id(&self, entry: Entry) -> usize {
         self.row_ptr[entry.node] + entry.index
     }
 
-    /// The numbers of the variables.
+    /// Returns the indices of the variables.
     pub fn variables(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.nodes.len()).filter(|number| self.nodes[*number].node.is_variable())
     }
 
-    /// An entry as a value.
+    /// Returns an entry as a value.
     pub fn value(&self, entry: Entry) -> Value {
         Value { node: self.nodes[entry.node].node.clone(), index: entry.index, version: entry.version }
     }
 
-    /// The number of times that each entry is read: by nodes, and as an output.
+    /// Returns the number of times that each entry is read, by nodes and as an output.
     pub fn entry_uses(&self) -> Vec<usize> {
         let mut uses = vec![0; self.num_entries()];
         for entry in self.nodes.iter().flat_map(|node| &node.inputs).chain(&self.outputs) {
@@ -169,7 +172,8 @@ impl IndexedGraph {
         uses
     }
 
-    /// The number of times that the outputs of each node are read: by nodes, and as an output.
+    /// Returns the number of times that the outputs of each node are read, by nodes and as an
+    /// output.
     pub fn node_uses(&self) -> Vec<usize> {
         let mut uses = vec![0; self.nodes.len()];
         for entry in self.nodes.iter().flat_map(|node| &node.inputs).chain(&self.outputs) {
@@ -179,7 +183,7 @@ impl IndexedGraph {
     }
 }
 
-/// The identity of a node while it is alive.
+/// Returns the identity of a node while it is alive.
 pub(crate) fn address(node: &NodeRef) -> usize {
     ObjRef::as_ptr(node) as usize
 }

@@ -1,4 +1,5 @@
-//! InferShape and InferType: what the operators say, forwards and backwards, until nothing more is found out.
+//! InferShape and InferType: the inference of the operators, forwards and backwards, until a fixed
+//! point is reached.
 
 use kernpack::{Any, Array, DataType, Function, Map, Shape, Str};
 
@@ -9,19 +10,19 @@ use super::node::{Graph, GraphRef};
 use super::registry::{Cell, Use, shapes_any};
 use crate::error::{GraphError, Result, fail, require};
 
-/// One kind of knowledge about entries.
+/// A kind of facts about entries.
 trait Fact: Clone + PartialEq {
     /// The column of operators.
     const KEY: &'static str;
-    /// Nothing is known.
+    /// The fact when nothing is known.
     fn unknown() -> Self;
-    /// All is known.
+    /// Returns true if it is completely known.
     fn is_known(&self) -> bool;
-    /// Merges what is known of either; none if they contradict.
+    /// Merges two facts. Returns `None` if they contradict.
     fn merged(&self, other: &Self) -> Option<Self>;
-    /// As text.
+    /// Formats the fact.
     fn show(&self) -> String;
-    /// Asks an operator.
+    /// Calls the inference function of an operator.
     fn infer(used: &Use, cell: Option<Cell>, ins: &mut Vec<Self>, outs: &mut Vec<Self>) -> Result<()>;
 }
 
@@ -119,7 +120,7 @@ impl Fact for Option<DataType> {
                 *outs = b.into_iter().map(attr::type_of_code).collect::<Result<_>>()?;
                 Ok(())
             }
-            // All the same.
+            // All are the same.
             _ => {
                 let known = ins.iter().chain(outs.iter()).find_map(|dtype| *dtype);
                 for dtype in ins.iter_mut().chain(outs.iter_mut()).filter(|dtype| dtype.is_none()) {
@@ -131,7 +132,7 @@ impl Fact for Option<DataType> {
     }
 }
 
-/// Finds what is known of all entries, from what is known of some.
+/// Infers the facts of all entries, from those of some.
 fn infer<F: Fact>(index: &IndexedGraph, mut facts: Vec<F>) -> Result<(Vec<F>, usize)> {
     let unknown = |facts: &[F]| facts.iter().filter(|fact| !fact.is_known()).count();
     let mut left = unknown(&facts);
@@ -144,7 +145,8 @@ fn infer<F: Fact>(index: &IndexedGraph, mut facts: Vec<F>) -> Result<(Vec<F>, us
             changed |= infer_node(index, number, &mut facts)?;
         }
         let now = unknown(&facts);
-        // One more sweep in the other direction when one finds nothing; operators have checked all that is known by then.
+        // Another sweep in the opposite direction if one finds nothing. Operators have checked all
+        // facts by then.
         idle = if changed && now <= left { 0 } else { idle + 1 };
         if idle >= 2 || now == 0 && !changed {
             return Ok((facts, now));
@@ -223,7 +225,7 @@ fn given<T>(
     if let Ok(by_name) = all.to::<Map<Str, Any>>() {
         for (name, value) in by_name.iter() {
             let value = convert(&value).map_err(|error| error.within(&format!("`{key}`: variable '{name}'")))?;
-            // Names that the graph does not have any more are no mistake: a pass may have removed them.
+            // Names that the graph no longer has are not an error: a pass may have removed them.
             if let Some(number) = variables.iter().find(|number| index.nodes[**number].node.name == name) {
                 take(index.row_ptr[*number], value);
             }
@@ -244,7 +246,7 @@ fn given<T>(
     Ok(())
 }
 
-/// A shape of another language.
+/// Converts a shape from another language.
 fn shape_of(value: &Any) -> Result<PartialShape> {
     let shape = value.to::<Shape>()?.to_vec();
     if let Some(extent) = shape.iter().find(|extent| **extent < 0) {
@@ -253,7 +255,7 @@ fn shape_of(value: &Any) -> Result<PartialShape> {
     Ok(shape)
 }
 
-/// An element type of another language: itself, its name, or NNVM's number.
+/// Converts an element type from another language: the type, its name, or NNVM's number.
 pub(crate) fn type_of(value: &Any) -> Result<Option<DataType>> {
     if let Ok(code) = value.to::<i64>() {
         return attr::type_of_code(code);
@@ -264,10 +266,10 @@ pub(crate) fn type_of(value: &Any) -> Result<Option<DataType>> {
     Ok(Some(value.to::<DataType>()?))
 }
 
-/// The shapes of all entries; those that are not known are empty, or have extents of 0.
+/// Returns the shapes of all entries. Unknown ones are empty, or have extents of 0.
 ///
 /// # Errors
-/// Shapes that contradict each other.
+/// Returns an error for shapes that contradict each other.
 pub fn shapes(graph: &Graph, index: &IndexedGraph) -> Result<Vec<PartialShape>> {
     let mut facts = vec![PartialShape::unknown(); index.num_entries()];
     let own = ["__shape__", &own_key(graph, "shape_attr_key", "shape")?];
@@ -284,10 +286,10 @@ pub fn shapes(graph: &Graph, index: &IndexedGraph) -> Result<Vec<PartialShape>> 
     infer(index, facts).map(|(shapes, _)| shapes)
 }
 
-/// The element types of all entries, as far as they are known.
+/// Returns the element types of all entries, as far as they are known.
 ///
 /// # Errors
-/// Types that contradict each other.
+/// Returns an error for types that contradict each other.
 pub fn types(graph: &Graph, index: &IndexedGraph) -> Result<Vec<Option<DataType>>> {
     let mut facts = vec![None; index.num_entries()];
     let parse = |text: &str| match attr::int(text) {
@@ -299,7 +301,7 @@ pub fn types(graph: &Graph, index: &IndexedGraph) -> Result<Vec<Option<DataType>
     infer(index, facts).map(|(types, _)| types)
 }
 
-/// Pass InferShape.
+/// Runs pass InferShape.
 pub(super) fn infer_shape(graph: &GraphRef) -> Result<GraphRef> {
     let index = IndexedGraph::new(graph)?;
     let shapes = shapes(graph, &index)?;
@@ -308,7 +310,7 @@ pub(super) fn infer_shape(graph: &GraphRef) -> Result<GraphRef> {
     Ok(graph.with_attr("shape", shapes_any(&shapes)).with_attr("shape_num_unknown_nodes", unknown))
 }
 
-/// Pass InferType.
+/// Runs pass InferType.
 pub(super) fn infer_type(graph: &GraphRef) -> Result<GraphRef> {
     let index = IndexedGraph::new(graph)?;
     let types = types(graph, &index)?;
@@ -317,10 +319,10 @@ pub(super) fn infer_type(graph: &GraphRef) -> Result<GraphRef> {
     Ok(graph.with_attr("dtype", codes).with_attr("dtype_num_unknown_nodes", unknown))
 }
 
-/// Shapes and types that all have to be known.
+/// Returns shapes and types, all of which must be known.
 ///
 /// # Errors
-/// Entries that are not known, with the variables to say more of.
+/// Returns an error for unknown entries, with the variables that need more information.
 pub fn complete(graph: &Graph, index: &IndexedGraph) -> Result<(Vec<Vec<i64>>, Vec<DataType>)> {
     let (shapes, types) = (shapes(graph, index)?, types(graph, index)?);
     let missing = |known: &dyn Fn(usize) -> bool| -> Vec<String> {

@@ -8,13 +8,15 @@ use super::node::{Graph, GraphRef, Node, NodeRef, Typed, Value};
 use super::registry::shapes_any;
 use crate::error::{Result, fail, require};
 
-/// The largest index of an output, and the largest version, that a file may name.
+/// The maximum index of an output, and the maximum version, in a file.
 const MOST: i64 = 1 << 20;
 
-/// Reads a graph. Operators need not be registered: what needs one says so.
+/// Reads a graph. Operators need not be registered. Functions that need a registered operator
+/// report its absence.
 ///
 /// # Errors
-/// What is no graph: the place in the text, or the node.
+/// Returns an error if the text is not a graph, with the position in the text or the name of the
+/// node.
 pub fn load(text: &str) -> Result<GraphRef> {
     let json = json_text::read(text).map_err(|error| error.within("the graph is no JSON"))?;
     graph(&json, "the graph", 0)
@@ -79,12 +81,13 @@ fn graph(json: &Json, what: &str, depth: usize) -> Result<GraphRef> {
         }
     }
     let graph = Graph::with(&heads, attrs.into_iter().collect());
-    // Outputs that a node does not have.
+    // Checks for outputs that a node does not have.
     IndexedGraph::new(&graph).map_err(|error| error.within(what))?;
     Ok(graph)
 }
 
-/// Checks what follows from the nodes: it need not be there; where it is, it has to fit.
+/// Checks members that follow from the nodes. They are optional, but must match if they are
+/// present.
 fn check_arguments(members: &Members, nodes: &[NodeRef]) -> Result<()> {
     let Some(listed) = find(members, "arg_nodes") else { return Ok(()) };
     for number in ints(listed, "`arg_nodes`")? {
@@ -115,7 +118,7 @@ fn node(json: &Json, nodes: &[NodeRef], depth: usize) -> Result<NodeRef> {
     };
     let name = find(members, "name").map_or(Ok(""), |name| text(name, "`name`"))?;
     let mut attrs: Vec<(Str, Str)> = Vec::new();
-    // Three generations of spellings; a file has one or two of them.
+    // Three generations of spellings, of which a file has one or two.
     for key in ["param", "attr", "attrs"] {
         let Some(own) = find(members, key) else { continue };
         for (name, value) in self::members(own, &format!("`{key}`"))? {
@@ -152,7 +155,7 @@ fn node(json: &Json, nodes: &[NodeRef], depth: usize) -> Result<NodeRef> {
     ))
 }
 
-/// A node that stands before: so no node can need itself.
+/// Returns an earlier node, so that no node can depend on itself.
 fn earlier(number: i64, nodes: &[NodeRef]) -> Result<NodeRef> {
     match usize::try_from(number).ok().and_then(|number| nodes.get(number)) {
         Some(node) => Ok(node.clone()),
@@ -160,7 +163,7 @@ fn earlier(number: i64, nodes: &[NodeRef]) -> Result<NodeRef> {
     }
 }
 
-/// `[node, index]` or `[node, index, version]`.
+/// Parses `[node, index]` or `[node, index, version]`.
 fn entry(json: &Json, nodes: &[NodeRef]) -> Result<Value> {
     let numbers = ints(json, "an entry")?;
     let (node, index, version) = match numbers[..] {
@@ -189,14 +192,14 @@ fn attribute(json: &Json) -> Result<Any> {
         ("list_int", Json::List(_)) => Any::from(ints(value, "the list")?.into_iter().collect::<Array<i64>>()),
         _ => any_of(value)?,
     };
-    // What is written back under the same name needs no note of it.
+    // A type that is written back with the same name needs no record.
     if natural(&plain).as_deref() == Some(type_name) {
         return Ok(plain);
     }
     Ok(ObjRef::new(Typed { type_name: type_name.into(), value: plain }).into())
 }
 
-/// Any JSON as a value.
+/// Converts any JSON to a value.
 fn any_of(json: &Json) -> Result<Any> {
     Ok(match json {
         Json::Null => Any::NONE,
@@ -214,7 +217,7 @@ fn any_of(json: &Json) -> Result<Any> {
     })
 }
 
-/// The name of the type that a value has in JSON if nothing else is said.
+/// Returns the default type name of a value in JSON.
 fn natural(value: &Any) -> Option<String> {
     if value.to::<bool>().is_ok() && value.type_name() == "bool" {
         return None;
@@ -239,10 +242,10 @@ fn natural(value: &Any) -> Option<String> {
     }
 }
 
-/// Writes a graph as NNVM does: `nodes`, `arg_nodes`, `node_row_ptr`, `heads`, `attrs`.
+/// Writes a graph in NNVM's format: `nodes`, `arg_nodes`, `node_row_ptr`, `heads`, `attrs`.
 ///
 /// # Errors
-/// An attribute of the graph that JSON cannot hold: a module, a function.
+/// Returns an error for an attribute of the graph that JSON cannot represent: a module, a function.
 pub fn save(graph: &Graph) -> Result<String> {
     let mut writer = Writer::default();
     write_graph(&mut writer, graph)?;
@@ -355,7 +358,7 @@ fn write_any(writer: &mut Writer, value: &Any) -> Result<()> {
     } else if let Ok(number) = value.to::<f64>() {
         writer.text.push_str(&number.to_string());
     } else if let Ok(shape) = value.to::<Shape>() {
-        // Also an array of integers only.
+        // Also an array of only integers.
         writer.numbers(&shape);
     } else if let Ok(list) = value.to::<Array<Any>>() {
         writer.begin('[', true);

@@ -1,8 +1,9 @@
-//! JSON as NNVM's files have it: a reader for strangers' texts, and a writer that breaks lines where dmlc's does.
+//! JSON in the format of NNVM's files: a reader for untrusted texts, and a writer with the line
+//! breaks of dmlc's.
 
 use crate::error::{Result, fail};
 
-/// Objects in objects, at most: the reader is recursive.
+/// The maximum nesting depth: the reader is recursive.
 const DEPTH: usize = 64;
 
 /// A value.
@@ -18,7 +19,7 @@ pub(super) enum Json {
 }
 
 impl Json {
-    /// The kind, for messages.
+    /// Returns the kind, for messages.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -37,7 +38,7 @@ struct Reader<'a> {
     at: usize,
 }
 
-/// Reads a text.
+/// Parses a text.
 pub(super) fn read(text: &str) -> Result<Json> {
     let mut reader = Reader { text: text.as_bytes(), at: 0 };
     let value = reader.value(0)?;
@@ -66,7 +67,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Skips blanks and takes a character.
+    /// Skips blanks and accepts a character.
     fn takes(&mut self, wanted: u8) -> bool {
         self.space();
         let found = self.peek() == Some(wanted);
@@ -208,7 +209,8 @@ impl Reader<'_> {
     }
 }
 
-/// Writes as dmlc's writer does: each open list or object says whether its parts stand on lines of their own.
+/// Writes like dmlc's writer: each open list or object records whether its parts are on separate
+/// lines.
 #[derive(Default)]
 pub(super) struct Writer {
     pub(super) text: String,
@@ -238,7 +240,7 @@ impl Writer {
         }
     }
 
-    /// Before each part.
+    /// Separates parts. Called before each part.
     pub(super) fn next(&mut self) {
         if let Some((_, count)) = self.scopes.last_mut() {
             if *count > 0 {
@@ -249,14 +251,14 @@ impl Writer {
         self.line();
     }
 
-    /// Before the value of a member of an object.
+    /// Writes the key before the value of an object's member.
     pub(super) fn key(&mut self, key: &str) {
         self.next();
         self.string(key);
         self.text.push_str(": ");
     }
 
-    /// A text.
+    /// Writes a text.
     pub(super) fn string(&mut self, text: &str) {
         self.text.push('"');
         for letter in text.chars() {
@@ -272,7 +274,7 @@ impl Writer {
         self.text.push('"');
     }
 
-    /// Numbers: up to ten on one line.
+    /// Writes numbers: up to ten on one line.
     pub(super) fn numbers<T: ToString>(&mut self, values: &[T]) {
         self.begin('[', values.len() > 10);
         for value in values {

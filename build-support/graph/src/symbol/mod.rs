@@ -1,8 +1,10 @@
-//! Symbolic graphs, open for operators and passes of every language.
+//! Symbolic graphs, extensible with operators and passes of every language.
 //!
-//! A [`Graph`] is what NNVM has: outputs that lead to [`Node`]s, and attributes by name. Nodes, edges and graphs are objects (`kernpack.graph.Node`,
-//! `.NodeEntry`, `.Graph`), so that every language builds, reads, prints and compares them. Operators register themselves ([`registry`]), with columns of
-//! attributes that any crate may add; [`pass`]es have names, and say what they need and what they leave in the attributes of a graph.
+//! A [`Graph`] has the structure of NNVM's: outputs that lead to [`Node`]s, and attributes by name.
+//! Nodes, edges and graphs are objects (`kernpack.graph.Node`, `.NodeEntry`, `.Graph`), so that
+//! every language builds, reads, prints and compares them. Operators are registered ([`registry`]),
+//! with columns of attributes that any crate may add. [`pass`]es have names, and declare the
+//! attributes of a graph that they require and provide.
 //!
 //! ```
 //! use kernpack_graph::symbol::{self, Value};

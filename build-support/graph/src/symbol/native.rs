@@ -1,4 +1,5 @@
-//! The columns of operators of ours: functions, without a detour through values of other languages.
+//! The native columns of operators: Rust functions, without conversions to values of other
+//! languages.
 
 use kernpack::DataType;
 use kernpack_compiler::ir::Tensor;
@@ -8,10 +9,11 @@ use super::registry::Use;
 use crate::error::Result;
 use crate::op::Operand;
 
-/// A shape of which not all may be known: no extents at all, or extents of 0.
+/// A partially known shape: no extents at all, or extents of 0 for unknown ones.
 pub type PartialShape = Vec<i64>;
 
-/// `FInferShape`: completes the shapes of inputs and outputs, as far as they follow from each other.
+/// `FInferShape`: completes the shapes of inputs and outputs, as far as they follow from each
+/// other.
 pub type InferShape = fn(&Use, &mut [PartialShape], &mut [PartialShape]) -> Result<()>;
 /// `FInferType`: the same for element types.
 pub type InferType = fn(&Use, &mut [Option<DataType>], &mut [Option<DataType>]) -> Result<()>;
@@ -19,39 +21,39 @@ pub type InferType = fn(&Use, &mut [Option<DataType>], &mut [Option<DataType>]) 
 /// `FInplaceOption`: pairs of an input and an output.
 pub type Pairs = fn(&Use) -> Result<Vec<(usize, usize)>>;
 
-/// The things that an operator is computed from.
+/// The inputs of an operator's computation.
 pub struct Compute<'a> {
     /// The operator and its attributes.
     pub used: Use<'a>,
     /// The inputs.
     pub inputs: Vec<Operand>,
-    /// Shapes and types of the outputs, where they are known.
+    /// Shapes and types of the outputs, if they are known.
     pub outputs: Vec<(Vec<i64>, DataType)>,
 }
 
-/// Layouts of one node, for `FCorrectLayout`. An empty text is a layout that is not known.
+/// The layouts of a node, for `FCorrectLayout`. An empty text is an unknown layout.
 pub struct LayoutCall<'a> {
     /// The operator and its attributes.
     pub used: Use<'a>,
-    /// The layouts of the inputs; then those that the operator wants.
+    /// The layouts of the inputs; then those that the operator requires.
     pub inputs: Vec<String>,
-    /// The layouts of the inputs when layouts were corrected before.
+    /// The layouts of the inputs from the previous correction.
     pub last_inputs: Vec<String>,
     /// The layouts of the outputs.
     pub outputs: Vec<String>,
 }
 
-/// The things that the gradient of a node is made from.
+/// The inputs of a node's gradient function.
 pub struct Gradient<'a> {
     /// The node.
     pub node: &'a NodeRef,
     /// Its inputs.
     pub inputs: Vec<Value>,
-    /// Gradients of its outputs.
+    /// The gradients of its outputs.
     pub head: Vec<Value>,
 }
 
-/// A function of an operator in a column.
+/// A native function of an operator in a column.
 #[derive(Clone, Copy)]
 pub enum Native {
     /// `FInferShape`.

@@ -12,12 +12,12 @@ pub type NodeRef = ObjRef<Node>;
 /// A counted reference to a graph.
 pub type GraphRef = ObjRef<Graph>;
 
-/// One use of an operator, or a variable.
+/// A call of an operator, or a variable.
 #[derive(Object)]
 #[object(key = "kernpack.graph.Node", structural = "dag")]
 #[repr(C)]
 pub struct Node {
-    /// The name of the operator; none: a variable.
+    /// The name of the operator, or `None` for a variable.
     #[field(default = None)]
     pub op: Option<Str>,
     /// The name.
@@ -29,13 +29,13 @@ pub struct Node {
     /// The inputs that it reads.
     #[field(default = Array::default())]
     pub inputs: Array<ObjRef<NodeEntry>>,
-    /// Nodes that run before it, besides those that it reads.
+    /// Nodes that run before it, in addition to its inputs.
     #[field(default = Array::default())]
     pub control_deps: Array<NodeRef>,
     /// Graphs in it.
     #[field(default = Array::default())]
     pub subgraphs: Array<GraphRef>,
-    /// Of a variable: how many of the nodes that were composed so far write to it.
+    /// For a variable: the number of composed nodes that write to it so far.
     #[field(skip, default = AtomicI64::new(0))]
     version: AtomicI64,
 }
@@ -47,50 +47,51 @@ pub struct Node {
 pub struct NodeEntry {
     /// The node.
     pub node: NodeRef,
-    /// Which of its outputs.
+    /// The index of the output in the node.
     #[field(default = 0)]
     pub index: i64,
-    /// Of a variable that nodes write to: after how many of them.
+    /// For a variable that nodes write to: the number of writes before this read.
     #[field(default = 0)]
     pub version: i64,
 }
 
-/// A computation: outputs, all nodes that they need, and attributes.
+/// A computation: outputs, all nodes that they depend on, and attributes.
 #[derive(Object)]
 #[object(key = "kernpack.graph.Graph")]
 #[repr(C)]
 pub struct Graph {
     /// The results.
     pub outputs: Array<ObjRef<NodeEntry>>,
-    /// The findings of passes, by name: `shape`, `dtype`, `layout`, `storage_id`, a module, ..
+    /// The results of passes, by name: `shape`, `dtype`, `layout`, `storage_id`, a module, ..
     #[field(default = Map::default())]
     pub attrs: Map<Str, Any>,
 }
 
-/// A value in the attributes of a graph whose name of a type in JSON does not follow from it: an empty list, a `size_t`, layouts.
+/// A value in the attributes of a graph whose JSON type name does not follow from it: an empty
+/// list, a `size_t`, layouts.
 #[derive(Object)]
 #[object(key = "kernpack.graph.Typed")]
 #[repr(C)]
 pub struct Typed {
-    /// The name of the type in JSON.
+    /// The type name in JSON.
     pub type_name: Str,
     /// The value: a number, a text, an array.
     pub value: Any,
 }
 
-/// An output of a node. Cloning is one reference count.
+/// An output of a node. Cloning only increments a reference count.
 #[derive(Clone)]
 pub struct Value {
     /// The node.
     pub node: NodeRef,
-    /// Which of its outputs.
+    /// The index of the output in the node.
     pub index: usize,
     /// See [`NodeEntry::version`].
     pub version: i64,
 }
 
 impl Node {
-    /// A node.
+    /// Creates a node.
     pub fn new(op: Option<&str>, name: &str, attrs: Map<Str, Str>, inputs: &[Value]) -> NodeRef {
         ObjRef::new(Self {
             op: op.map(Str::from),
@@ -103,7 +104,7 @@ impl Node {
         })
     }
 
-    /// The same node with other inputs and nodes before it.
+    /// Returns the same node with other inputs and control dependencies.
     pub fn with_inputs(&self, inputs: &[Value], control_deps: Array<NodeRef>) -> NodeRef {
         ObjRef::new(Self {
             op: self.op.clone(),
@@ -116,7 +117,7 @@ impl Node {
         })
     }
 
-    /// The same node with other attributes.
+    /// Returns the same node with other attributes.
     pub fn with_attrs(&self, attrs: Map<Str, Str>) -> NodeRef {
         ObjRef::new(Self {
             op: self.op.clone(),
@@ -129,7 +130,7 @@ impl Node {
         })
     }
 
-    /// All parts, for readers of files.
+    /// Creates a node from all its parts, for readers of files.
     pub(super) fn of_parts(
         op: Option<&str>,
         name: &str,
@@ -149,25 +150,25 @@ impl Node {
         })
     }
 
-    /// Tells whether it is a variable: it has no operator.
+    /// Returns true if it is a variable: it has no operator.
     pub fn is_variable(&self) -> bool {
         self.op.is_none()
     }
 
-    /// The name of its operator; "null" for a variable.
+    /// Returns the name of its operator, or "null" for a variable.
     pub fn op_name(&self) -> &str {
         self.op.as_ref().map_or("null", Str::as_str)
     }
 
-    /// Tells whether it is a use of this operator.
+    /// Returns true if it is a call of this operator.
     pub fn is_op(&self, op: &str) -> bool {
         self.op.as_ref().is_some_and(|own| own.as_str() == op)
     }
 
-    /// The operator.
+    /// Returns the operator.
     ///
     /// # Errors
-    /// A variable; one that is not registered.
+    /// Returns an error for a variable, and for an unregistered operator.
     pub fn operator(&self) -> Result<OpRef> {
         match &self.op {
             Some(op) => registry::find(op).map_err(|error| error.within(&self.place())),
@@ -175,7 +176,7 @@ impl Node {
         }
     }
 
-    /// The place for messages: `node 'conv0' (conv2d)`.
+    /// Returns the place for messages: `node 'conv0' (conv2d)`.
     pub fn place(&self) -> String {
         match &self.op {
             Some(op) => format!("node '{}' ({op})", self.name),
@@ -183,17 +184,17 @@ impl Node {
         }
     }
 
-    /// Of a variable: how many nodes write to it so far.
+    /// For a variable: returns the number of nodes that write to it so far.
     pub fn version(&self) -> i64 {
         self.version.load(Ordering::Relaxed)
     }
 
-    /// Another node writes to this variable.
+    /// Records that another node writes to this variable.
     pub(super) fn written(&self) {
         self.version.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The inputs that it reads.
+    /// Returns the inputs that it reads.
     pub fn input_values(&self) -> Vec<Value> {
         self.inputs.iter().map(|entry| Value::from(&*entry)).collect()
     }
@@ -201,7 +202,7 @@ impl Node {
 
 #[object_methods]
 impl Node {
-    /// The attributes with the defaults of the operator's parameters.
+    /// Returns the attributes with the defaults of the operator's parameters.
     pub fn all_attrs(&self) -> kernpack::Result<Map<Str, Str>> {
         Ok(match &self.op {
             Some(_) => self.operator()?.all_attrs(&self.attrs)?,
@@ -212,32 +213,32 @@ impl Node {
 
 #[object_methods]
 impl Graph {
-    /// The graph after passes, by their names.
+    /// Applies passes by name and returns the resulting graph.
     #[method(name = "apply")]
     fn apply_methods(this: &ObjRef<Self>, passes: Vec<String>) -> kernpack::Result<GraphRef> {
         let names: Vec<&str> = passes.iter().map(String::as_str).collect();
         Ok(super::pass::apply(this, &names)?)
     }
 
-    /// The graph with one more attribute, or another value of one.
+    /// Returns the graph with an added or replaced attribute.
     #[method(name = "with_attr")]
     fn with_attr_method(&self, name: &str, value: Any) -> GraphRef {
         self.with_attr(name, value)
     }
 
-    /// As JSON, as NNVM writes it.
+    /// Returns the graph as JSON in NNVM's format.
     #[method(name = "json")]
     fn json_method(this: &ObjRef<Self>) -> kernpack::Result<String> {
         Ok(super::save_json(this)?)
     }
 
-    /// As text, a line for each node.
+    /// Returns the graph as text, a line for each node.
     #[method(name = "ir")]
     fn ir_method(this: &ObjRef<Self>) -> kernpack::Result<String> {
         Ok(super::print(this)?)
     }
 
-    /// The nodes, each behind those that it needs.
+    /// Returns the nodes, each after its dependencies.
     #[method(name = "nodes")]
     fn nodes_method(this: &ObjRef<Self>) -> kernpack::Result<Vec<NodeRef>> {
         Ok(super::IndexedGraph::new(this)?.nodes.into_iter().map(|node| node.node).collect())
@@ -245,33 +246,33 @@ impl Graph {
 }
 
 impl Graph {
-    /// A graph of these outputs.
+    /// Creates a graph with these outputs.
     pub fn new(outputs: &[Value]) -> GraphRef {
         ObjRef::new(Self { outputs: outputs.iter().map(Value::to_entry).collect(), attrs: Map::default() })
     }
 
-    /// A graph of these outputs and attributes.
+    /// Creates a graph with these outputs and attributes.
     pub fn with(outputs: &[Value], attrs: Map<Str, Any>) -> GraphRef {
         ObjRef::new(Self { outputs: outputs.iter().map(Value::to_entry).collect(), attrs })
     }
 
-    /// The same with one more attribute, or another value of one.
+    /// Returns the graph with an added or replaced attribute.
     pub fn with_attr(&self, name: &str, value: impl Into<Any>) -> GraphRef {
         let others = self.attrs.iter().filter(|(key, _)| key.as_str() != name);
         let attrs = others.chain([(Str::from(name), value.into())]).collect();
         ObjRef::new(Self { outputs: self.outputs.clone(), attrs })
     }
 
-    /// The same without some attributes.
+    /// Returns the graph without some attributes.
     pub fn without_attrs(&self, names: &[&str]) -> GraphRef {
         let attrs = self.attrs.iter().filter(|(key, _)| !names.contains(&key.as_str())).collect();
         ObjRef::new(Self { outputs: self.outputs.clone(), attrs })
     }
 
-    /// An attribute of a type.
+    /// Returns an attribute of a type.
     ///
     /// # Errors
-    /// It is not there, or is something else.
+    /// Returns an error if it is missing, or has another type.
     pub fn attr<T: for<'a> kernpack::FromAny<'a>>(&self, name: &str) -> Result<T> {
         let Some(value) = self.attrs.get(name) else {
             return Err(GraphError::new(match super::pass::giver(name) {
@@ -286,13 +287,13 @@ impl Graph {
         value.to::<T>().map_err(|error| GraphError::from(error).within(&format!("graph attribute `{name}`")))
     }
 
-    /// The results.
+    /// Returns the results.
     pub fn values(&self) -> Vec<Value> {
         self.outputs.iter().map(|entry| Value::from(&*entry)).collect()
     }
 }
 
-/// As [`super::print`] shows it.
+/// Formats like [`super::print`].
 impl core::fmt::Debug for Graph {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(&super::print(self).unwrap_or_else(|error| error.to_string()))
@@ -300,23 +301,23 @@ impl core::fmt::Debug for Graph {
 }
 
 impl Value {
-    /// A variable.
+    /// Creates a variable.
     pub fn variable(name: &str) -> Self {
         Self::of(Node::new(None, name, Map::default(), &[]))
     }
 
-    /// The first output of a node.
+    /// Returns the first output of a node.
     pub fn of(node: NodeRef) -> Self {
         Self { node, index: 0, version: 0 }
     }
 
-    /// Another output of the same node.
+    /// Returns another output of the same node.
     #[must_use]
     pub fn output(&self, index: usize) -> Self {
         Self { node: self.node.clone(), index, version: 0 }
     }
 
-    /// As an object.
+    /// Converts the value to an object.
     pub fn to_entry(&self) -> ObjRef<NodeEntry> {
         ObjRef::new(NodeEntry {
             node: self.node.clone(),
@@ -325,7 +326,7 @@ impl Value {
         })
     }
 
-    /// Tells whether both are the same output of the same node.
+    /// Returns true if both are the same output of the same node.
     pub fn same_as(&self, other: &Self) -> bool {
         self.node.ptr_eq(&other.node) && self.index == other.index
     }
@@ -333,7 +334,8 @@ impl Value {
 
 impl From<&NodeEntry> for Value {
     fn from(entry: &NodeEntry) -> Self {
-        // An index of another language may be negative: no node has as many outputs, and readers say so.
+        // An index from another language may be negative: no node has as many outputs, and readers
+        // report it.
         let index = usize::try_from(entry.index).unwrap_or(usize::MAX);
         Self { node: entry.node.clone(), index, version: entry.version }
     }

@@ -1,4 +1,4 @@
-//! Pass OrderMutation: what reads a variable runs before the node that writes to it next.
+//! Pass OrderMutation: nodes that read a variable run before the node that writes to it next.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,11 +9,11 @@ use super::node::{Graph, GraphRef, NodeRef, Value};
 use super::registry::Use;
 use crate::error::Result;
 
-/// Adds control dependencies by the versions of variables: a node that writes version n waits for all that read it, and one that reads version n for the one
-/// that wrote it.
+/// Adds control dependencies by the versions of variables: a node that writes version n waits for
+/// all that read it, and one that reads version n for the one that wrote it.
 pub(super) fn order_mutation(graph: &GraphRef) -> Result<GraphRef> {
     let index = IndexedGraph::new(graph)?;
-    // By variable and version: who reads it, and who writes to it.
+    // Readers and writers by variable and version.
     let mut readers: BTreeMap<(usize, i64), Vec<usize>> = BTreeMap::new();
     let mut writers: BTreeMap<(usize, i64), usize> = BTreeMap::new();
     for (number, node) in index.nodes.iter().enumerate().filter(|(_, node)| !node.node.is_variable()) {
@@ -41,7 +41,8 @@ pub(super) fn order_mutation(graph: &GraphRef) -> Result<GraphRef> {
             before.entry(*next).or_default().push(*writer);
         }
     }
-    // New control dependencies may lead forward in the old order: nodes are made in an order that respects both.
+    // New control dependencies may point forward in the old order: nodes are created in an order
+    // that respects both.
     let order = ordered(&index, &before)?;
     let mut made: HashMap<usize, NodeRef> = HashMap::new();
     for number in order {
@@ -66,7 +67,7 @@ pub(super) fn order_mutation(graph: &GraphRef) -> Result<GraphRef> {
     Ok(Graph::with(&outputs, graph.attrs.clone()))
 }
 
-/// An order of the nodes in which inputs and control dependencies come first.
+/// Returns an order of the nodes in which inputs and control dependencies come first.
 fn ordered(index: &IndexedGraph, before: &HashMap<usize, Vec<usize>>) -> Result<Vec<usize>> {
     let count = index.nodes.len();
     let mut waits = vec![0_usize; count];

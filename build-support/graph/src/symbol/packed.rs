@@ -6,13 +6,13 @@ use linkme::distributed_slice;
 use super::node::{Graph, GraphRef, Node, NodeEntry, Value};
 use super::registry::{self, Arity, Cell, OpRef};
 
-/// A variable, as a graph of one output.
+/// Creates a variable, as a graph with one output.
 #[packed_func(name = "kernpack.graph.variable")]
 fn variable(name: &str, attrs: Map<Str, Str>) -> GraphRef {
     Graph::new(&[Value::of(Node::new(None, name, attrs, &[]))])
 }
 
-/// The only output of a graph.
+/// Returns the only output of a graph.
 fn single(graph: &GraphRef, what: &str) -> Result<Value> {
     let mut values = graph.values();
     match values.pop() {
@@ -54,13 +54,13 @@ fn apply_op(
     Ok(Graph::new(&outputs))
 }
 
-/// The outputs of several graphs as one graph.
+/// Returns the outputs of several graphs as one graph.
 #[packed_func(name = "kernpack.graph.group")]
 fn group(graphs: Vec<GraphRef>) -> GraphRef {
     super::group(&graphs)
 }
 
-/// One output of a graph: by number, or by name.
+/// Returns one output of a graph, by index or by name.
 #[packed_func(name = "kernpack.graph.output")]
 fn output(graph: GraphRef, which: Any) -> Result<GraphRef> {
     let names = super::list_outputs(&graph)?;
@@ -77,20 +77,21 @@ fn output(graph: GraphRef, which: Any) -> Result<GraphRef> {
     }
 }
 
-/// All entries of a graph as its outputs.
+/// Returns all entries of a graph as its outputs.
 #[packed_func(name = "kernpack.graph.internals")]
 fn internals(graph: GraphRef) -> Result<GraphRef> {
     Ok(super::internals(&graph)?)
 }
 
-/// The entries that the outputs read directly, as outputs; none for a variable.
+/// Returns the entries that the outputs read directly, as outputs. Empty for a variable.
 #[packed_func(name = "kernpack.graph.children")]
 fn children(graph: GraphRef) -> GraphRef {
     let values: Vec<Value> = graph.values().iter().flat_map(|value| value.node.input_values()).collect();
     Graph::new(&values)
 }
 
-/// The names of variables: `all`, `read_only`, or `aux_state` for those that nodes write to.
+/// Returns the names of variables: `all`, `read_only`, or `aux_state` for those that nodes write
+/// to.
 #[packed_func(name = "kernpack.graph.list_input_names")]
 fn list_input_names(graph: GraphRef, option: &str) -> Result<Vec<String>> {
     let (all, written) = (super::list_inputs(&graph)?, super::mutated(&graph)?);
@@ -102,13 +103,13 @@ fn list_input_names(graph: GraphRef, option: &str) -> Result<Vec<String>> {
     }
 }
 
-/// The names of the outputs.
+/// Returns the names of the outputs.
 #[packed_func(name = "kernpack.graph.list_output_names")]
 fn list_output_names(graph: GraphRef) -> Result<Vec<String>> {
     Ok(super::list_outputs(&graph)?)
 }
 
-/// The graph with variables replaced by graphs of one output, by their names.
+/// Returns the graph with variables replaced by graphs with one output, by their names.
 #[packed_func(name = "kernpack.graph.compose")]
 fn compose(graph: GraphRef, by_name: Map<Str, GraphRef>) -> Result<GraphRef> {
     let values =
@@ -116,7 +117,7 @@ fn compose(graph: GraphRef, by_name: Map<Str, GraphRef>) -> Result<GraphRef> {
     Ok(super::compose(&graph, &values.collect::<Result<Vec<_>>>()?)?)
 }
 
-/// A graph with the first node of its outputs changed: more attributes, or other values.
+/// Returns a graph with added or changed attributes of the first node of its outputs.
 #[packed_func(name = "kernpack.graph.set_node_attrs")]
 fn set_node_attrs(graph: GraphRef, attrs: Map<Str, Str>) -> Result<GraphRef> {
     let value = single(&graph, "it")?;
@@ -128,7 +129,7 @@ fn set_node_attrs(graph: GraphRef, attrs: Map<Str, Str>) -> Result<GraphRef> {
     Ok(Graph::new(&[Value { node, ..value }]))
 }
 
-/// A node by its parts; an empty operator is a variable.
+/// Creates a node from its parts. An empty operator means a variable.
 #[packed_func(name = "kernpack.graph.node")]
 fn node(op: &str, name: &str, inputs: Vec<ObjRef<NodeEntry>>, attrs: Map<Str, Str>) -> ObjRef<Node> {
     let values: Vec<Value> = inputs.iter().map(|entry| Value::from(&**entry)).collect();
@@ -141,25 +142,26 @@ fn load_json(text: &str) -> Result<GraphRef> {
     Ok(super::load_json(text)?)
 }
 
-/// Writes a graph as NNVM does.
+/// Writes a graph in NNVM's format.
 #[packed_func(name = "kernpack.graph.save_json")]
 fn save_json(graph: GraphRef) -> Result<String> {
     Ok(super::save_json(&graph)?)
 }
 
-/// The graph as text, a line for each node.
+/// Returns the graph as text, a line for each node.
 #[packed_func(name = "kernpack.graph.print")]
 fn print(graph: GraphRef) -> Result<String> {
     Ok(super::print(&graph)?)
 }
 
-/// The first difference between two graphs; none if they are equal but for the names of nodes, or with `names` in these, too.
+/// Returns the first difference between two graphs, or nothing if they are equal except for the
+/// names of nodes. With `names`, names are compared, too.
 #[packed_func(name = "kernpack.graph.difference")]
 fn difference(left: GraphRef, right: GraphRef, names: bool) -> Result<Option<String>> {
     Ok(super::difference(&left, &right, names)?)
 }
 
-/// The graph after passes, by their names.
+/// Applies passes by name and returns the resulting graph.
 #[packed_func(name = "kernpack.graph.apply")]
 fn apply(graph: GraphRef, passes: Any) -> Result<GraphRef> {
     let names = match passes.to::<String>() {
@@ -169,58 +171,59 @@ fn apply(graph: GraphRef, passes: Any) -> Result<GraphRef> {
     Ok(super::pass::apply(&graph, &names.iter().map(String::as_str).collect::<Vec<_>>())?)
 }
 
-/// An attribute of a graph.
+/// Returns an attribute of a graph.
 #[packed_func(name = "kernpack.graph.attr")]
 fn attr(graph: GraphRef, key: &str) -> Result<Any> {
     Ok(graph.attr::<Any>(key)?)
 }
 
-/// Tells whether a graph has an attribute.
+/// Returns true if a graph has an attribute.
 #[packed_func(name = "kernpack.graph.has_attr")]
 fn has_attr(graph: GraphRef, key: &str) -> bool {
     graph.attrs.get(key).is_some()
 }
 
-/// The graph with an attribute.
+/// Returns the graph with an attribute.
 #[packed_func(name = "kernpack.graph.set_attr")]
 fn set_attr(graph: GraphRef, key: &str, value: Any) -> GraphRef {
     graph.with_attr(key, value)
 }
 
-/// The graph without an attribute, and the attribute.
+/// Returns the graph without an attribute, and the attribute.
 #[packed_func(name = "kernpack.graph.move_attr")]
 fn move_attr(graph: GraphRef, key: &str) -> Result<(GraphRef, Any)> {
     let value = graph.attr::<Any>(key)?;
     Ok((graph.without_attrs(&[key]), value))
 }
 
-/// The number of the first entry of each node, and behind the last the number of all entries: what the lists `shape` and `dtype` go by.
+/// Returns the index of the first entry of each node, followed by the number of all entries: the
+/// indices of the lists `shape` and `dtype`.
 #[packed_func(name = "kernpack.graph.node_row_ptr")]
 fn node_row_ptr(graph: GraphRef) -> Result<Vec<i64>> {
     let index = super::IndexedGraph::new(&graph)?;
     Ok(index.row_ptr.iter().filter_map(|row| i64::try_from(*row).ok()).collect())
 }
 
-/// An operator.
+/// Returns an operator.
 #[packed_func(name = "kernpack.graph.op")]
 fn op(name: &str) -> Result<OpRef> {
     Ok(registry::find(name)?)
 }
 
-/// The names of all operators.
+/// Returns the names of all operators.
 #[packed_func(name = "kernpack.graph.op_names")]
 fn op_names() -> Vec<String> {
     registry::names()
 }
 
-/// An operator's attribute, or nothing.
+/// Returns an operator's attribute, or nothing.
 #[packed_func(name = "kernpack.graph.op_attr")]
 fn op_attr(name: &str, key: &str) -> Result<Any> {
     let op = registry::find(name)?;
     Ok(op.cell(key).map_or(Any::NONE, |cell| registry::as_any(&op, key, cell)))
 }
 
-/// A number, a function of the attributes, or -1 for any number.
+/// Converts a number, a function of the attributes, or -1 for any number.
 fn arity(value: &Any) -> Result<Arity> {
     if let Ok(function) = value.to::<Function>() {
         return Ok(Arity::Foreign(function));
@@ -229,37 +232,40 @@ fn arity(value: &Any) -> Result<Arity> {
     Ok(usize::try_from(count).map_or(Arity::Any, Arity::Fixed))
 }
 
-/// Adds an operator. The numbers of inputs and outputs are numbers, functions of the attributes, or -1 for as many as there are.
+/// Registers an operator. The numbers of inputs and outputs are numbers, functions of the
+/// attributes, or -1 for any number.
 #[packed_func(name = "kernpack.graph.op_register")]
 fn op_register(name: &str, doc: &str, arguments: Vec<String>, num_inputs: Any, num_outputs: Any) -> Result<OpRef> {
     Ok(registry::register(name, doc, arguments, arity(&num_inputs)?, arity(&num_outputs)?)?)
 }
 
-/// Sets an attribute of an operator. One of a higher priority replaces one of a lower, two of the same are an error; usual is 10.
+/// Sets an attribute of an operator. One with a higher priority replaces one with a lower priority;
+/// two with the same are an error. The default is 10.
 #[packed_func(name = "kernpack.graph.op_set_attr")]
 fn op_set_attr(name: &str, key: &str, value: Any, priority: i64) -> Result<()> {
     Ok(registry::find(name)?.set_cell(key, Cell::Value(value), priority, "a call of kernpack.graph.op_set_attr")?)
 }
 
-/// Adds a pass: a function from a graph to a graph, with the attributes of graphs that it needs and leaves.
+/// Registers a pass: a function from a graph to a graph, with the attributes of graphs that it
+/// requires and provides.
 #[packed_func(name = "kernpack.graph.pass_register")]
 fn pass_register(name: &str, function: Function, requires: Vec<String>, provides: Vec<String>) -> Result<()> {
     Ok(super::pass::register(name, &function, requires, provides)?)
 }
 
-/// The names of all passes.
+/// Returns the names of all passes.
 #[packed_func(name = "kernpack.graph.pass_names")]
 fn pass_names() -> Vec<String> {
     super::pass::names()
 }
 
-/// The attributes that a pass needs, and those that it leaves.
+/// Returns the attributes that a pass requires, and those that it provides.
 #[packed_func(name = "kernpack.graph.pass_info")]
 fn pass_info(name: &str) -> Result<(Vec<String>, Vec<String>)> {
     Ok(super::pass::describe(name)?)
 }
 
-/// Passes with their packed functions.
+/// Defines passes with their packed functions.
 macro_rules! passes {
     ($($(#[doc = $doc:literal])* $id:ident $function:ident $name:literal $packed:literal [$($requires:literal),*] [$($provides:literal),*] $run:path;)*) => { $(
         #[distributed_slice($crate::symbol::pass::PASSES)]
@@ -295,18 +301,18 @@ fn print_pass(graph: &GraphRef) -> crate::error::Result<GraphRef> {
 }
 
 passes! {
-    /// Finds out the shapes of all entries.
+    /// Infers the shapes of all entries.
     INFER_SHAPE infer_shape "InferShape" "kernpack.graph.pass.InferShape" [] ["shape"] super::infer::infer_shape;
-    /// Finds out the element types of all entries.
+    /// Infers the element types of all entries.
     INFER_TYPE infer_type "InferType" "kernpack.graph.pass.InferType" [] ["dtype"] super::infer::infer_type;
-    /// Orders what reads a variable and what writes to it.
+    /// Orders nodes that read a variable and nodes that write to it.
     ORDER_MUTATION order_mutation "OrderMutation" "kernpack.graph.pass.OrderMutation" [] [] super::order::order_mutation;
-    /// Says which device each node runs on, and copies values that change devices.
+    /// Assigns a device to each node, and copies values that change devices.
     PLACE_DEVICE place_device "PlaceDevice" "kernpack.graph.pass.PlaceDevice" ["device_group_attr_key", "device_assign_map", "device_copy_op"] ["device"] super::place_device::place_device;
-    /// Leaves the graph as JSON in an attribute.
+    /// Stores the graph as JSON in an attribute.
     SAVE_JSON save_json_pass_packed "SaveJSON" "kernpack.graph.pass.SaveJSON" [] ["json"] save_json_pass;
-    /// Reads the graph that an attribute has as JSON.
+    /// Loads the graph from JSON in an attribute.
     LOAD_JSON load_json_pass_packed "LoadJSON" "kernpack.graph.pass.LoadJSON" ["json"] [] load_json_pass;
-    /// Leaves the graph as text in an attribute.
+    /// Stores the graph as text in an attribute.
     PRINT_GRAPH print_pass_packed "PrintGraphIR" "kernpack.graph.pass.PrintGraphIR" [] ["graphir"] print_pass;
 }

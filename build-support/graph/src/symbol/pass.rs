@@ -1,7 +1,8 @@
-//! Passes by name, with the attributes of graphs that they need and leave.
+//! Passes by name, with the attributes of graphs that they require and provide.
 //!
-//! A pass is a function from a graph to a graph. Ours register themselves in a distributed slice; those of other languages with
-//! `kernpack.graph.pass_register`. Each is also a packed function `kernpack.graph.pass.<name>`.
+//! A pass is a function from a graph to a graph. Native passes are registered in a distributed
+//! slice, and those of other languages with `kernpack.graph.pass_register`. Each is also a packed
+//! function `kernpack.graph.pass.<name>`.
 
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
@@ -12,7 +13,7 @@ use linkme::distributed_slice;
 use super::node::GraphRef;
 use crate::error::{GraphError, Result, fail, require};
 
-/// The names of the packed functions of passes: this, then the name.
+/// The prefix of the packed functions of passes, followed by the name.
 pub const PREFIX: &str = "kernpack.graph.pass.";
 
 /// A pass.
@@ -20,17 +21,17 @@ pub const PREFIX: &str = "kernpack.graph.pass.";
 pub struct PassInfo {
     /// Its name.
     pub name: &'static str,
-    /// The effect, in one sentence.
+    /// The description, in one sentence.
     pub doc: &'static str,
-    /// The attributes that a graph has to have.
+    /// The attributes that a graph must have.
     pub requires: &'static [&'static str],
-    /// The attributes that it leaves.
+    /// The attributes that the pass adds.
     pub provides: &'static [&'static str],
-    /// The effect.
+    /// The function.
     pub run: fn(&GraphRef) -> Result<GraphRef>,
 }
 
-/// The passes of crates.
+/// The passes of all crates.
 #[distributed_slice]
 pub static PASSES: [PassInfo];
 
@@ -52,7 +53,7 @@ fn ours(name: &str) -> Option<&'static PassInfo> {
     PASSES.iter().find(|pass| pass.name == name)
 }
 
-/// The names of all passes, sorted.
+/// Returns the names of all passes, sorted.
 pub fn names() -> Vec<String> {
     let mut names: Vec<String> = PASSES.iter().map(|pass| pass.name.to_owned()).collect();
     names.extend(FOREIGN.read().unwrap_or_else(PoisonError::into_inner).keys().cloned());
@@ -60,10 +61,10 @@ pub fn names() -> Vec<String> {
     names
 }
 
-/// The attributes that a pass needs and leaves.
+/// Returns the attributes that a pass requires and provides.
 ///
 /// # Errors
-/// There is none of that name.
+/// Returns an error for an unknown pass.
 pub fn describe(name: &str) -> Result<(Vec<String>, Vec<String>)> {
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     match (ours(name), foreign(name)) {
@@ -73,7 +74,7 @@ pub fn describe(name: &str) -> Result<(Vec<String>, Vec<String>)> {
     }
 }
 
-/// A pass that leaves an attribute.
+/// Returns a pass that provides an attribute.
 pub fn giver(attr: &str) -> Option<String> {
     let own = PASSES
         .iter()
@@ -97,10 +98,10 @@ fn unknown(name: &str) -> GraphError {
     GraphError::new(format!("unknown pass `{name}`: {hint}"))
 }
 
-/// Adds a pass that any language wrote.
+/// Registers a pass in any language.
 ///
 /// # Errors
-/// The name is taken.
+/// Returns an error if the name is taken.
 pub fn register(name: &str, function: &Function, requires: Vec<String>, provides: Vec<String>) -> Result<()> {
     require!(!name.is_empty() && ours(name).is_none(), "there is a pass `{name}` already, or it has no name");
     let mut foreign = FOREIGN.write().unwrap_or_else(PoisonError::into_inner);
@@ -113,7 +114,8 @@ pub fn register(name: &str, function: &Function, requires: Vec<String>, provides
 /// Applies passes in order.
 ///
 /// # Errors
-/// An unknown pass; one that needs an attribute which the graph does not have, with the pass that gives it; what a pass says, with its name.
+/// Returns an error for an unknown pass, for a missing attribute, with the pass that provides it,
+/// and the errors of passes, with their names.
 pub fn apply(graph: &GraphRef, passes: &[&str]) -> Result<GraphRef> {
     let mut graph = graph.clone();
     for name in passes {

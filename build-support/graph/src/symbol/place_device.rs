@@ -1,8 +1,10 @@
-//! Pass PlaceDevice: which device each node runs on, and copies where a value changes devices.
+//! Pass PlaceDevice: assigns a device to each node, and inserts copies where a value changes
+//! devices.
 //!
-//! Graph attributes: `device_group_attr_key` names the node attribute with the group (keys of the form `__name__` are allowed on every node),
-//! `device_assign_map` has the device of each group, `device_copy_op` the operator that copies. `device` tells what earlier passes have placed, by node, with -1
-//! for what is not placed; the pass leaves it for its result.
+//! Graph attributes: `device_group_attr_key` names the node attribute with the group (keys of the
+//! form `__name__` are allowed on every node), `device_assign_map` has the device of each group,
+//! `device_copy_op` the operator that copies. `device` contains the placement of earlier passes by
+//! node, with -1 for unplaced nodes; the pass replaces it by its result.
 
 use std::collections::HashMap;
 
@@ -13,10 +15,11 @@ use super::node::{Graph, GraphRef, Node, NodeRef, Value};
 use super::registry::{self, Use};
 use crate::error::{GraphError, Result, require};
 
-/// The device of what is not placed.
+/// The device of unplaced nodes.
 const NOWHERE: i64 = -1;
 
-/// The device of each node: that of its group, or of an input, or of a reader; what no group leads to is on the device that all others are on, or on device 0.
+/// Returns the device of each node: that of its group, or of an input, or of a reader. Nodes
+/// without a connection to a group are on the device of all others, or on device 0.
 fn devices(graph: &GraphRef, index: &IndexedGraph) -> Result<Vec<i64>> {
     let key: String = graph.attr("device_group_attr_key")?;
     let assigned: Map<Str, i64> = graph.attr("device_assign_map")?;
@@ -105,7 +108,7 @@ pub(super) fn place_device(graph: &GraphRef) -> Result<GraphRef> {
     }
     let outputs: Vec<Value> =
         index.outputs.iter().map(|entry| Value { node: made[entry.node].clone(), ..index.value(*entry) }).collect();
-    // Copies are nodes as well: what is known by the old numbers is not that of the new ones.
+    // Copies are nodes as well, so the facts for the old indices are not valid for the new ones.
     let attrs = graph.without_attrs(&["device", "shape", "dtype", "layout"]).attrs.clone();
     let changed = Graph::with(&outputs, attrs);
     let numbers = IndexedGraph::new(&changed)?;

@@ -7,10 +7,11 @@ use super::index::IndexedGraph;
 use super::node::Graph;
 use crate::error::Result;
 
-/// The graph as text: variables and nodes with their attributes and, where they are known, shapes and types.
+/// Formats the graph as text: variables and nodes with their attributes and, if they are known,
+/// shapes and types.
 ///
 /// # Errors
-/// A graph that is none.
+/// Returns an error for an invalid graph.
 pub fn print(graph: &Graph) -> Result<String> {
     let index = IndexedGraph::new(graph)?;
     let shapes: Option<Vec<Shape>> =

@@ -1,6 +1,8 @@
-//! Operators by name, with columns of attributes that are open: every crate, and every language, adds operators and cells.
+//! Operators by name, with extensible columns of attributes: every crate, and every language, can
+//! add operators and cells.
 //!
-//! A cell has a priority (NNVM's `plevel`): one of a higher priority replaces it, one of the same priority is an error that names both.
+//! A cell has a priority (NNVM's `plevel`): one with a higher priority replaces it, and one with
+//! the same priority is an error that names both.
 //!
 //! ```
 //! use kernpack_graph::symbol::{Native, registry};
@@ -34,10 +36,10 @@ use crate::error::{GraphError, Result, fail, require};
 #[distributed_slice]
 pub static OPERATORS: [fn(&mut Registrar)];
 
-/// The priority of a cell that says none.
+/// The default priority of a cell.
 pub const PRIORITY: i64 = 10;
 
-/// Inputs or outputs of a node, at most.
+/// The maximum number of inputs or outputs of a node.
 const MOST: usize = 1 << 16;
 
 /// A counted reference to an operator.
@@ -50,16 +52,16 @@ pub enum Arity {
     Fixed(usize),
     /// It depends on the attributes.
     Native(fn(&Use) -> Result<usize>),
-    /// As many as there are.
+    /// Any number.
     Any,
-    /// A function of another language: of the attributes.
+    /// A function of another language, of the attributes.
     Foreign(Function),
 }
 
 /// The contents of a cell.
 #[derive(Clone)]
 pub enum Cell {
-    /// A function of ours.
+    /// A native function.
     Native(Native),
     /// A value or a function of any language.
     Value(Any),
@@ -68,7 +70,7 @@ pub enum Cell {
 struct Column {
     cell: Cell,
     priority: i64,
-    /// Who set it, for messages.
+    /// The origin of the value, for messages.
     by: String,
 }
 
@@ -100,7 +102,7 @@ impl core::fmt::Debug for Op {
     }
 }
 
-/// An operator with the attributes of one of its uses.
+/// An operator with the attributes of one of its calls.
 #[derive(Clone)]
 pub struct Use<'a> {
     /// The operator.
@@ -135,10 +137,10 @@ fn registry() -> &'static RwLock<Registrar> {
     })
 }
 
-/// The operator of a name.
+/// Returns the operator with a name.
 ///
 /// # Errors
-/// None has it.
+/// Returns an error for an unknown name.
 pub fn find(name: &str) -> Result<OpRef> {
     let registry = registry().read().unwrap_or_else(PoisonError::into_inner);
     match registry.operators.get(name) {
@@ -149,20 +151,20 @@ pub fn find(name: &str) -> Result<OpRef> {
     }
 }
 
-/// The names of all operators, sorted.
+/// Returns the names of all operators, sorted.
 pub fn names() -> Vec<String> {
     registry().read().unwrap_or_else(PoisonError::into_inner).operators.keys().cloned().collect()
 }
 
-/// The mistakes of registrations: two cells of the same priority.
+/// Returns the errors of registrations: two cells with the same priority.
 pub fn problems() -> Vec<String> {
     registry().read().unwrap_or_else(PoisonError::into_inner).problems.clone()
 }
 
-/// Adds an operator at run time; one that is there is an error.
+/// Registers an operator at run time. An existing one is an error.
 ///
 /// # Errors
-/// The name is taken, or none.
+/// Returns an error if the name is taken or empty.
 pub fn register(name: &str, doc: &str, arguments: Vec<String>, inputs: Arity, outputs: Arity) -> Result<OpRef> {
     require!(!name.is_empty() && name != "null", "an operator cannot be called `{name}`");
     let mut registry = registry().write().unwrap_or_else(PoisonError::into_inner);
@@ -181,7 +183,7 @@ pub fn register(name: &str, doc: &str, arguments: Vec<String>, inputs: Arity, ou
 }
 
 impl Registrar {
-    /// Adds an operator, or gives the one that is there.
+    /// Adds an operator, or returns the existing one.
     pub fn add(&mut self, name: &str) -> Builder<'_> {
         let op = self.operators.entry(name.to_owned()).or_insert_with(|| Op::new(name)).clone();
         Builder { op, problems: &mut self.problems }
@@ -194,13 +196,13 @@ impl Builder<'_> {
         self
     }
 
-    /// The effect, in one sentence.
+    /// Sets the description, in one sentence.
     #[must_use]
     pub fn describe(self, doc: &str) -> Self {
         self.change(|definition| doc.clone_into(&mut definition.doc))
     }
 
-    /// The names of its inputs, which are its number of inputs as well.
+    /// Sets the names of its inputs, and thereby the number of inputs.
     #[must_use]
     pub fn arguments(self, names: &[&str]) -> Self {
         self.change(|definition| {
@@ -209,38 +211,38 @@ impl Builder<'_> {
         })
     }
 
-    /// The number of inputs.
+    /// Sets the number of inputs.
     #[must_use]
     pub fn inputs(self, inputs: Arity) -> Self {
         self.change(|definition| definition.inputs = inputs)
     }
 
-    /// The number of outputs; 1 if nothing is said.
+    /// Sets the number of outputs. The default is 1.
     #[must_use]
     pub fn outputs(self, outputs: Arity) -> Self {
         self.change(|definition| definition.outputs = outputs)
     }
 
-    /// Its attributes. Without this, attributes are not checked.
+    /// Sets its attributes. Without this, attributes are not checked.
     #[must_use]
     pub fn params(self, params: &[Param]) -> Self {
         self.change(|definition| definition.params = Some(params.to_vec()))
     }
 
-    /// The level of support that NNVM gives it: 1 to 5.
+    /// Sets NNVM's level of support: 1 to 5.
     #[must_use]
     pub fn level(self, level: i64) -> Self {
         self.change(|definition| definition.level = level)
     }
 
-    /// A function of ours in a column.
+    /// Sets a native function in a column.
     #[must_use]
     #[track_caller]
     pub fn set(self, key: &str, native: Native) -> Self {
         self.cell(key, Cell::Native(native))
     }
 
-    /// A value in a column.
+    /// Sets a value in a column.
     #[must_use]
     #[track_caller]
     pub fn value(self, key: &str, value: impl Into<Any>) -> Self {
@@ -280,7 +282,7 @@ impl Op {
     /// Sets a cell.
     ///
     /// # Errors
-    /// There is one of the same priority.
+    /// Returns an error if there is one with the same priority.
     pub fn set_cell(&self, key: &str, cell: Cell, priority: i64, by: &str) -> Result<()> {
         let mut definition = self.definition.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(column) = definition.columns.get(key) {
@@ -298,25 +300,26 @@ impl Op {
         Ok(())
     }
 
-    /// A cell.
+    /// Returns a cell.
     pub fn cell(&self, key: &str) -> Option<Cell> {
         self.definition().columns.get(key).map(|column| column.cell.clone())
     }
 
-    /// The effect.
+    /// Returns the description.
     pub fn doc(&self) -> String {
         self.definition().doc.clone()
     }
 
-    /// Tells whether it takes any number of inputs.
+    /// Returns true if it accepts any number of inputs.
     pub fn is_variadic(&self) -> bool {
         matches!(self.definition().inputs, Arity::Any)
     }
 
-    /// Attributes with the defaults of those that are not there.
+    /// Returns attributes with the defaults of missing ones.
     ///
     /// # Errors
-    /// One that has to be there is not; one that is unknown, or has no value of its kind.
+    /// Returns an error for a missing required attribute, an unknown one, and one with an invalid
+    /// value.
     pub fn all_attrs(&self, attrs: &Map<Str, Str>) -> Result<Map<Str, Str>> {
         self.check_attrs(attrs)?;
         let definition = self.definition();
@@ -351,22 +354,22 @@ impl Op {
     }
 }
 
-/// The view of an operator in other languages.
+/// The operator in other languages.
 #[object_methods]
 impl Op {
-    /// The effect.
+    /// The description.
     #[getter(name = "description")]
     fn description(&self) -> String {
         self.doc()
     }
 
-    /// The names of its inputs, where they are always the same.
+    /// The names of its inputs, if they are always the same.
     #[getter]
     pub fn arguments(&self) -> Vec<String> {
         self.definition().arguments.clone()
     }
 
-    /// The level of support that NNVM gives it: 1 to 5.
+    /// NNVM's level of support: 1 to 5.
     #[getter]
     pub fn support_level(&self) -> i64 {
         self.definition().level
@@ -378,7 +381,7 @@ impl Op {
         self.definition().columns.keys().cloned().collect()
     }
 
-    /// The names of its attributes with their defaults; "required" for those that have none.
+    /// The names of its attributes with their defaults; "required" for those without.
     #[getter]
     pub fn params(&self) -> Map<Str, Str> {
         let definition = self.definition();
@@ -388,7 +391,7 @@ impl Op {
 }
 
 impl<'a> Use<'a> {
-    /// An operator with the attributes of a node.
+    /// Creates the view of an operator with the attributes of a node.
     pub fn new(op: &OpRef, node: &'a Node) -> Self {
         Self { op: op.clone(), attrs: &node.attrs, num_inputs: node.inputs.len() }
     }
@@ -409,58 +412,58 @@ impl<'a> Use<'a> {
         read(&self.text_of(name)?).map_err(|error| error.within(&format!("attribute `{name}`")))
     }
 
-    /// An attribute, or its default, as text.
+    /// Returns an attribute, or its default, as text.
     ///
     /// # Errors
-    /// It is missing.
+    /// Returns an error if it is missing.
     pub fn text(&self, name: &str) -> Result<String> {
         self.read(name, |text| Ok(text.to_owned()))
     }
 
-    /// An integer.
+    /// Returns an integer.
     ///
     /// # Errors
-    /// It is missing, or something else.
+    /// Returns an error if it is missing or invalid.
     pub fn int(&self, name: &str) -> Result<i64> {
         self.read(name, attr::int)
     }
 
-    /// An integer, or none.
+    /// Returns an integer, or `None`.
     ///
     /// # Errors
-    /// It is missing, or something else.
+    /// Returns an error if it is missing or invalid.
     pub fn optional_int(&self, name: &str) -> Result<Option<i64>> {
         self.read(name, attr::optional_int)
     }
 
-    /// A float.
+    /// Returns a float.
     ///
     /// # Errors
-    /// It is missing, or something else.
+    /// Returns an error if it is missing or invalid.
     pub fn float(&self, name: &str) -> Result<f64> {
         self.read(name, attr::float)
     }
 
-    /// A truth value.
+    /// Returns a boolean.
     ///
     /// # Errors
-    /// It is missing, or something else.
+    /// Returns an error if it is missing or invalid.
     pub fn flag(&self, name: &str) -> Result<bool> {
         self.read(name, attr::boolean)
     }
 
-    /// Integers.
+    /// Returns integers.
     ///
     /// # Errors
-    /// They are missing, or something else.
+    /// Returns an error if they are missing or invalid.
     pub fn ints(&self, name: &str) -> Result<Vec<i64>> {
         self.read(name, attr::ints)
     }
 
-    /// A number of integers: one alone stands for all.
+    /// Returns this number of integers. A single one is used for all.
     ///
     /// # Errors
-    /// They are missing, something else, or of another number.
+    /// Returns an error if they are missing, invalid, or of another number.
     pub fn ints_of(&self, name: &str, count: usize) -> Result<Vec<i64>> {
         let values = self.ints(name)?;
         match values[..] {
@@ -470,26 +473,26 @@ impl<'a> Use<'a> {
         }
     }
 
-    /// Floats.
+    /// Returns floats.
     ///
     /// # Errors
-    /// They are missing, or something else.
+    /// Returns an error if they are missing or invalid.
     pub fn floats(&self, name: &str) -> Result<Vec<f64>> {
         self.read(name, attr::floats)
     }
 
-    /// Lists of integers.
+    /// Returns lists of integers.
     ///
     /// # Errors
-    /// They are missing, or something else.
+    /// Returns an error if they are missing or invalid.
     pub fn lists(&self, name: &str) -> Result<Vec<Vec<i64>>> {
         self.read(name, attr::lists)
     }
 
-    /// An element type.
+    /// Returns an element type.
     ///
     /// # Errors
-    /// It is missing, or something else.
+    /// Returns an error if it is missing or invalid.
     pub fn data_type(&self, name: &str) -> Result<DataType> {
         self.read(name, attr::data_type)
     }
@@ -513,28 +516,28 @@ impl<'a> Use<'a> {
         }
     }
 
-    /// The number of inputs.
+    /// Returns the number of inputs.
     ///
     /// # Errors
-    /// What the operator's function says.
+    /// Returns the error of the operator's function.
     pub fn num_inputs(&self) -> Result<usize> {
         let arity = self.op.definition().inputs.clone();
         self.count(&arity)
     }
 
-    /// The number of outputs.
+    /// Returns the number of outputs.
     ///
     /// # Errors
-    /// What the operator's function says.
+    /// Returns the error of the operator's function.
     pub fn num_outputs(&self) -> Result<usize> {
         let arity = self.op.definition().outputs.clone();
         self.count(&arity)
     }
 
-    /// `FListInputNames`, or the arguments.
+    /// Returns `FListInputNames`, or the arguments.
     ///
     /// # Errors
-    /// What the operator's function says.
+    /// Returns the error of the operator's function.
     pub fn input_names(&self) -> Result<Vec<String>> {
         if let Some(names) = self.names("FListInputNames")? {
             return Ok(names);
@@ -544,10 +547,10 @@ impl<'a> Use<'a> {
         Ok((0..count).map(|index| arguments.get(index).cloned().unwrap_or_else(|| format!("arg{index}"))).collect())
     }
 
-    /// `FListOutputNames`; `output` of an operator that has one.
+    /// Returns `FListOutputNames`, or `output` for an operator with one output.
     ///
     /// # Errors
-    /// What the operator's function says.
+    /// Returns the error of the operator's function.
     pub fn output_names(&self) -> Result<Vec<String>> {
         if let Some(names) = self.names("FListOutputNames")? {
             return Ok(names);
@@ -570,10 +573,10 @@ impl<'a> Use<'a> {
         }
     }
 
-    /// Numbers of inputs, of `FMutateInputs` or `FIgnoreInputs`; none without it.
+    /// Returns indices of inputs, of `FMutateInputs` or `FIgnoreInputs`. Empty without it.
     ///
     /// # Errors
-    /// What the operator's function says.
+    /// Returns the error of the operator's function.
     pub fn indices(&self, key: &str) -> Result<Vec<usize>> {
         match self.op.cell(key) {
             None => Ok(Vec::new()),
@@ -589,10 +592,10 @@ impl<'a> Use<'a> {
         }
     }
 
-    /// Pairs of an input and an output, of `FInplaceOption`; none without it.
+    /// Returns pairs of an input and an output, of `FInplaceOption`. Empty without it.
     ///
     /// # Errors
-    /// What the operator's function says.
+    /// Returns the error of the operator's function.
     pub fn pairs(&self, key: &str) -> Result<Vec<(usize, usize)>> {
         match self.op.cell(key) {
             None => Ok(Vec::new()),
@@ -609,7 +612,7 @@ impl<'a> Use<'a> {
         }
     }
 
-    /// `TOpPattern`; opaque (8) without it.
+    /// Returns `TOpPattern`, or opaque (8) without it.
     pub fn pattern(&self) -> i64 {
         match self.op.cell("TOpPattern") {
             Some(Cell::Value(value)) => value.to().unwrap_or(8),
@@ -618,7 +621,8 @@ impl<'a> Use<'a> {
     }
 }
 
-/// A cell for other languages: a value as it is, a function of ours as a packed function of the attributes and, for shapes and types, what is known.
+/// Converts a cell for other languages: a value unchanged, a native function as a packed function
+/// of the attributes and, for shapes and types, the known facts.
 pub(super) fn as_any(op: &OpRef, key: &str, cell: Cell) -> Any {
     let native = match cell {
         Cell::Value(value) => return value,
@@ -670,7 +674,7 @@ pub(super) fn as_any(op: &OpRef, key: &str, cell: Cell) -> Any {
     function.into()
 }
 
-/// Shapes as values of other languages.
+/// Converts shapes to values of other languages.
 pub(crate) fn shapes_any(shapes: &[Vec<i64>]) -> Array<Shape> {
     shapes.iter().map(|shape| Shape::new(shape)).collect()
 }

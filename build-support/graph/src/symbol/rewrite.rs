@@ -1,4 +1,4 @@
-//! Graphs from graphs: the way of passes that change nodes.
+//! Rewrites graphs: the basis of passes that change nodes.
 
 use kernpack::Array;
 
@@ -6,11 +6,12 @@ use super::index::{Entry, IndexedGraph};
 use super::node::{Graph, GraphRef, NodeRef, Value};
 use crate::error::Result;
 
-/// Makes a graph node by node: the closure gets the number of a node and what its inputs have become, and gives what its outputs become; `None`: the same node
-/// with these inputs. Nodes whose inputs do not change are shared with the old graph. The new graph has no attributes.
+/// Creates a graph node by node. The closure gets the index of a node and its new inputs, and
+/// returns its new outputs, or `None` for the same node with these inputs. Nodes whose inputs do
+/// not change are shared with the old graph. The new graph has no attributes.
 ///
 /// # Errors
-/// Those of the closure; a graph that is none.
+/// Returns the errors of the closure, and an error for an invalid graph.
 pub fn rewrite(
     graph: &Graph,
     mut change: impl FnMut(&IndexedGraph, usize, &[Value]) -> Result<Option<Vec<Value>>>,

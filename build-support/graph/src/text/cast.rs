@@ -8,7 +8,7 @@ use crate::constant::{Constant, element_bytes};
 use crate::error::{Result, fail};
 use crate::onnx::dtype_of;
 
-/// A value as another type, by the type's number in ONNX.
+/// Converts a value to another type, by the type's number in ONNX.
 pub(super) fn cast(value: &TextValue, to: i64) -> Result<TextValue> {
     match (value, to) {
         (TextValue::Texts(_), TEXT) => Ok(value.clone()),
@@ -18,7 +18,7 @@ pub(super) fn cast(value: &TextValue, to: i64) -> Result<TextValue> {
     }
 }
 
-/// A value as the type of another one.
+/// Converts a value to the type of another one.
 pub(super) fn cast_like(value: &TextValue, like: &TextValue) -> Result<TextValue> {
     match (value, like) {
         (TextValue::Texts(_), TextValue::Texts(_)) => Ok(value.clone()),
@@ -28,7 +28,8 @@ pub(super) fn cast_like(value: &TextValue, like: &TextValue) -> Result<TextValue
     }
 }
 
-/// A float as the evaluator of ONNX prints it: as few digits as tell it from all others, with an exponent below 0.0001 and from 10^16 on.
+/// Formats a float like the evaluator of ONNX: the shortest digits that identify it, with an
+/// exponent below 0.0001 and from 10^16 on.
 fn float(scientific: &str, plain: String) -> String {
     let (digits, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);

@@ -10,7 +10,7 @@ use crate::constant::{Constant, element_bytes};
 use crate::error::{Result, fail, require};
 use crate::onnx;
 
-/// A key, by which values are equal: all floats that are no number are, and so are both zeros.
+/// A key for comparing values: all NaNs are equal, and so are both zeros.
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
     Text(String),
@@ -29,7 +29,7 @@ fn keys(value: &TextValue) -> Result<Vec<Key>> {
     })
 }
 
-/// The list that one of four attributes has: texts, integers, floats, or a tensor.
+/// Returns the list in one of four attributes: texts, integers, floats, or a tensor.
 fn list(node: &onnx::Node<'_>, attrs: &Attrs, what: &str) -> Result<TextValue> {
     let count = |count: usize| [i64::try_from(count).unwrap_or(i64::MAX)];
     let mut found = Vec::new();
@@ -49,7 +49,8 @@ fn list(node: &onnx::Node<'_>, attrs: &Attrs, what: &str) -> Result<TextValue> {
     }
 }
 
-/// The default for a key that is not in the table: the value that the node tells, or the usual one of the type.
+/// Returns the default for a key that is not in the table: the one of the node, or the usual one of
+/// the type.
 fn default(node: &onnx::Node<'_>, attrs: &Attrs, values: &TextValue) -> Result<TextValue> {
     if let Some(given) = tensor_attribute(node, "default_tensor")? {
         require!(

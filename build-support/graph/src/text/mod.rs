@@ -1,7 +1,9 @@
-//! Models of texts: they have no kernels, and are stepped through, node by node, on the machine that has read them.
+//! Models of texts: they have no kernels, and are interpreted node by node on the machine that
+//! reads them.
 //!
-//! A tensor of texts has a list of them in row-major order. All operators of ONNX that take or give texts are here, and nothing that computes with numbers alone: a model that does
-//! both is cut in two, this part before the one that [`crate::import()`] reads.
+//! A tensor of texts has a list of them in row-major order. All ONNX operators that take or return
+//! texts are supported, and none that only computes with numbers: a model with both must be split
+//! into this part and the one that [`crate::import()`] reads.
 //!
 //! ```
 //! use kernpack_graph::text::{TextModel, TextValue, Texts};
@@ -32,7 +34,7 @@ use crate::constant::{Constant, num_elements};
 use crate::error::{GraphError, Result, fail, full_name, require};
 use crate::onnx::{self, AttributeValue, RawTensor, ValueType};
 
-/// The number of texts among the element types of ONNX.
+/// The number of the text type among the element types of ONNX.
 const TEXT: i64 = 8;
 
 /// A tensor of texts.
@@ -47,14 +49,14 @@ pub struct Texts {
 pub enum TextValue {
     /// Texts.
     Texts(Texts),
-    /// Numbers, or truth values.
+    /// Numbers, or booleans.
     Numbers(Constant),
 }
 
-/// The function of a node with its inputs; those that are not there are `None`.
+/// The function of a node with its inputs. Missing ones are `None`.
 type Run = Box<dyn Fn(&[Option<&TextValue>]) -> Result<Vec<TextValue>> + Send + Sync>;
 
-/// A node: the numbers of the values that it reads and writes.
+/// A node: the indices of the values that it reads and writes.
 struct Step {
     place: String,
     run: Run,
@@ -71,10 +73,10 @@ pub struct TextModel {
 }
 
 impl Texts {
-    /// Texts in row-major order.
+    /// Creates a tensor of texts in row-major order.
     ///
     /// # Errors
-    /// A shape that is none, or has another number of elements.
+    /// Returns an error for a shape that is invalid, or has another number of elements.
     pub fn new(shape: &[i64], texts: Vec<String>) -> Result<Self> {
         let count = num_elements(shape)?;
         require!(texts.len() == count, "{} texts for {shape:?}, which has {count}", texts.len());
@@ -93,10 +95,11 @@ impl Texts {
 }
 
 impl TextValue {
-    /// A tensor of a file of ONNX.
+    /// Reads a tensor of an ONNX file.
     ///
     /// # Errors
-    /// A text that is not UTF-8; elements that are not as many as the shape says, or are in another file.
+    /// Returns an error for a text that is not UTF-8, and for elements whose number does not match
+    /// the shape, or that are in another file.
     pub fn from_raw(tensor: &RawTensor<'_>) -> Result<Self> {
         if tensor.data_type != TEXT {
             let external =
@@ -116,7 +119,7 @@ impl TextValue {
         }
     }
 
-    /// A word for messages.
+    /// Returns the name of the kind for messages.
     fn kind(&self) -> &'static str {
         match self {
             Self::Texts(_) => "texts",
@@ -129,7 +132,8 @@ fn utf8(bytes: &[u8]) -> Result<String> {
     String::from_utf8(bytes.to_vec()).map_err(|error| GraphError::new(format!("a text is not UTF-8: {error}")))
 }
 
-/// Tells whether a model has texts among its values: it is then none for [`crate::import()`].
+/// Returns true if a model has texts among its values. [`crate::import()`] cannot read such a
+/// model.
 pub fn has_texts(model: &onnx::Model<'_>) -> bool {
     let graph = &model.graph;
     let is_text = |value: &onnx::ValueInfo| matches!(value.ty, ValueType::Tensor(TEXT, _));
@@ -140,7 +144,7 @@ impl TextModel {
     /// Reads a model from the bytes of its file.
     ///
     /// # Errors
-    /// What is no model; all nodes that are not supported, in one error.
+    /// Returns an error if the bytes are not a model, or one error with all unsupported nodes.
     pub fn read(bytes: &[u8]) -> Result<Self> {
         let model = onnx::read_model(bytes)?;
         onnx::versions::check(&model)?;
@@ -157,7 +161,7 @@ impl TextModel {
             numbers.insert(&tensor.name, add(&mut made, &tensor.name, Some(value)).1);
         }
         for input in &graph.inputs {
-            // An initializer of the name is a default value.
+            // An initializer with the name is a default value.
             if numbers.contains_key(input.name.as_str()) {
                 continue;
             }
@@ -200,20 +204,21 @@ impl TextModel {
         Ok(made)
     }
 
-    /// The names of what it takes, in order.
+    /// Returns the names of the inputs, in order.
     pub fn inputs(&self) -> impl Iterator<Item = &str> {
         self.inputs.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The names of what it gives, in order.
+    /// Returns the names of the outputs, in order.
     pub fn outputs(&self) -> impl Iterator<Item = &str> {
         self.outputs.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The outputs for these inputs.
+    /// Computes the outputs for these inputs.
     ///
     /// # Errors
-    /// Another number of inputs; values that do not fit a node, with the node.
+    /// Returns an error for another number of inputs, and for values that do not match a node, with
+    /// the node.
     pub fn run(&self, inputs: &[TextValue]) -> Result<Vec<TextValue>> {
         let names: Vec<&str> = self.inputs().collect();
         require!(
@@ -245,7 +250,7 @@ impl TextModel {
     }
 }
 
-/// The attributes of a node. Tensors stay with the node: they may have texts.
+/// Returns the attributes of a node. Tensors stay with the node, because they may have texts.
 fn attributes(node: &onnx::Node<'_>) -> Result<Attrs> {
     let mut attrs = Attrs::default();
     for attribute in &node.attributes {
@@ -266,7 +271,7 @@ fn attributes(node: &onnx::Node<'_>) -> Result<Attrs> {
     Ok(attrs)
 }
 
-/// An attribute that is a tensor.
+/// Returns a tensor attribute.
 fn tensor_attribute(node: &onnx::Node<'_>, name: &str) -> Result<Option<TextValue>> {
     let mut found = None;
     for attribute in node.attributes.iter().filter(|attribute| attribute.name == name) {

@@ -10,13 +10,13 @@ use crate::error::{GraphError, Result, fail, require};
 use crate::onnx;
 use crate::op::broadcast;
 
-/// Parts of all texts of a tensor together, at most.
+/// The maximum number of parts of all texts of a tensor.
 const MOST_PARTS: usize = 1 << 24;
 
-/// The function of a node. Tables and patterns are made once.
+/// Returns the function of a node. Tables and patterns are created once.
 ///
 /// # Errors
-/// An operator that takes and gives no texts; attributes that do not fit.
+/// Returns an error for an operator without texts, and for invalid attributes.
 pub(super) fn prepare(node: &onnx::Node<'_>, attrs: &Attrs) -> Result<Run> {
     Ok(match (node.domain.as_str(), node.op_type.as_str()) {
         ("", "Constant") => constant(node, attrs)?,
@@ -56,12 +56,12 @@ pub(super) fn prepare(node: &onnx::Node<'_>, attrs: &Attrs) -> Result<Run> {
     })
 }
 
-/// An input that must be there.
+/// Returns a required input.
 pub(super) fn needed<'v>(inputs: &[Option<&'v TextValue>], index: usize) -> Result<&'v TextValue> {
     inputs.get(index).copied().flatten().ok_or_else(|| GraphError::new(format!("input {index} is missing")))
 }
 
-/// An input of texts.
+/// Returns an input of texts.
 fn texts<'v>(inputs: &[Option<&'v TextValue>], index: usize) -> Result<&'v Texts> {
     match needed(inputs, index)? {
         TextValue::Texts(texts) => Ok(texts),
@@ -69,7 +69,7 @@ fn texts<'v>(inputs: &[Option<&'v TextValue>], index: usize) -> Result<&'v Texts
     }
 }
 
-/// A function of two texts for each element, broadcast by the rules of NumPy.
+/// Applies a function to two texts for each element, broadcast by the rules of NumPy.
 fn pairs<T>(a: &Texts, b: &Texts, function: impl Fn(&str, &str) -> T) -> Result<(Vec<i64>, Vec<T>)> {
     let shape = broadcast(&[&a.shape, &b.shape])?;
     let count = num_elements(&shape)?;
@@ -103,7 +103,8 @@ fn constant(node: &onnx::Node<'_>, attrs: &Attrs) -> Result<Run> {
     Ok(Box::new(move |_| Ok(vec![value.clone()])))
 }
 
-/// The parts of a text; an empty delimiter stands for any white space, of which none is left at either end but behind the last split.
+/// Splits a text. An empty delimiter means any white space, which is trimmed at both ends except
+/// after the last split.
 fn parts<'t>(text: &'t str, delimiter: &str, most: Option<usize>) -> Vec<&'t str> {
     let most = most.unwrap_or(usize::MAX).saturating_add(1);
     if !delimiter.is_empty() {
@@ -121,7 +122,8 @@ fn parts<'t>(text: &'t str, delimiter: &str, most: Option<usize>) -> Vec<&'t str
     found
 }
 
-/// The parts of each text along a new last axis, with empty texts behind them, and how many they are.
+/// Splits each text along a new last axis, padded with empty texts, and returns the numbers of
+/// parts.
 fn split(texts: &Texts, delimiter: &str, most: Option<i64>) -> Result<Vec<TextValue>> {
     let most = match most {
         Some(most) => match usize::try_from(most) {
@@ -145,7 +147,8 @@ fn split(texts: &Texts, delimiter: &str, most: Option<i64>) -> Result<Vec<TextVa
     Ok(vec![TextValue::Texts(padded), TextValue::Numbers(Constant::new(I64, &texts.shape, counts)?)])
 }
 
-/// Texts in another case, without some of them. Attribute `locale` asks for rules of a language, which no text of ASCII has need of: those of Unicode are taken.
+/// Converts the case of texts, and removes some of them. Attribute `locale` selects the rules of a
+/// language, which ASCII texts do not need: those of Unicode are used.
 fn normalizer(attrs: &Attrs) -> Result<Run> {
     let change: fn(&str) -> String = match attrs.text("case_change_action", "NONE")? {
         "NONE" => str::to_owned,
@@ -158,7 +161,7 @@ fn normalizer(attrs: &Attrs) -> Result<Run> {
     let dropped: Vec<String> = match attrs.get("stopwords") {
         None => Vec::new(),
         Some(Attr::Texts(words)) => words.iter().map(|word| as_compared(word)).collect(),
-        // An empty list says its kind only.
+        // An empty list has no other information than its kind.
         Some(Attr::Floats(none)) if none.is_empty() => Vec::new(),
         Some(_) => fail!("attribute `stopwords` is no list of texts"),
     };

@@ -13,18 +13,18 @@ use crate::nnvm::{bytes_of, tensor_of};
 pub struct TextTensor {
     /// The extents.
     pub shape: Shape,
-    /// As many texts as the shape has elements.
+    /// The texts, as many as the shape has elements.
     pub texts: Array<Str>,
 }
 
-/// A model of texts. It cannot be changed, so threads may share it.
+/// A model of texts. It is immutable, so threads may share it.
 #[derive(Object)]
 #[object(key = "kernpack.graph.TextModel", structural = "singleton")]
 #[repr(C)]
 pub struct SharedTextModel {
-    /// The names of what `run` takes, in order.
+    /// The names of the inputs of `run`, in order.
     pub inputs: Array<Str>,
-    /// The names of what `run` gives, in order.
+    /// The names of the outputs of `run`, in order.
     pub outputs: Array<Str>,
     #[field(skip, default = TextModel { inputs: Vec::new(), outputs: Vec::new(), known: Vec::new(), steps: Vec::new() })]
     model: TextModel,
@@ -32,10 +32,10 @@ pub struct SharedTextModel {
 
 #[object_methods]
 impl SharedTextModel {
-    /// The outputs for these inputs, each a `kernpack.graph.Texts` or a tensor.
+    /// Computes the outputs for these inputs, each a `kernpack.graph.Texts` or a tensor.
     ///
     /// # Errors
-    /// Another number of inputs, or inputs that do not fit a node.
+    /// Returns an error for another number of inputs, and for inputs that do not match a node.
     pub fn run(&self, inputs: Array<Any>) -> Result<Array<Any>> {
         let inputs = inputs.iter().map(|input| value(&input)).collect::<Result<Vec<_>>>()?;
         self.model.run(&inputs)?.into_iter().map(any).collect()
@@ -64,7 +64,7 @@ fn any(value: TextValue) -> Result<Any> {
     })
 }
 
-/// Reads a model that takes or gives texts: the path of a file, or its bytes.
+/// Reads a model with texts as inputs or outputs: the path of a file, or its bytes.
 #[packed_func(name = "kernpack.graph.text_model")]
 fn text_model(source: Any) -> Result<ObjRef<SharedTextModel>> {
     let model = match (source.to::<Bytes>(), source.to::<String>()) {

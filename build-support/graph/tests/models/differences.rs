@@ -1,4 +1,4 @@
-//! Which node of a model is wrong: that whose result differs first.
+//! Finds the first node of a model whose result differs.
 
 use kernpack_compiler::codegen::Target;
 use kernpack_graph::diff::{Values, compare, plain_values, random_inputs};

@@ -5,7 +5,7 @@ use std::fmt;
 /// A device, as the program lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Device {
-    /// Which platform, and which device of it.
+    /// The index of the platform, and of the device in the platform.
     pub(super) platform: usize,
     pub(super) number: usize,
     platform_name: String,
@@ -22,12 +22,13 @@ impl fmt::Display for Device {
 }
 
 impl Device {
-    /// All that decides what its compiler makes of a source.
+    /// A text with everything that determines the output of its compiler for a source.
     pub(super) fn identity(&self) -> String {
         format!("{}\n{}\n{}\n{}", self.platform_name, self.name, self.driver, self.version)
     }
 
-    /// The devices of a list, of equal ones the first; `wish` is `KERNPACK_OPENCL_DEVICES`, as the runtime reads it.
+    /// Parses the devices of a list, without duplicates. `wish` is `KERNPACK_OPENCL_DEVICES`, as
+    /// the runtime reads it.
     pub(super) fn all(list: &str, wish: Option<&str>) -> Result<Vec<Self>, String> {
         let mut devices: Vec<Self> = list.lines().filter_map(Self::parse).collect();
         if let Some(wish) = wish.filter(|wish| !wish.trim().is_empty()) {
@@ -63,7 +64,7 @@ impl Device {
     }
 }
 
-/// Whether a wish, a number or a part of a name, fits.
+/// Returns true if a request, a number or a part of a name, matches.
 fn fits(wish: &str, number: usize, name: &str) -> bool {
     let wish = wish.trim();
     match wish.parse::<usize>() {

@@ -1,4 +1,4 @@
-//! Where OpenCL is.
+//! Finds the OpenCL library.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use crate::Result;
 use crate::session::Session;
 
-/// Where drivers announce themselves to the loader.
+/// The folder where drivers register themselves for the loader.
 const VENDORS: &str = "/etc/OpenCL/vendors";
 
-/// Variables that the loader, or a driver that is often there, reads.
+/// Variables that the loader, or a common driver, reads.
 const VARIABLES: [&str; 6] = [
     "OCL_ICD_VENDORS",
     "OPENCL_VENDOR_PATH",
@@ -19,7 +19,8 @@ const VARIABLES: [&str; 6] = [
     "KERNPACK_OPENCL_DEVICES",
 ];
 
-/// The OpenCL library: what `KERNPACK_OPENCL_LIBRARY` names, else where the system keeps libraries. Places without one are watched.
+/// Finds the OpenCL library: the one in `KERNPACK_OPENCL_LIBRARY`, or the one in the system's
+/// library folders. Places without one are watched.
 pub(super) fn library(session: &Session) -> Result<Option<PathBuf>> {
     for name in VARIABLES {
         session.environment.track(name);
@@ -54,9 +55,10 @@ pub(super) fn library(session: &Session) -> Result<Option<PathBuf>> {
     Ok(Some(library))
 }
 
-/// Where the dynamic linker looks, as far as it matters for OpenCL.
+/// The search path of the dynamic linker, as far as it matters for OpenCL.
 fn folders(session: &Session) -> Vec<PathBuf> {
-    // Not tracked: cargo adds folders of its own for build scripts, where no OpenCL is, and so does a cargo started from cargo.
+    // Not tracked: cargo adds its own folders for build scripts, which do not contain OpenCL, and
+    // so does a cargo started from cargo.
     let own = session.environment.cargo_optional("LD_LIBRARY_PATH").unwrap_or_default();
     let own = own.split(':').filter(|folder| folder.starts_with('/')).map(PathBuf::from);
     let own = own.filter(|folder| !folder.starts_with(session.out_dir.ancestors().nth(4).unwrap_or(&session.out_dir)));

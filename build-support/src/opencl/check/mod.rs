@@ -1,7 +1,8 @@
-//! OpenCL C sources are compiled for the devices of the machine that builds, where there are any, so that mistakes show in the build.
+//! Compiles OpenCL C sources for the devices of the build machine, if there are any, so that errors
+//! show in the build.
 //!
-//! What travels in the library stays the source; nothing of the devices gets into it. The build script starts itself once more for each question
-//! (`worker.rs` says why).
+//! The library still contains only the source, and nothing specific to the devices. The build
+//! script starts itself again for each question (`worker.rs` explains why).
 
 mod device;
 mod library;
@@ -28,7 +29,8 @@ use worker::MARK;
 const TIME_TO_LIST: Duration = Duration::from_secs(30);
 const TIME_TO_BUILD: Duration = Duration::from_secs(120);
 
-/// Compiles all sources for all devices. The result is what to warn about; a source that no device's compiler takes is an error.
+/// Compiles all sources for all devices. Returns the warnings. A source that no device's compiler
+/// accepts is an error.
 pub(crate) fn check(session: &Session, images: &[OpenClImage]) -> Result<String> {
     let policy = Policy::of(&session.environment, "KERNPACK_OPENCL")?;
     if images.is_empty() || policy == Policy::Off {
@@ -44,7 +46,7 @@ pub(crate) fn check(session: &Session, images: &[OpenClImage]) -> Result<String>
     }
 }
 
-/// What compiles, and for which devices; or why nothing does.
+/// Returns the checker and the devices to compile for, or the reason why there are none.
 fn devices(session: &Session) -> Result<Result<(Checker, Vec<Device>), String>> {
     let Some(library) = library::library(session)? else {
         return Ok(Err(
@@ -70,7 +72,7 @@ fn devices(session: &Session) -> Result<Result<(Checker, Vec<Device>), String>> 
     })
 }
 
-/// This program, which asks the drivers in processes of its own, and the library that it is to load.
+/// This program, which queries the drivers in separate processes, and the library to load.
 struct Checker {
     program: PathBuf,
     library: PathBuf,
@@ -79,18 +81,18 @@ struct Checker {
 impl Checker {
     fn new(library: PathBuf) -> Result<Self> {
         let program = std::env::current_exe().map_err(|e| Error::new(format!("the build script's own file: {e}")))?;
-        // A use of it, so that no linker leaves it out.
+        // A use of the static, so that no linker leaves it out.
         std::hint::black_box(worker::AT_START);
         Ok(Self { program, library })
     }
 
-    /// The program with a question and its further words.
+    /// The command that runs the program with a question and its further words.
     fn command(&self, session: &Session, words: &[&str]) -> Command {
         let mut all: Vec<Cow<'_, str>> = words.iter().map(|word| Cow::Borrowed(*word)).collect();
         all.insert(1, self.library.to_string_lossy());
         let mut command = Command::new(&self.program);
         command.env(worker::VARIABLE, json!(all).to_string()).current_dir(&session.package_dir);
-        // PoCL keeps what it compiles; not in the home folder, unless it is told to.
+        // PoCL caches its output. By default it must not be in the home folder.
         if session.environment.cargo_optional("POCL_CACHE_DIR").is_none() {
             command.env("POCL_CACHE_DIR", session.out_dir.join("kernpack-opencl").join("pocl"));
         }
@@ -98,13 +100,13 @@ impl Checker {
     }
 }
 
-/// What one device's compiler made of one source.
+/// The result of compiling one source with the compiler of one device.
 enum Outcome {
-    /// And what it warned about.
+    /// The source compiled, with these warnings.
     Built(String),
-    /// The source is wrong.
+    /// The source is invalid.
     Refused(String),
-    /// The driver is.
+    /// The driver failed.
     Failed(String),
 }
 
@@ -141,7 +143,7 @@ fn compile(
         if built == 0 && !refused.is_empty() {
             return Error::collect(refused.into_iter().map(|(device, text)| Err(failure(image, device, &text))));
         }
-        // A source may be for some of the devices only.
+        // A source may be for only some of the devices.
         for (device, text) in refused {
             warnings.push_str(&format!("{}\n", failure(image, device, &text)));
         }
@@ -165,10 +167,10 @@ fn failure(image: &OpenClImage, device: &Device, text: &str) -> Error {
     Error::new(format!("{}: OpenCL C for {device}: {status}{options}\n{log}", image.source))
 }
 
-/// What a driver gives for an option that it does not know, as the worker shows it.
+/// The error code of a driver for an unknown option, as the worker shows it.
 const INVALID_BUILD_OPTIONS: &str = "(-43)";
 
-/// One source for one device, unless it is known what comes out.
+/// Compiles one source for one device, unless the result is cached.
 fn one(session: &Session, checker: &Checker, index: usize, image: &OpenClImage, device: &Device) -> Result<Outcome> {
     let mut recipe = session.recipe("opencl", &[]);
     recipe.field(&image.source).field(device.identity()).field(&image.code);
@@ -211,7 +213,7 @@ fn one(session: &Session, checker: &Checker, index: usize, image: &OpenClImage, 
     }
 }
 
-/// Runs the process; the result is its answer, or how it ended without one.
+/// Runs the process. Returns its answer, or the way it ended without one.
 fn run(session: &Session, mut command: Command, limit: Duration) -> Result<Result<String, String>> {
     let file = |what: &str| {
         let name = format!("opencl-{:?}.{what}", std::thread::current().id());
@@ -254,8 +256,9 @@ fn run(session: &Session, mut command: Command, limit: Duration) -> Result<Resul
     })
 }
 
-/// What a compiler said, with the source's name, the first of `files`, where it stands for the code: drivers compile copies with names of their
-/// own. The code names its files where it is made of several.
+/// Returns a compiler's log with the name of the source, the first of `files`, in place of the name
+/// of the code: drivers compile copies with names of their own. If the code consists of several
+/// files, it names them itself.
 fn with_source(log: &str, files: &[String]) -> String {
     let source = files.first().map_or("", String::as_str);
     let mut out = String::new();
@@ -271,7 +274,8 @@ fn with_source(log: &str, files: &[String]) -> String {
     out
 }
 
-/// Where a file's name stands in front of a line and a column: `error: /tmp/x.cl:2:10: ...`, `<kernel>:2:10: ...`.
+/// Returns the position of a file name before a line and a column: `error: /tmp/x.cl:2:10: ...`,
+/// `<kernel>:2:10: ...`.
 fn place(line: &str) -> Option<(usize, usize)> {
     let digits = |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     for (colon, _) in line.match_indices(':') {

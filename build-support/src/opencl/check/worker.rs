@@ -1,11 +1,16 @@
-//! The part of the check that runs in a process of its own: the build script, started again, with [`VARIABLE`] set.
+//! The part of the check that runs in a separate process: the build script, started again, with
+//! [`VARIABLE`] set.
 //!
-//! A process of its own, because some drivers end the process, and others hang. Nothing of the build script's `main` runs in it: [`start`]
-//! runs before that, and ends the process. What it prints behind [`MARK`] is its answer; drivers print, too.
+//! A separate process is used because some drivers end the process, and others hang. The build
+//! script's `main` does not run in it: [`start`] runs before `main`, and ends the process. The
+//! output after [`MARK`] is its answer; drivers print text, too.
 //!
-//! `["list", LIBRARY]`: a line for each device, its values separated by tabs: number of the platform, of the device, name of the platform,
-//! of the device, version of the driver, version of OpenCL.
-//! `["build", LIBRARY, PLATFORM, DEVICE, FILE]`: the first line is `ok`, or which function failed and its status; then what the compiler said.
+//! `["list", LIBRARY]`: a line for each device, its values separated by tabs: number of the
+//! platform, of the device, name of the platform, of the device, version of the driver, version of
+//! OpenCL.
+//!
+//! `["build", LIBRARY, PLATFORM, DEVICE, FILE]`: the first line is `ok`, or the function that
+//! failed and its status; then the compiler's log.
 
 use std::ffi::{c_char, c_uint, c_void};
 use std::io::Write as _;
@@ -19,19 +24,19 @@ use opencl_sys::{
     cl_device_id, cl_int, cl_platform_id,
 };
 
-/// Set in the process that asks the drivers: what it is to do, as a JSON array.
+/// The variable that is set in the process that queries the drivers: its task, as a JSON array.
 pub(super) const VARIABLE: &str = "KERNPACK_OPENCL_WORKER";
 
-/// Stands before the answer.
+/// The mark before the answer.
 pub(super) const MARK: &str = "\u{1}kernpack-opencl\n";
 
-/// Has the linker put `start` where it runs before `main`.
+/// Makes the linker run `start` before `main`.
 #[used]
 #[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
 #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
 pub(super) static AT_START: extern "C" fn() = start;
 
-/// Does what [`VARIABLE`] says and ends the process; returns at once where it is not set.
+/// Performs the task in [`VARIABLE`] and ends the process. Returns immediately if it is not set.
 pub(crate) extern "C" fn start() {
     let Some(words) = std::env::var_os(VARIABLE) else { return };
     let words: Vec<String> = words.to_str().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
@@ -60,7 +65,7 @@ pub(crate) extern "C" fn start() {
 /// A loaded OpenCL library.
 struct Library(libloading::Library);
 
-/// The function of OpenCL of this name.
+/// Loads the OpenCL function with this name.
 macro_rules! function {
     ($library:expr, $name:ident: $type:ident) => {
         // SAFETY: OpenCL fixes the type of the function of this name, and the library stays loaded.
@@ -73,7 +78,8 @@ macro_rules! function {
 
 impl Library {
     fn open(name: &str) -> Result<Self, String> {
-        // SAFETY: loading runs the constructors of the library, which is what this process is for.
+        // SAFETY: loading runs the constructors of the library, which is the purpose of this
+        // process.
         let library = unsafe { libloading::Library::new(name) };
         library.map(Self).map_err(|_| format!("{name} cannot be loaded"))
     }
@@ -85,7 +91,8 @@ impl Library {
         platforms.map_err(|status| format!("clGetPlatformIDs failed ({status})"))
     }
 
-    /// The devices of a platform; none of one that fails, the others still have theirs.
+    /// Returns the devices of a platform. A failed platform has none, which does not affect the
+    /// others.
     fn devices(&self, platform: cl_platform_id) -> Result<Vec<cl_device_id>, String> {
         let get = function!(self, clGetDeviceIDs: clGetDeviceIDs_t)?;
         // SAFETY: the platform is one of the library, and the list has as many places as it says.
@@ -96,7 +103,7 @@ impl Library {
     }
 }
 
-/// The handles that a function lists; it is asked for their number first.
+/// Returns the handles that a function lists. It is called for their number first.
 fn handles(
     none: cl_int,
     ask: impl Fn(c_uint, *mut *mut c_void, *mut c_uint) -> cl_int,
@@ -114,7 +121,8 @@ fn handles(
     }
 }
 
-/// What a function of OpenCL says about an object: `ask` gets a size, a place and a place for the size.
+/// Queries information about an OpenCL object. `ask` gets a size, a buffer and a pointer for the
+/// size.
 fn info(ask: impl Fn(usize, *mut c_void, *mut usize) -> cl_int) -> Vec<u8> {
     let mut size = 0;
     if ask(0, null_mut(), &mut size) != 0 {
@@ -127,7 +135,7 @@ fn info(ask: impl Fn(usize, *mut c_void, *mut usize) -> cl_int) -> Vec<u8> {
     value
 }
 
-/// A text that ends with a zero byte, on one line.
+/// Converts a text that ends with a zero byte to one line.
 fn text(value: &[u8]) -> String {
     let value = value.split(|byte| *byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(value).into_owned()

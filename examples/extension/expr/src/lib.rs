@@ -1,7 +1,8 @@
 //! Expressions as objects: a variable, a constant and a sum, each with the type of its value.
 //!
-//! A library of its own: `libexpr.so` brings the types and the functions that make expressions. `examples/extension` is another
-//! library, which uses the Rust types of this crate. With both in one process there is one `expr.Add`, regardless of its maker.
+//! A separate library: `libexpr.so` contains the types and the functions that create expressions.
+//! `examples/extension` is another library, which uses the Rust types of this crate. With both in
+//! one process there is one `expr.Add`, regardless of its creator.
 
 kernpack::library!();
 

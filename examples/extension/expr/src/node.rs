@@ -15,19 +15,19 @@ pub struct Expr {
 
 #[object_methods]
 impl Expr {
-    /// The sum of this expression and another one of the same type. An integer becomes a constant.
+    /// Adds this expression and another one of the same type. An integer becomes a constant.
     #[method(name = "__add__")]
     pub fn plus(this: &ObjRef<Self>, other: Any) -> Result<ObjRef<Add>> {
         add(this.clone(), this.operand(&other)?)
     }
 
-    /// The sum of an integer and this expression.
+    /// Adds an integer and this expression.
     #[method(name = "__radd__")]
     pub fn added_to(this: &ObjRef<Self>, other: Any) -> Result<ObjRef<Add>> {
         add(this.operand(&other)?, this.clone())
     }
 
-    /// What stands on the other side of an operator.
+    /// Converts the other operand of an operator.
     fn operand(&self, value: &Any) -> Result<ObjRef<Self>> {
         if let Ok(expr) = value.to() {
             return Ok(expr);
@@ -39,27 +39,27 @@ impl Expr {
     }
 }
 
-/// A variable. Two variables are the same when they are one object, whatever they are called.
+/// A variable. Two variables are the same if they are one object, whatever their names are.
 #[derive(Object)]
 #[object(key = "expr.Var", structural = "var")]
 #[repr(C)]
 pub struct Var {
     #[base]
     base: Expr,
-    /// What it is called.
+    /// The name of the variable.
     #[field(structural = "ignore")]
     pub name: Str,
 }
 
 #[object_methods]
 impl Var {
-    /// Makes a variable.
+    /// Creates a variable.
     #[init]
     pub fn new(name: Str, #[default(DataType::INT32)] dtype: DataType) -> Self {
         Self { base: Expr { dtype }, name }
     }
 
-    /// As people write it.
+    /// Formats the expression for people.
     #[operator(repr)]
     fn repr(this: &ObjRef<Self>) -> String {
         text(this.clone().upcast())
@@ -79,13 +79,13 @@ pub struct IntImm {
 
 #[object_methods]
 impl IntImm {
-    /// Makes a constant.
+    /// Creates a constant.
     #[init]
     pub fn new(value: i64, #[default(DataType::INT32)] dtype: DataType) -> Self {
         Self { base: Expr { dtype }, value }
     }
 
-    /// As people write it.
+    /// Formats the expression for people.
     #[operator(repr)]
     fn repr(this: &ObjRef<Self>) -> String {
         text(this.clone().upcast())
@@ -107,7 +107,7 @@ pub struct Add {
 
 #[object_methods]
 impl Add {
-    /// Makes the sum of two expressions of one type.
+    /// Creates the sum of two expressions of the same type.
     #[init]
     pub fn new(a: ObjRef<Expr>, b: ObjRef<Expr>) -> Result<Self> {
         let (dtype, other) = (a.dtype, b.dtype);
@@ -115,14 +115,14 @@ impl Add {
         Ok(Self { base: Expr { dtype }, a, b })
     }
 
-    /// As people write it.
+    /// Formats the expression for people.
     #[operator(repr)]
     fn repr(this: &ObjRef<Self>) -> String {
         text(this.clone().upcast())
     }
 }
 
-/// The sum of two expressions of one type.
+/// Adds two expressions of the same type.
 #[packed_func]
 pub fn add(a: ObjRef<Expr>, b: ObjRef<Expr>) -> Result<ObjRef<Add>> {
     Add::new(a, b).map(ObjRef::new)

@@ -1,18 +1,18 @@
-//! Expressions as people write them.
+//! Formats expressions for people.
 
 use kernpack::{ObjRef, packed_func};
 
 use crate::{Add, Expr, IntImm, Var};
 
-/// What is left to write.
+/// A piece of text that is still to be written.
 enum Piece {
     Expr(ObjRef<Expr>),
     Text(&'static str),
 }
 
-/// An expression as text: `(x + 1) + y`.
+/// Formats an expression as `(x + 1) + y`.
 ///
-/// Works on expressions of any depth: what is left to write is kept in a list, not on the stack.
+/// Works for expressions of any depth: the remaining pieces are in a list, not on the stack.
 #[packed_func]
 pub fn text(expr: ObjRef<Expr>) -> String {
     let mut text = String::new();
@@ -41,7 +41,7 @@ pub fn text(expr: ObjRef<Expr>) -> String {
                 Piece::Expr(sum.a.clone()),
             ]);
         } else {
-            // A type that another library derives from ours.
+            // A type that another library derived from `Expr`.
             text.push_str(&expr.type_key());
         }
     }

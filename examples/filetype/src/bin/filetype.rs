@@ -1,4 +1,5 @@
-//! `filetype [--mime] PATH..`: says what kinds of files these are. Folders are walked through; `-` is the standard input.
+//! `filetype [--mime] PATH..`: prints the kinds of files. Folders are walked recursively; `-` is
+//! standard input.
 
 use std::fs;
 use std::io::Read as _;
@@ -46,7 +47,7 @@ fn said(known: kernpack::Result<ObjRef<Identification>>) -> Result<ObjRef<Identi
     known.map_err(|error| error.message().to_owned())
 }
 
-/// Prints one line; false for a file that cannot be read.
+/// Prints one line. Returns false for a file that cannot be read.
 fn report(name: &str, known: Result<ObjRef<Identification>, String>, mime: bool) -> bool {
     match known {
         Ok(known) if mime => println!("{name}: {}", known.mime_type),
@@ -59,7 +60,8 @@ fn report(name: &str, known: Result<ObjRef<Identification>, String>, mime: bool)
     true
 }
 
-/// The path, or the files below the folder, in the order of their names. Links to folders are not followed.
+/// Returns the path, or the files below the folder, in the order of their names. Links to folders
+/// are not followed.
 fn files(path: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut left = vec![path.to_owned()];

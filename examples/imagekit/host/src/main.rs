@@ -3,7 +3,7 @@
 //! - `IMAGEKIT_LIBRARY`: the library, for example `target/release/libimagekit.so`
 //! - `KERNPACK_DEMO_DIR`: the folder that prepare.py filled; the pictures go into its folder `rust/`
 //!
-//! Exit status 1 when a check fails.
+//! The exit status is 1 if a check fails.
 
 mod npy;
 mod picture;
@@ -16,7 +16,7 @@ use std::{env, fs};
 use kernpack::{Any, Array, Bytes, Device, Error, Function, Map, Module, Tensor};
 use report::Report;
 
-/// Whatever stops the program: a file that cannot be read, a function that fails.
+/// Any error that ends the program: a file that cannot be read, a function that fails.
 type Failure = Box<dyn std::error::Error>;
 
 // The arguments that prepare.py used for its references.
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs everything; returns the number of checks that failed.
+/// Runs everything, and returns the number of failed checks.
 fn run() -> Result<usize, Failure> {
     let library = env::var("IMAGEKIT_LIBRARY").map_err(|_| "set IMAGEKIT_LIBRARY to the path of libimagekit.so")?;
     let folder = env::var("KERNPACK_DEMO_DIR").map_err(|_| "set KERNPACK_DEMO_DIR to the folder of prepare.py")?;
@@ -54,7 +54,7 @@ fn run() -> Result<usize, Failure> {
     let report = &mut Report::new(folder);
     let save = |name: &str, image: &Tensor, brightest: f32| save_tensor(&pictures.join(name), image, brightest);
 
-    // A name with a dot is taken as it is, in the library and among the global functions.
+    // A name with a dot is used unchanged, in the library and among the global functions.
     let to_gray = imagekit.function("imagekit.to_gray")?.typed::<(&Tensor,), Tensor>();
     let gray = report.compare("to_gray", "Rust", "gray", 0.0, || to_gray.call((&photo,)), numbers)?;
     save("gray.png", &gray, 255.0)?;
@@ -70,7 +70,7 @@ fn run() -> Result<usize, Failure> {
     save("sobel.png", &strength, brightest(&strength)?)?;
 
     let sobel_on_cuda = imagekit.function("sobel_on_cuda")?;
-    // The picture goes to the device; what comes out there comes back.
+    // The picture is copied to the device, and the result is copied back.
     let call = || {
         let (src, dst) = (gray.to(Device::cuda(0))?, gray.to(Device::cuda(0))?);
         sobel_on_cuda.call((&src, &dst))?;
@@ -206,7 +206,7 @@ fn check_errors(imagekit: &Module, photo: &Tensor, gray: &Tensor, report: &mut R
     Ok(())
 }
 
-/// Makes a tensor like `src` and lets `kernel` write into it.
+/// Creates a tensor like `src` and lets `kernel` write into it.
 fn into(src: &Tensor, kernel: impl FnOnce(&Tensor) -> kernpack::Result<Any>) -> kernpack::Result<Tensor> {
     let dst = Tensor::zeros::<f32>(src.shape())?;
     kernel(&dst)?;

@@ -5,13 +5,14 @@ use std::path::Path;
 
 use crate::Failure;
 
-/// The elements of an array, widened to f64 so that they compare with anything.
+/// Reads the elements of an array, converted to f64 so that they can be compared.
 pub(crate) fn read(path: &Path) -> Result<Vec<f64>, Failure> {
     let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     parse(&bytes).map_err(|problem| format!("{}: {problem}", path.display()).into())
 }
 
-/// Format 1.0: magic, version, u16 length of the header, the header (a Python dictionary as text), the elements.
+/// Parses format 1.0: magic, version, u16 length of the header, the header (a Python dictionary as
+/// text), the elements.
 fn parse(bytes: &[u8]) -> Result<Vec<f64>, String> {
     let rest = bytes.strip_prefix(b"\x93NUMPY\x01\x00").ok_or("not a .npy file of format 1.0")?;
     let (length, rest) = rest.split_first_chunk::<2>().ok_or("the file ends inside the header's length")?;
@@ -34,7 +35,7 @@ fn parse(bytes: &[u8]) -> Result<Vec<f64>, String> {
     Ok(elements)
 }
 
-/// The product of `'shape': (427, 640)`.
+/// Returns the product of `'shape': (427, 640)`.
 fn element_count(header: &str) -> Option<usize> {
     between(header, "'shape': (", ")")?
         .split(',')

@@ -26,7 +26,7 @@ pub(crate) fn write_gray(path: &Path, width: usize, gray: &[f32], brightest: f32
     let mut encoder = png::Encoder::new(BufWriter::new(file), width as u32, (gray.len() / width) as u32);
     encoder.set_color(png::ColorType::Grayscale);
     encoder.set_depth(png::BitDepth::Eight);
-    // `as` cuts off at 0 and 255.
+    // `as` saturates at 0 and 255.
     let pixels: Vec<u8> = gray.iter().map(|value| (value * (255.0 / brightest) + 0.5) as u8).collect();
     encoder.write_header()?.write_image_data(&pixels)?;
     Ok(())

@@ -1,4 +1,4 @@
-//! One line per function: what it is written in, whether its result is right, and how long it took.
+//! Prints one line per function: its language, whether its result is correct, and its time.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use kernpack::Error;
 
 use crate::{Failure, npy};
 
-/// Timed calls per function; the shortest counts.
+/// The number of timed calls per function. The shortest time is reported.
 const REPEATS: usize = 5;
 
-/// Prints the lines and counts the checks that failed.
+/// Prints the lines and counts the failed checks.
 pub(crate) struct Report {
     references: PathBuf,
     failed: usize,
@@ -23,24 +23,25 @@ impl Report {
         Self { references, failed: 0 }
     }
 
-    /// Number of checks that failed.
+    /// The number of failed checks.
     pub(crate) fn failed(&self) -> usize {
         self.failed
     }
 
-    /// Prints a check that was made elsewhere.
+    /// Prints the result of an external check.
     pub(crate) fn verdict(&mut self, function: &str, kernel: &str, good: bool, text: &str, time: Option<Duration>) {
         self.failed += usize::from(!good);
         let time = time.map_or_else(String::new, |time| format!("{:.3}", time.as_secs_f64() * 1e3));
         line(function, kernel, &format!("{}{text}", if good { "ok    " } else { "WRONG " }), &time);
     }
 
-    /// Prints what a function said instead of running.
+    /// Prints the error of a function that did not run.
     pub(crate) fn not_run(&self, function: &str, kernel: &str, error: &Error) {
         line(function, kernel, &format!("not run: {}", error.message()), "");
     }
 
-    /// Times `call` and compares the numbers that `values` finds in its result with a reference of prepare.py.
+    /// Measures `call` and compares the numbers that `values` extracts from its result with a
+    /// reference of prepare.py.
     pub(crate) fn compare<T>(
         &mut self,
         function: &str,
@@ -74,7 +75,7 @@ impl Report {
         Ok(result)
     }
 
-    /// `call` must fail with an error of `kind` whose message has `part` in it.
+    /// Checks that `call` fails with an error of `kind` whose message contains `part`.
     pub(crate) fn expect_error<T>(
         &mut self,
         function: &str,
@@ -93,7 +94,7 @@ impl Report {
     }
 }
 
-/// Prints one line; a long check goes on below.
+/// Prints one line. A long check continues below.
 fn line(function: &str, kernel: &str, check: &str, time: &str) {
     let mut parts = wrap(check, 80).into_iter();
     let first = parts.next().unwrap_or_default();
@@ -118,7 +119,7 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The greater number, or NaN as soon as one of both is: `f64::max` would drop it.
+/// Returns the greater number, or NaN if one of them is NaN: `f64::max` would drop it.
 fn nan_or_max(a: f64, b: f64) -> f64 {
     if a.is_nan() || a > b { a } else { b }
 }

@@ -1,4 +1,4 @@
-//! `imagenet PATH..`: says what is in these photographs.
+//! `imagenet PATH..`: prints the classes of photographs.
 
 use std::process::ExitCode;
 

@@ -8,27 +8,27 @@ use crate::options::{CratePath, Entry, attribute_options, entries};
 const KNOWN: &str = "`key = \"...\"`, `structural = \"tree\"`, `child_slots = 8`, `final`, `init = false`, `create = false`, \
                      `enum = \"int\"`, `rename_all = \"UPPERCASE\"` and `crate = path`";
 
-/// What the attributes of the item say.
+/// The parsed attributes of the item.
 pub(super) struct Attributes {
     pub(super) key: Option<LitStr>,
     pub(super) krate: CratePath,
     pub(super) structural: StructuralKind,
-    /// How many type indices are kept next to the type's own for its subtypes, when that was said.
+    /// The number of type indices reserved after the type's own for its subtypes, if given.
     pub(super) child_slots: Option<i32>,
     pub(super) is_final: bool,
-    /// Whether there is a generated `__ffi_init__`.
+    /// True if an `__ffi_init__` is generated.
     pub(super) init: bool,
-    /// Whether other languages may create objects.
+    /// True if other languages may create objects.
     pub(super) create: bool,
-    /// `enum = "int"` or `"str"`: only for enums. The text is one of the two.
+    /// `enum = "int"` or `"str"`, only for enums. The text is one of the two.
     pub(super) enumeration: Option<LitStr>,
-    /// How other languages write the names of an enum's variants.
+    /// The case of the names of an enum's variants in other languages.
     pub(super) rename_all: Option<LitStr>,
     /// The options that were given, by name.
     given: Vec<Ident>,
 }
 
-/// How structural equality and hash take objects of a type.
+/// The treatment of objects of a type by structural equality and hash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum StructuralKind {
     Tree,
@@ -40,7 +40,7 @@ pub(super) enum StructuralKind {
 }
 
 impl Attributes {
-    /// Reads `#[object(...)]`, which must give a key; `name` is the item's, for the advice.
+    /// Reads `#[object(...)]`, which must give a key. `name` is the item's name, for the message.
     pub(super) fn parse(attributes: &[Attribute], name: &Ident, mistakes: &mut Mistakes) -> Self {
         let mut parsed = Self {
             key: None,
@@ -120,19 +120,19 @@ impl Attributes {
         }
     }
 
-    /// The option, when it was given.
+    /// Returns the option, if it was given.
     pub(super) fn given(&self, option: &str) -> Option<&Ident> {
         self.given.iter().find(|key| *key == option)
     }
 
-    /// Whether other languages get a constructor with a parameter for each field.
+    /// Returns true if other languages get a constructor with a parameter for each field.
     pub(super) fn has_generated_init(&self) -> bool {
         self.init && self.create
     }
 }
 
 impl StructuralKind {
-    /// Its name in `abi::seq_hash_kind`.
+    /// Returns its name in `abi::seq_hash_kind`.
     pub(super) fn constant(self) -> Ident {
         let name = match self {
             Self::Tree => "TREE_NODE",
@@ -189,7 +189,7 @@ fn enumeration(entry: Entry, mistakes: &mut Mistakes) -> Option<LitStr> {
     Some(kind)
 }
 
-/// Checks that the layout is the one that other languages assume: `#[repr(C)]` and no more.
+/// Checks that the layout is the one that other languages assume: exactly `#[repr(C)]`.
 pub(super) fn check_representation(attributes: &[Attribute], name: &Ident, mistakes: &mut Mistakes) {
     let mut is_c = false;
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("repr")) {
@@ -216,7 +216,7 @@ pub(super) fn check_representation(attributes: &[Attribute], name: &Ident, mista
     }
 }
 
-/// The identifiers at the top level of a `repr`, without their arguments.
+/// Returns the identifiers at the top level of a `repr`, without their arguments.
 pub(super) fn words(tokens: TokenStream) -> impl Iterator<Item = (String, Span)> {
     tokens.into_iter().filter_map(|token| match token {
         TokenTree::Ident(ident) => Some((ident.to_string(), ident.span())),

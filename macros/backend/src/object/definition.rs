@@ -35,7 +35,8 @@ impl Definition {
         base.chain(self.fields.iter().map(|field| &field.ty)).chain(self.hidden.iter().map(|field| &field.ty))
     }
 
-    /// Reads the item and reports everything that cannot be an object. `None` only if a mistake was reported.
+    /// Reads the item and reports everything that is not supported in an object. Returns `None`
+    /// only if an error was reported.
     pub(super) fn parse(item: DeriveInput, attributes: Attributes, mistakes: &mut Mistakes) -> Option<Self> {
         if let Some(option) = attributes.given("enum") {
             mistakes.at(option, "`enum` is an option of enums whose variants have no fields; remove it");
@@ -104,7 +105,8 @@ impl Definition {
     }
 }
 
-/// Tells definitions apart: a number made of the names and types of all fields, private ones too.
+/// A fingerprint that distinguishes definitions, from the names and types of all fields, including
+/// private ones.
 ///
 /// FNV-1a over tokens without their spacing, which differs between compilers.
 pub(super) struct Fingerprint(u64);
@@ -128,7 +130,7 @@ impl ToTokens for Fingerprint {
     }
 }
 
-/// The type or expression with `Self` written as the item's name, for use outside of the item.
+/// Replaces `Self` in the type or expression by the item's name, for use outside the item.
 pub(super) fn name_self<T: Parse + ToTokens>(tokens: T, item: &Ident) -> T {
     syn::parse2(replace_self(tokens.to_token_stream(), item)).unwrap_or(tokens)
 }
@@ -171,7 +173,7 @@ pub(super) fn check_generics(generics: &Generics, mistakes: &mut Mistakes) {
     }
 }
 
-/// Whether the field is the base.
+/// Returns true if the field is the base.
 fn check_field_attributes(attributes: &[Attribute], index: usize, mistakes: &mut Mistakes) -> bool {
     let mut is_base = false;
     let field = attributes.iter().find(|attribute| attribute.path().is_ident("field"));

@@ -8,7 +8,8 @@ use super::value_enum::{self, ValueEnum};
 use crate::environment::Environment;
 use crate::mistakes::Mistakes;
 
-/// Expands `#[derive(Object)]` on an enum: one without data is an enum of the ABI, one with data is a family of object types.
+/// Expands `#[derive(Object)]` on an enum. An enum without data is an enum of the ABI, and an enum
+/// with data is a family of object types.
 pub(super) fn expand(
     item: &DeriveInput,
     data: &DataEnum,

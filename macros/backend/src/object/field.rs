@@ -9,7 +9,7 @@ use crate::doc::Doc;
 use crate::mistakes::Mistakes;
 use crate::name::plain;
 
-/// A field of an object: of a struct, or of an enum's variant.
+/// A field of a struct, or of an enum's variant.
 pub(super) enum ObjectField {
     Registered(Box<RegisteredField>),
     Hidden(Box<HiddenField>),
@@ -18,24 +18,24 @@ pub(super) enum ObjectField {
 /// A field that other languages see.
 pub(super) struct RegisteredField {
     pub(super) ident: Ident,
-    /// As other languages call it.
+    /// The name in other languages.
     pub(super) name: String,
     pub(super) ty: Type,
     pub(super) doc: Doc,
     pub(super) options: FieldOptions,
 }
 
-/// A field that only Rust sees.
+/// A field that only Rust can access.
 pub(super) struct HiddenField {
     pub(super) ident: Ident,
     pub(super) ty: Type,
-    /// How it is made when another language creates an object.
+    /// The default of the field when another language creates an object.
     pub(super) default: Option<FieldDefault>,
 }
 
 impl ObjectField {
-    /// Reads one field of the item `owner`. `exposed` is whether it is registered without a word about it: public fields of structs and all
-    /// fields of variants are.
+    /// Reads one field of the item `owner`. `exposed` is true if the field is registered by
+    /// default, as public fields of structs and all fields of variants are.
     pub(super) fn parse(
         owner: &Ident,
         ident: Ident,
@@ -58,7 +58,7 @@ impl ObjectField {
                     ),
                 );
             }
-            // A reference to nothing is what a new object begins with.
+            // A new object begins with an empty reference.
             if is_weak(&ty) && options.default.is_none() {
                 options.default = Some(FieldDefault::Factory(syn::parse_quote!(::core::default::Default::default)));
             }
@@ -73,7 +73,7 @@ impl ObjectField {
     }
 }
 
-/// Where a type names `WeakRef`.
+/// Returns the identifier `WeakRef` if the type contains it.
 fn weak_reference(ty: TokenStream) -> Option<Ident> {
     ty.into_iter().find_map(|token| match token {
         TokenTree::Ident(ident) if ident == "WeakRef" => Some(ident),
@@ -82,7 +82,8 @@ fn weak_reference(ty: TokenStream) -> Option<Ident> {
     })
 }
 
-/// Whether a type is a weak reference, also one that is optional or in a `Field`: all of them have a default.
+/// Returns true if a type is a weak reference, also an optional one or one in a `Field`. All of
+/// them have a default.
 fn is_weak(ty: &Type) -> bool {
     let Type::Path(path) = ty else { return false };
     let Some(last) = path.path.segments.last() else { return false };
@@ -95,8 +96,8 @@ fn is_weak(ty: &Type) -> bool {
     }
 }
 
-/// Reports fields of one type that have one name, and fields that the generated constructor, if there is one, could not
-/// set.
+/// Reports fields of one type with the same name, and fields that the generated constructor, if
+/// there is one, could not set.
 pub(super) fn check_fields(fields: &[RegisteredField], generated_init: bool, mistakes: &mut Mistakes) {
     for (index, field) in fields.iter().enumerate() {
         if let Some(earlier) = fields[..index].iter().find(|earlier| earlier.name == field.name) {
@@ -127,7 +128,7 @@ pub(super) fn check_fields(fields: &[RegisteredField], generated_init: bool, mis
     }
 }
 
-/// Whether Python refuses a parameter of this name beside `self`.
+/// Returns true if Python rejects a parameter of this name next to `self`.
 fn is_reserved_parameter(name: &str) -> bool {
     const RESERVED: [&str; 36] = [
         "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
@@ -138,7 +139,7 @@ fn is_reserved_parameter(name: &str) -> bool {
 }
 
 impl RegisteredField {
-    /// The flags, as an expression.
+    /// Generates the flags, as an expression.
     fn flags(&self) -> TokenStream {
         let flags = self.options.flags().into_iter().map(|name| Ident::new(name, proc_macro2::Span::call_site()));
         let flags = flags.map(|name| quote!(__k::field_flag::#name));
@@ -152,7 +153,7 @@ impl RegisteredField {
         if sum.is_empty() { quote!(0) } else { sum }
     }
 
-    /// The default as an `Option<DefaultDef>`.
+    /// Generates the default as an `Option<DefaultDef>`.
     fn default(&self, marker: &Ident) -> TokenStream {
         let Some(default) = &self.options.default else { return quote!(::core::option::Option::None) };
         let kind = match default {
@@ -171,8 +172,9 @@ impl RegisteredField {
         }
     }
 
-    /// The marker type of the field, which names its place. `owner` is the type that the field is registered for, `index` its
-    /// place among the owner's registered fields, `offset` an expression: from the start of the body.
+    /// Generates the marker type of the field, which identifies its place. `owner` is the type that
+    /// the field is registered for, `index` its index among the owner's registered fields, and
+    /// `offset` an expression for the offset from the start of the body.
     pub(super) fn marker(
         &self,
         marker: &Ident,
@@ -193,7 +195,7 @@ impl RegisteredField {
         }
     }
 
-    /// The `FieldDef`, as a constant expression.
+    /// Generates the `FieldDef`, as a constant expression.
     pub(super) fn definition(&self, marker: &Ident) -> TokenStream {
         let Self { name, doc, .. } = self;
         let (flags, default) = (self.flags(), self.default(marker));
@@ -203,7 +205,8 @@ impl RegisteredField {
         quote!(__k::field_def::<#marker>(#name, #doc, #flags, #default, __k::SetterOf::<#marker>::FN))
     }
 
-    /// Statements that show the field to a `visitor`, and that lend it; the arguments are references to it.
+    /// Generates statements that pass the field to a `visitor`, and that lend it. The arguments are
+    /// references to it.
     pub(super) fn visits(
         &self,
         marker: &Ident,
@@ -219,7 +222,7 @@ impl RegisteredField {
 }
 
 impl HiddenField {
-    /// The `HiddenDef`, as a constant expression.
+    /// Generates the `HiddenDef`, as a constant expression.
     pub(super) fn definition(&self, offset: &TokenStream) -> TokenStream {
         let ty = &self.ty;
         let make = match &self.default {
@@ -256,7 +259,8 @@ impl FieldDefault {
         }
     }
 
-    /// A statement that makes a variable `value` of the type `ty`. What does not fit is an error under the expression.
+    /// Generates a statement that defines a variable `value` of the type `ty`. A type mismatch is
+    /// an error at the expression.
     fn value(&self, ty: &Type) -> TokenStream {
         match self {
             Self::Value(expression) => quote!(let value: #ty = #expression;),

@@ -8,37 +8,38 @@ use crate::options::{Entry, attribute_options, entries};
 const KNOWN: &str = "`writable`, `default = expr`, `default_factory = function`, `kw_only`, `init = false`, `repr = false`, \
                      `compare = false`, `hash = false`, `structural = \"ignore\"`, `name = \"...\"` and `skip`";
 
-/// What `#[field(...)]` says about one field, of a struct or of an enum's variant.
+/// The options of `#[field(...)]` for one field of a struct or of an enum's variant.
 #[derive(Default)]
 pub(super) struct FieldOptions {
-    /// Whether the attribute is there, be it without options.
+    /// True if the attribute is present, even without options.
     pub(super) present: bool,
-    /// Hidden from other languages.
+    /// The field is hidden from other languages.
     pub(super) skip: bool,
-    /// Other languages may set it.
+    /// Other languages may set the field.
     pub(super) writable: bool,
     pub(super) default: Option<FieldDefault>,
     pub(super) kw_only: bool,
-    /// Not a parameter of the generated constructor: the option, for messages.
+    /// The option that removes the field from the parameters of the generated constructor, for
+    /// messages.
     pub(super) no_init: Option<Ident>,
     pub(super) no_repr: bool,
     pub(super) no_compare: bool,
     pub(super) no_hash: bool,
     pub(super) structural: Option<StructuralRule>,
-    /// The name that other languages use.
+    /// The name in other languages.
     pub(super) name: Option<LitStr>,
 }
 
-/// How a field without a given value is made.
+/// The initial value of a field that the caller does not set.
 #[derive(Clone)]
 pub(super) enum FieldDefault {
     /// An expression of the field's type.
     Value(Expr),
-    /// A function or closure that gives the field's type.
+    /// A function or closure that returns the field's type.
     Factory(Expr),
 }
 
-/// How structural equality and hash take a field.
+/// The treatment of a field by structural equality and hash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum StructuralRule {
     Ignore,
@@ -52,7 +53,7 @@ impl FieldOptions {
         let mut options = Self { present: attribute.is_some(), ..Self::default() };
         let mut skip = None;
         let mut kw_only = None;
-        // Options that are about a field that other languages see.
+        // Options that apply only to fields that other languages see.
         let mut visible = Vec::new();
         for entry in entries(tokens, KNOWN, mistakes) {
             let key = entry.key.clone();
@@ -121,7 +122,8 @@ impl FieldOptions {
         }
     }
 
-    /// The ABI's flags for this, but for the one of writable fields, as names in `abi::field_flag`.
+    /// Returns the ABI's flags for these options, except that of writable fields, as names in
+    /// `abi::field_flag`.
     pub(super) fn flags(&self) -> Vec<&'static str> {
         let structural = match self.structural {
             Some(StructuralRule::Ignore) => "SEQ_HASH_IGNORE",
@@ -143,7 +145,7 @@ impl FieldOptions {
     }
 }
 
-/// The option's name, if it is `false`.
+/// Returns the option's name, if it is `false`.
 fn switched_off(entry: Entry, mistakes: &mut Mistakes) -> Option<Ident> {
     let key = entry.key.clone();
     (!entry.boolean(mistakes)?).then_some(key)

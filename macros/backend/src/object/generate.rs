@@ -7,7 +7,7 @@ use super::field::RegisteredField;
 use crate::name::claim_type_key;
 use crate::options::CratePath;
 
-/// The impls, the reflection data and the registration.
+/// Generates the impls, the reflection data and the registration.
 pub(super) fn generate(definition: &Definition, crate_name: &str) -> TokenStream {
     let Definition { ident, key, attributes, base, .. } = definition;
     let krate = &attributes.krate;
@@ -86,7 +86,7 @@ pub(super) fn generate(definition: &Definition, crate_name: &str) -> TokenStream
     }
 }
 
-/// A value of the type that a function returns becomes a new object.
+/// Generates conversions: a returned value of the type becomes a new object.
 pub(super) fn conversions(ident: &Ident, key: &str) -> TokenStream {
     quote! {
         impl __k::Schema for #ident {
@@ -101,7 +101,7 @@ pub(super) fn conversions(ident: &Ident, key: &str) -> TokenStream {
     }
 }
 
-/// The checks that a type's fields may be in an object, at their types.
+/// Generates checks that a type's fields may be in an object, at their types.
 pub(super) fn thread_safety<'a>(ident: &Ident, types: impl Iterator<Item = &'a Type>) -> TokenStream {
     let checks = types.map(|ty| quote!(__k::assert_object_part::<#ty, { __k::ThreadSafety::<#ident>::HOLDS }>();));
     quote!(const _: () = { #(#checks)* };)
@@ -124,7 +124,7 @@ fn base_layout(definition: &Definition, base: &Base) -> TokenStream {
     }
 }
 
-/// The names of the fields of the type and its ancestors: a constant expression.
+/// Generates the names of the fields of the type and its ancestors, as a constant expression.
 fn field_names(definition: &Definition) -> TokenStream {
     let Definition { ident, base, fields, .. } = definition;
     let own = fields.iter().map(|field| &field.name);
@@ -150,7 +150,7 @@ fn base_access(definition: &Definition, base: &Base) -> TokenStream {
     }
 }
 
-/// The name of the marker type of a registered field.
+/// Returns the name of the marker type of a registered field.
 pub(super) fn marker(index: usize, field: &RegisteredField) -> Ident {
     format_ident!("__F{index}", span = syn::spanned::Spanned::span(&field.ty))
 }
@@ -210,9 +210,9 @@ fn type_def(definition: &Definition, crate_name: &str) -> TokenStream {
     }
 }
 
-/// Whether another language can create an object: a constant expression.
+/// Generates a constant expression that is true if another language can create an object.
 fn creatable(definition: &Definition) -> TokenStream {
-    // What other languages make must not lack what they do not see.
+    // Objects created by other languages must not lack hidden fields.
     if !definition.attributes.create || definition.hidden.iter().any(|field| field.default.is_none()) {
         return quote!(false);
     }
@@ -225,10 +225,10 @@ fn creatable(definition: &Definition) -> TokenStream {
     }
 }
 
-/// How a value is duplicated: `Clone` if the type has it, else field by field.
+/// Generates the code that copies a value: `Clone` if the type has it, otherwise field by field.
 fn duplicate(definition: &Definition) -> TokenStream {
     let Definition { ident, base, fields, hidden, .. } = definition;
-    // What there may be no way for: the base and the hidden fields.
+    // The parts that may not support copying: the base and the hidden fields.
     let (mut ways, mut variables, mut values) = (Vec::new(), Vec::new(), Vec::new());
     let optional = base.iter().map(|base| (&base.ident, quote!(__k::parent_duplicate::<#ident>())));
     let optional = optional.chain(hidden.iter().map(|field| {
@@ -304,7 +304,8 @@ fn visits(definition: &Definition) -> TokenStream {
     }
 }
 
-/// The impls of a faulty struct. They never run, because they come with a `compile_error!`.
+/// Generates the impls of a faulty struct. They never run, because they come with a
+/// `compile_error!`.
 pub(super) fn stand_in(item: &DeriveInput, krate: &CratePath) -> TokenStream {
     if !item.generics.params.is_empty() {
         return TokenStream::new();

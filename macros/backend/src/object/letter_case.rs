@@ -2,7 +2,7 @@ use syn::LitStr;
 
 use crate::mistakes::Mistakes;
 
-/// How names of variants are written for other languages.
+/// The case of variant names in other languages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LetterCase {
     Lower,
@@ -21,7 +21,7 @@ impl LetterCase {
         ("kebab-case", Self::Kebab),
     ];
 
-    /// The case that `rename_all` names.
+    /// Parses the case of `rename_all`.
     pub(super) fn parse(name: &LitStr, mistakes: &mut Mistakes) -> Option<Self> {
         let case = Self::ALL.iter().find(|(known, _)| *known == name.value()).map(|(_, case)| *case);
         if case.is_none() {
@@ -31,7 +31,7 @@ impl LetterCase {
         case
     }
 
-    /// A variant's name in this case.
+    /// Returns a variant's name in this case.
     pub(super) fn apply(self, name: &str) -> String {
         let separator = match self {
             Self::Lower | Self::Upper => "",
@@ -46,7 +46,7 @@ impl LetterCase {
     }
 }
 
-/// The words of `HTTPServer_v2`: `HTTP`, `Server`, `v2`.
+/// Splits `HTTPServer_v2` into words: `HTTP`, `Server`, `v2`.
 fn words(name: &str) -> Vec<String> {
     let letters: Vec<char> = name.chars().collect();
     let mut words = vec![String::new()];

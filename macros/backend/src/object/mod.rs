@@ -17,8 +17,8 @@ use crate::mistakes::Mistakes;
 use attributes::Attributes;
 use definition::Definition;
 
-/// Expands `#[derive(Object)] item`. A faulty struct still gets an `Object` impl, so that each use of it elsewhere is not
-/// an error of its own.
+/// Expands `#[derive(Object)] item`. A faulty struct still gets an `Object` impl, so that its uses
+/// elsewhere are not additional errors.
 pub fn expand(item: TokenStream, environment: &Environment) -> TokenStream {
     let mut mistakes = Mistakes::default();
     let item = match syn::parse2::<syn::DeriveInput>(item) {

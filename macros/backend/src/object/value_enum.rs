@@ -23,7 +23,7 @@ pub(super) struct ValueEnum {
     variants: Vec<ValueVariant>,
 }
 
-/// What other languages take for the value of a variant.
+/// The type of a variant's value in other languages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Int,
@@ -32,14 +32,15 @@ enum Kind {
 
 struct ValueVariant {
     ident: Ident,
-    /// As other languages call it.
+    /// The name in other languages.
     name: String,
     doc: Doc,
     discriminant: Option<Expr>,
 }
 
 impl ValueEnum {
-    /// Reads the item and reports everything that cannot be an enum of the ABI. `None` only if a mistake was reported.
+    /// Reads the item and reports everything that is not supported in an enum of the ABI. Returns
+    /// `None` only if an error was reported.
     pub(super) fn parse(
         item: &DeriveInput,
         data: &DataEnum,
@@ -88,7 +89,7 @@ impl ValueEnum {
         })
     }
 
-    /// The impls and the registration.
+    /// Generates the impls and the registration.
     pub(super) fn generate(&self, crate_name: &str) -> TokenStream {
         let Self { ident, key, attributes, kind, doc, variants } = self;
         let krate = &attributes.krate;
@@ -167,7 +168,8 @@ impl ValueEnum {
         }
     }
 
-    /// An item that compiles only if all discriminants fit, where that cannot be seen here.
+    /// Generates an item that compiles only if all discriminants fit, if this cannot be checked
+    /// here.
     fn check_range(&self) -> Option<TokenStream> {
         let computed =
             |variant: &ValueVariant| variant.discriminant.as_ref().is_some_and(|value| literal(value).is_none());
@@ -227,7 +229,7 @@ impl ValueVariant {
     }
 }
 
-/// The name that `#[object(name = "...")]` gives a variant.
+/// Reads the name of a variant from `#[object(name = "...")]`.
 fn name_option(attributes: &[Attribute], mistakes: &mut Mistakes) -> Option<LitStr> {
     const KNOWN: &str = "`name = \"...\"`";
     for attribute in attributes {
@@ -270,7 +272,7 @@ fn check_names(variants: &[ValueVariant], mistakes: &mut Mistakes) {
     }
 }
 
-/// The value of an integer literal. A value beyond 128 bits is as good as the largest.
+/// Returns the value of an integer literal. A value beyond 128 bits counts as the largest.
 fn literal(value: &Expr) -> Option<i128> {
     match value {
         Expr::Lit(ExprLit { lit: Lit::Int(value), .. }) => Some(value.base10_parse().unwrap_or(i128::MAX)),
@@ -281,7 +283,7 @@ fn literal(value: &Expr) -> Option<i128> {
     }
 }
 
-/// What makes the enum a value of the ABI, by its `EnumType`.
+/// Generates the implementations that make the enum a value of the ABI, from its `EnumType`.
 fn conversions(ident: &Ident, krate: &CratePath) -> TokenStream {
     quote! {
         impl #krate::Schema for #ident {
@@ -318,8 +320,8 @@ fn conversions(ident: &Ident, krate: &CratePath) -> TokenStream {
     }
 }
 
-/// The impls of a faulty enum, so that each use of it elsewhere is not an error of its own. They never run, because they come
-/// with a `compile_error!`.
+/// Generates the impls of a faulty enum, so that its uses elsewhere are not additional errors. They
+/// never run, because they come with a `compile_error!`.
 pub(super) fn stand_in(item: &DeriveInput, krate: &CratePath) -> TokenStream {
     if !item.generics.params.is_empty() {
         return TokenStream::new();

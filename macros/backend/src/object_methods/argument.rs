@@ -9,17 +9,17 @@ use crate::signature::passing;
 pub(super) use crate::signature::passing::Passing;
 use crate::signature::{self, Subject, without_group};
 
-/// A parameter of a method, `self` included.
+/// A parameter of a method, including `self`.
 pub(super) struct Argument {
     pub(super) name: String,
-    /// What the argument is converted to.
+    /// The type that the argument is converted to.
     pub(super) ty: TokenStream,
     /// The type as the user wrote it.
     pub(super) written: TokenStream,
     pub(super) passing: Passing,
-    /// Whether it is written as a reference to an object of the impl's type: `&Self` or `&ObjRef<Self>`.
+    /// True if the type is a reference to an object of the impl's type: `&Self` or `&ObjRef<Self>`.
     pub(super) is_object: bool,
-    /// Whether it is written as an `Option`.
+    /// True if the type is written as an `Option`.
     is_option: bool,
     pub(super) default: Option<Expr>,
 }
@@ -43,7 +43,7 @@ impl Defaulted for Argument {
 }
 
 impl Argument {
-    /// Reads the parameter at place `index`. `None` if it cannot be one, which was reported.
+    /// Reads the parameter at `index`. Returns `None` if it is not supported, which was reported.
     pub(super) fn parse(input: &FnArg, index: usize, self_type: &SelfType, mistakes: &mut Mistakes) -> Option<Self> {
         let input = match input {
             FnArg::Receiver(receiver) => return receiver_argument(receiver, self_type, mistakes),
@@ -74,13 +74,14 @@ impl Argument {
         Some(Self { name, ty, written: input.ty.to_token_stream(), passing, is_object, is_option, default })
     }
 
-    /// Whether the method is called on this argument. No other parameter can be called `self`.
+    /// Returns true if this argument is the receiver. No other parameter can be named `self`.
     pub(super) fn is_self(&self) -> bool {
         self.name == "self"
     }
 }
 
-/// What a parameter's type is converted to, and how that is passed. What a default makes is kept in a counted reference.
+/// The type that a parameter is converted to, and the way it is passed. A default value is stored
+/// in a counted reference.
 fn converted(ty: &Type, has_default: bool, self_type: &SelfType) -> (TokenStream, Passing) {
     if let Type::Reference(reference) = without_group(ty)
         && reference.mutability.is_none()
@@ -101,7 +102,7 @@ fn converted(ty: &Type, has_default: bool, self_type: &SelfType) -> (TokenStream
     passing::converted(ty, has_default)
 }
 
-/// Whether a type is `&Self` or `&ObjRef<Self>`.
+/// Returns true if a type is `&Self` or `&ObjRef<Self>`.
 fn is_object(ty: &Type, self_type: &SelfType) -> bool {
     matches!(without_group(ty), Type::Reference(reference) if reference.mutability.is_none()
         && (self_type.is(&reference.elem) || self_type.is_reference(&reference.elem)))

@@ -6,7 +6,7 @@ use crate::mistakes::Mistakes;
 use crate::name::is_slip;
 use crate::options::entries;
 
-/// What an attribute makes of a function or constant.
+/// The role that an attribute gives to a function or constant.
 pub(super) enum Role {
     Method { name: Option<LitStr> },
     Init,
@@ -16,7 +16,8 @@ pub(super) enum Role {
     Skip,
 }
 
-/// Takes this macro's attributes away from an item. `Err` when a mistake was reported; `Ok(None)` without one of them.
+/// Removes this macro's attributes from an item. Returns `Err` if an error was reported, and
+/// `Ok(None)` without such an attribute.
 pub(super) fn take(attributes: &mut Vec<Attribute>, mistakes: &mut Mistakes) -> Result<Option<Role>, ()> {
     let mut ours = Vec::new();
     attributes.retain(|attribute| {
@@ -45,7 +46,7 @@ pub(super) fn take(attributes: &mut Vec<Attribute>, mistakes: &mut Mistakes) -> 
 
 const NAMES: [&str; 7] = ["method", "init", "getter", "setter", "operator", "type_attr", "skip"];
 
-/// What to write in place of an attribute that other frameworks have, or that is one of ours with a slip of the pen.
+/// A suggestion for an attribute of another framework, or for a misspelled one of Kernpack.
 fn advice(name: &str) -> Option<String> {
     const OF_OTHERS: [(&str, &str); 12] = [
         ("new", "write #[init] on the constructor"),
@@ -110,7 +111,7 @@ fn role(attribute: &Attribute, mistakes: &mut Mistakes) -> Option<Role> {
     Some(if path.is_ident("init") { Role::Init } else { Role::Skip })
 }
 
-/// The option `name`. `None` if a mistake was reported.
+/// Reads the option `name`. Returns `None` if an error was reported.
 fn name(attribute: &Attribute, example: &str, mistakes: &mut Mistakes) -> Option<Option<LitStr>> {
     const KNOWN: &str = "`name = \"...\"`";
     let tokens = match &attribute.meta {
@@ -156,7 +157,7 @@ fn operator(attribute: &Attribute, mistakes: &mut Mistakes) -> Option<Operator> 
     found
 }
 
-/// What is wrong with the name of a method or property as other languages see it, if anything.
+/// Returns the problem with the exported name of a method or property, if there is one.
 pub(super) fn method_name_fault(name: &str) -> Option<String> {
     let is_identifier = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -179,7 +180,7 @@ pub(super) fn method_name_fault(name: &str) -> Option<String> {
     None
 }
 
-/// Names that each Python object has, so that stock tvm_ffi does not put a method there.
+/// Names that each Python object has, so that stock tvm_ffi does not define a method there.
 const TAKEN_METHODS: [(&str, &str); 20] = [
     ("__init__", "use #[init]"),
     ("__new__", "use #[init]"),
@@ -203,7 +204,7 @@ const TAKEN_METHODS: [(&str, &str); 20] = [
     ("same_as", "use another name"),
 ];
 
-/// What is wrong with the name of a type attribute, if anything.
+/// Returns the problem with the name of a type attribute, if there is one.
 fn attribute_name_fault(name: &str) -> Option<String> {
     if name.is_empty() || name.contains(|c: char| c.is_control() || c.is_whitespace()) {
         return Some("the name of a type attribute is letters, digits and `_`, as in `imagekit.cost`".to_owned());

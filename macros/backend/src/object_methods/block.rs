@@ -10,7 +10,7 @@ use super::self_type::SelfType;
 use crate::mistakes::Mistakes;
 use crate::signature::default;
 
-/// An impl block and what other languages see of it.
+/// An impl block and its members for other languages.
 pub(super) struct Block {
     pub(super) self_type: SelfType,
     /// `#[cfg]` attributes of the block.
@@ -19,7 +19,8 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// The item without this macro's attributes, and what was read. `None` only if a mistake was reported.
+    /// Returns the item without this macro's attributes, and the parsed block. `None` only if an
+    /// error was reported.
     pub(super) fn parse(item: TokenStream, mistakes: &mut Mistakes) -> (TokenStream, Option<Self>) {
         let mut block = match syn::parse2::<ItemImpl>(item.clone()) {
             Ok(block) => block,
@@ -66,7 +67,7 @@ impl Block {
     }
 }
 
-/// What an item is to be. `None`: nothing for other languages, or a mistake that was reported.
+/// Returns the role of an item, or `None` if it is not exported or has an error that was reported.
 fn role_of(item: &mut ImplItem, mistakes: &mut Mistakes) -> Option<Role> {
     match item {
         ImplItem::Fn(item) => {
@@ -85,13 +86,14 @@ fn role_of(item: &mut ImplItem, mistakes: &mut Mistakes) -> Option<Role> {
     }
 }
 
-/// Takes `#[default(...)]` from the parameters.
+/// Removes `#[default(...)]` from the parameters.
 fn strip(item: &mut ImplItem) {
     let ImplItem::Fn(item) = item else { return };
     default::strip(&mut item.sig.inputs);
 }
 
-/// Reports members that would have one name. With `#[cfg]` on one of them, only the registration can tell.
+/// Reports members with the same name. With `#[cfg]` on one of them, only the registration can
+/// detect it.
 fn check_names(members: &[Member], mistakes: &mut Mistakes) {
     let mut seen: HashMap<(Place, &str), &Member> = HashMap::new();
     for member in members.iter().filter(|member| member.conditions.is_empty()) {
@@ -117,7 +119,7 @@ fn check_names(members: &[Member], mistakes: &mut Mistakes) {
     }
 }
 
-/// Says what to use for an item that is not an impl.
+/// Reports an item that is not an impl, with advice.
 fn not_an_impl(item: TokenStream, error: syn::Error, mistakes: &mut Mistakes) {
     const ONLY: &str = "#[object_methods] is supported only on `impl YourType { ... }`";
     match syn::parse2::<Item>(item) {

@@ -10,36 +10,38 @@ use crate::lifetime;
 use crate::options::CratePath;
 use crate::signature::{default, inside, parameter_info};
 
-/// How a function is entered, and what becomes of its result.
+/// The entry point of a function, and the conversion of its result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Entry {
     Function,
-    /// A constructor: arguments by place and by name.
+    /// A constructor: arguments by position and by name.
     Init,
     /// The getter of a property.
     Getter,
-    /// The hook of an operator, which gets a further argument that the user's function need not take.
+    /// The hook of an operator, which gets an additional argument that the user's function may
+    /// omit.
     Hook(Operator),
 }
 
-/// One entry point: the description of its parameters, the function that converts, and the function with the C ABI.
+/// One entry point: the description of its parameters, the function that converts arguments and
+/// result, and the function with the C ABI.
 pub(super) struct Callable<'a> {
     pub(super) member: &'a Member,
     pub(super) signature: &'a Signature,
     pub(super) entry: Entry,
     /// The name in messages.
     pub(super) name: &'a str,
-    /// Tells the entry points of a block apart.
+    /// The number that distinguishes the entry points of a block.
     pub(super) number: usize,
 }
 
 impl Callable<'_> {
-    /// The static that describes the function.
+    /// Returns the name of the static that describes the function.
     pub(super) fn info(&self) -> Ident {
         format_ident!("__KERNPACK_METHOD_{}", self.number)
     }
 
-    /// The function with the C ABI.
+    /// Returns the name of the function with the C ABI.
     pub(super) fn call(&self) -> Ident {
         format_ident!("__kernpack_call_{}", self.number)
     }
@@ -52,7 +54,7 @@ impl Callable<'_> {
         &self.signature.arguments
     }
 
-    /// The operator whose hook has one parameter more than the user's function.
+    /// Returns the operator whose hook has one parameter more than the user's function.
     fn callback(&self) -> Option<Operator> {
         match self.entry {
             Entry::Hook(operator) if self.arguments().len() == operator.objects() => Some(operator),
@@ -68,17 +70,17 @@ impl Callable<'_> {
         self.arguments().iter().map(|argument| argument.default.as_ref())
     }
 
-    /// A bit for each parameter that has a default.
+    /// Returns a bit mask of the parameters with a default.
     fn optional(&self) -> u64 {
         default::optional(self.defaults())
     }
 
-    /// Whether callers may leave arguments away or name them.
+    /// Returns true if callers may omit arguments or name them.
     fn is_bound(&self) -> bool {
         self.entry == Entry::Init || self.optional() != 0
     }
 
-    /// The items of the entry point.
+    /// Generates the items of the entry point.
     pub(super) fn items(&self, self_type: &SelfType, krate: &CratePath, crate_name: &str) -> TokenStream {
         let Member { ident, doc, conditions, .. } = self.member;
         let (info, name) = (self.info(), self.name);
@@ -140,7 +142,7 @@ impl Callable<'_> {
         }
     }
 
-    /// The type that the entry point returns to its caller.
+    /// Returns the type that the entry point returns to its caller.
     fn returned(&self, self_type: &SelfType) -> TokenStream {
         match self.entry {
             Entry::Hook(Operator::Hash | Operator::Lt | Operator::Compare) => quote!(::core::primitive::i64),
@@ -148,13 +150,14 @@ impl Callable<'_> {
         }
     }
 
-    /// The user's result, with new objects in place of values of the type.
+    /// Generates the user's result, with new objects in place of values of the type.
     fn converted_result(&self, self_type: &SelfType) -> TokenStream {
         let Some(ty) = &self.signature.result else { return quote!(()) };
         self_type.resolve(lifetime::elide(self.signature.shape.ty(ty)))
     }
 
-    /// The safe function that converts the arguments, calls the user's function and converts its result.
+    /// Generates the safe function that converts the arguments, calls the user's function and
+    /// converts its result.
     fn body_function(&self, self_type: &SelfType, krate: &CratePath) -> TokenStream {
         let (body, count, info) = (self.body(), self.count(), self.info());
         let args = Ident::new("args", Span::mixed_site());
@@ -168,7 +171,7 @@ impl Callable<'_> {
             .collect();
         let conversions = self.arguments().iter().zip(&locals).enumerate().map(|(index, (argument, local))| {
             let ty = self_type.resolve(lifetime::elide(argument.ty.clone()));
-            // What is wrong with the type is shown under the type.
+            // Errors about the type are shown at the type.
             let converted = quote_spanned! {inside(&argument.written)=>
                 // SAFETY: each argument is converted once, and the result lives in this call.
                 unsafe { __k::arg::<#ty>(&#info, #args, #index) }?
@@ -192,13 +195,13 @@ impl Callable<'_> {
         }
     }
 
-    /// The call of the user's function with these local variables.
+    /// Generates the call of the user's function with these local variables.
     fn user_call(&self, self_type: &SelfType, locals: &[TokenStream]) -> TokenStream {
         let (path, ident) = (&self_type.path, &self.member.ident);
         quote!(#path::#ident(#(#locals),*))
     }
 
-    /// The call and what becomes of its result.
+    /// Generates the call and the conversion of its result.
     fn finish(&self, self_type: &SelfType, krate: &CratePath, locals: &[Ident], place: &Ident) -> TokenStream {
         let passed: Vec<TokenStream> =
             self.arguments().iter().zip(locals).map(|(argument, local)| argument.passing.pass(local)).collect();

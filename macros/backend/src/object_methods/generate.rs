@@ -8,10 +8,10 @@ use super::member::{Kind, Member};
 use super::operator::Operator;
 use crate::options::CratePath;
 
-/// The items that follow the impl block.
+/// Generates the items after the impl block.
 ///
-/// Generated names have a prefix, because the user's own names are looked up in the same block. No expression of the user is
-/// inside of an `unsafe` block.
+/// Generated names have a prefix, because the user's own names are looked up in the same block. No
+/// expression of the user is inside an `unsafe` block.
 pub(super) fn generate(block: &Block, krate: &CratePath, crate_name: &str) -> TokenStream {
     let Block { self_type, conditions, members } = block;
     let path = &self_type.path;
@@ -43,7 +43,8 @@ pub(super) fn generate(block: &Block, krate: &CratePath, crate_name: &str) -> To
     }
     let init = members.iter().find(|member| matches!(member.kind, Kind::Init(_))).map(|member| {
         let conditions = &member.conditions;
-        // Two blocks of one type with a constructor each are two impls of this, which the compiler refuses.
+        // Two blocks of one type with a constructor each are two impls of this, which the compiler
+        // rejects.
         quote_spanned!(member.ident.span()=> #(#conditions)* impl __k::HasConstructor for #path {})
     });
     let file = quote_spanned!(here=> ::core::file!());
@@ -75,7 +76,7 @@ pub(super) fn generate(block: &Block, krate: &CratePath, crate_name: &str) -> To
     }
 }
 
-/// How a member is entered, and under which names.
+/// The entry points of a member, with their names.
 fn entries<'a>(member: &'a Member, members: &[Member]) -> Vec<(Entry, &'a str)> {
     let name = member.name.as_str();
     match member.kind {
@@ -91,7 +92,7 @@ fn entries<'a>(member: &'a Member, members: &[Member]) -> Vec<(Entry, &'a str)> 
     }
 }
 
-/// The entry of the table for an entry point.
+/// Generates the table entry of an entry point.
 fn row(callable: &Callable<'_>) -> TokenStream {
     let (info, call, name) = (callable.info(), callable.call(), callable.name);
     match (callable.entry, &callable.member.kind) {

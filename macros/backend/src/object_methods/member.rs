@@ -11,10 +11,10 @@ use crate::mistakes::Mistakes;
 use crate::name::plain;
 use crate::signature::{self, Subject, default};
 
-/// A function or constant that other languages see.
+/// A function or constant that is exported to other languages.
 pub(super) struct Member {
     pub(super) ident: Ident,
-    /// The name as other languages see it.
+    /// The name in other languages.
     pub(super) name: String,
     pub(super) doc: Doc,
     /// `#[cfg]` attributes, which the generated items need as well.
@@ -33,10 +33,10 @@ pub(super) enum Kind {
     Constant(TokenStream),
 }
 
-/// What goes in and out of a function.
+/// The arguments and the result of a function.
 pub(super) struct Signature {
     pub(super) arguments: Vec<Argument>,
-    /// The type as the user wrote it; `None`: returns nothing.
+    /// The type as the user wrote it. `None` if the function returns nothing.
     pub(super) result: Option<Type>,
     pub(super) shape: Shape,
 }
@@ -48,7 +48,7 @@ impl Signature {
 }
 
 impl Member {
-    /// Reads a function. `None` if it cannot be a member, which was reported.
+    /// Reads a function. Returns `None` if it is not supported, which was reported.
     pub(super) fn function(
         item: &ImplItemFn,
         role: Role,
@@ -98,7 +98,8 @@ impl Member {
         Some(Self { ident, name, doc: Doc::of(&item.attrs), conditions: conditions(&item.attrs), kind })
     }
 
-    /// Reads a constant. `None` if it is none of the members, or cannot be one, which was reported.
+    /// Reads a constant. Returns `None` if it is not a member, or is not supported, which was
+    /// reported.
     pub(super) fn constant(item: &ImplItemConst, role: Role, mistakes: &mut Mistakes) -> Option<Self> {
         let Role::TypeAttr { name } = role else {
             if !matches!(role, Role::Skip) {
@@ -116,7 +117,7 @@ impl Member {
         })
     }
 
-    /// Under which name no second member may be registered.
+    /// Returns the name that no second member may be registered under, with its namespace.
     pub(super) fn place(&self) -> (Place, &str) {
         let place = match self.kind {
             Kind::Method(_) | Kind::Getter(_) => Place::Name,
@@ -126,7 +127,7 @@ impl Member {
     }
 }
 
-/// What has names of its own.
+/// The namespaces of exported names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Place {
     Name,

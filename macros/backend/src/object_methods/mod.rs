@@ -1,5 +1,5 @@
-//! `#[object_methods]`: the functions of an inherent impl as methods, constructor, properties, operators and type attributes of
-//! an object type.
+//! `#[object_methods]`: exports the functions of an inherent impl as methods, constructor,
+//! properties, operators and type attributes of an object type.
 
 mod argument;
 mod attributes;
@@ -20,8 +20,8 @@ use block::Block;
 
 const KNOWN: &str = "`crate = path`";
 
-/// Expands `#[object_methods(options)] impl Type { ... }`. The block without the attributes that are for this macro is always
-/// the first part of the output.
+/// Expands `#[object_methods(options)] impl Type { ... }`. The block without the attributes of this
+/// macro is always the first part of the output.
 pub fn expand(options: TokenStream, item: TokenStream, environment: &Environment) -> TokenStream {
     let mut mistakes = Mistakes::default();
     let mut krate = CratePath(None);

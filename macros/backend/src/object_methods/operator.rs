@@ -5,7 +5,7 @@ use super::self_type::wrapper;
 use crate::mistakes::Mistakes;
 use crate::signature::without_group;
 
-/// What languages do with an object without naming a method.
+/// The operations that other languages perform on an object without naming a method.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operator {
     Repr,
@@ -32,7 +32,7 @@ impl Operator {
         ALL.iter().find(|(known, _)| name == known).map(|(_, operator)| *operator)
     }
 
-    /// The type attribute that runtimes look for.
+    /// Returns the type attribute that runtimes look up.
     pub(super) fn attribute(self) -> &'static str {
         match self {
             Self::Repr | Self::Str => "__ffi_repr__",
@@ -42,7 +42,7 @@ impl Operator {
         }
     }
 
-    /// How many objects the hook is called with.
+    /// The number of objects that are passed to the hook.
     pub(super) fn objects(self) -> usize {
         match self {
             Self::Repr | Self::Str | Self::Hash => 1,
@@ -50,7 +50,7 @@ impl Operator {
         }
     }
 
-    /// What the hook's last parameter, a function for nested values, is called.
+    /// The name of the hook's last parameter, a function for nested values.
     pub(super) fn callback(self) -> &'static str {
         match self {
             Self::Repr | Self::Str => "print",
@@ -60,12 +60,12 @@ impl Operator {
         }
     }
 
-    /// Whether the user's function may take the hook's last parameter.
+    /// Returns true if the user's function may take the hook's last parameter.
     fn takes_callback(self) -> bool {
         !matches!(self, Self::Str | Self::Lt)
     }
 
-    /// The signature, for messages.
+    /// Returns the signature, for messages.
     fn example(self) -> &'static str {
         match self {
             Self::Repr => "fn repr(&self) -> String",
@@ -86,7 +86,7 @@ impl Operator {
         }
     }
 
-    /// Checks what can be seen of a signature.
+    /// Checks the visible parts of a signature.
     pub(super) fn check(self, name: &Ident, arguments: &[Argument], result: Option<&Type>, mistakes: &mut Mistakes) {
         let example = self.example();
         let most = self.objects() + usize::from(self.takes_callback());
@@ -112,7 +112,7 @@ impl Operator {
     }
 }
 
-/// The last word of a result's type, without `Result` and `&` around it.
+/// Returns the last word of a result's type, without `Result` and `&` around it.
 fn result_name(ty: &Type) -> String {
     match without_group(ty) {
         Type::Reference(reference) => result_name(&reference.elem),

@@ -5,13 +5,13 @@ use syn::{GenericArgument, PathArguments, Type, TypePath};
 use crate::mistakes::Mistakes;
 use crate::signature::without_group;
 
-/// The type that an impl block is for, and the ways in which signatures name it.
+/// The type of an impl block, and the ways in which signatures can name it.
 pub(super) struct SelfType {
     pub(super) path: TypePath,
 }
 
 impl SelfType {
-    /// `None` if the type cannot be an object type, which was reported.
+    /// Returns `None` if the type cannot be an object type, which was reported.
     pub(super) fn parse(ty: &Type, mistakes: &mut Mistakes) -> Option<Self> {
         match without_group(ty) {
             Type::Path(path) if path.qself.is_none() => Some(Self { path: path.clone() }),
@@ -26,7 +26,7 @@ impl SelfType {
         }
     }
 
-    /// Whether a type is this one, as `Self` or by its name.
+    /// Returns true if a type is this one, as `Self` or by its name.
     pub(super) fn is(&self, ty: &Type) -> bool {
         let Type::Path(path) = without_group(ty) else { return false };
         let same =
@@ -34,7 +34,7 @@ impl SelfType {
         path.path.is_ident("Self") || same(path, &self.path)
     }
 
-    /// The tokens with `Self` replaced, for use outside of the impl.
+    /// Replaces `Self` in the tokens, for use outside the impl.
     pub(super) fn resolve(&self, tokens: TokenStream) -> TokenStream {
         tokens
             .into_iter()
@@ -58,7 +58,7 @@ impl SelfType {
             .collect()
     }
 
-    /// How a function's result becomes one that converts: where `Self` stands, a new object is made of it.
+    /// The conversion of a function's result. Each `Self` becomes a new object.
     pub(super) fn result_shape(&self, ty: &Type) -> Shape {
         if self.is(ty) {
             return Shape::Object;
@@ -72,7 +72,8 @@ impl SelfType {
         }
     }
 
-    /// Whether a constructor may return this: the type, a reference to it, or a `Result` of these.
+    /// Returns true if a constructor may return this type: the type itself, a reference to it, or a
+    /// `Result` of these.
     pub(super) fn is_constructed(&self, ty: &Type) -> bool {
         match wrapper(ty) {
             Some(("Result", inner)) => self.is(inner) || self.is_reference(inner),
@@ -80,23 +81,23 @@ impl SelfType {
         }
     }
 
-    /// Whether a type is `ObjRef<Self>`.
+    /// Returns true if a type is `ObjRef<Self>`.
     pub(super) fn is_reference(&self, ty: &Type) -> bool {
         matches!(wrapper(ty), Some(("ObjRef", inner)) if self.is(inner))
     }
 }
 
-/// What has to be done to a result before it converts.
+/// The steps that make a result convertible.
 pub(super) enum Shape {
     AsIs,
-    /// A value of the object type: it moves into a new object.
+    /// A value of the object type, which is moved into a new object.
     Object,
-    /// The same for what an `Option` or `Result` holds.
+    /// The same for the value in an `Option` or `Result`.
     Inside(Box<Shape>),
 }
 
 impl Shape {
-    /// The type of the converted result.
+    /// Returns the type of the converted result.
     pub(super) fn ty(&self, ty: &Type) -> TokenStream {
         match self {
             Self::AsIs => ty.to_token_stream(),
@@ -111,7 +112,7 @@ impl Shape {
         }
     }
 
-    /// The converted result.
+    /// Generates the converted result.
     pub(super) fn value(&self, value: TokenStream) -> TokenStream {
         match self {
             Self::AsIs => value,
@@ -127,7 +128,7 @@ impl Shape {
     }
 }
 
-/// The name and first argument of a generic type whose name matters here.
+/// Returns the name and first argument of a generic type that is relevant here.
 pub(super) fn wrapper(ty: &Type) -> Option<(&'static str, &Type)> {
     let Type::Path(path) = without_group(ty) else { return None };
     let last = path.path.segments.last()?;

@@ -9,7 +9,7 @@ use crate::mistakes::Mistakes;
 use crate::name::{function_name_fault, plain};
 use crate::signature::{self, Parameter, Subject, default};
 
-/// A function that can be exported.
+/// A function to export.
 pub(super) struct PackedFunction {
     pub(super) ident: Ident,
     pub(super) exported_name: String,
@@ -17,9 +17,9 @@ pub(super) struct PackedFunction {
     /// `#[cfg]` attributes, which the generated items need as well.
     pub(super) conditions: Vec<Attribute>,
     pub(super) parameters: Vec<Parameter>,
-    /// `None`: returns nothing.
+    /// The result type, or `None` if the function returns nothing.
     pub(super) result: Option<Type>,
-    /// For a function that is called for each element or row.
+    /// The loop of a function that is called for each element or row.
     pub(super) parallel: Option<ParallelLoop>,
 }
 
@@ -28,7 +28,8 @@ impl PackedFunction {
         self.parameters.iter().map(|parameter| parameter.default.as_ref())
     }
 
-    /// Reads the item and reports everything that cannot be exported. `None` only if a mistake was reported.
+    /// Reads the item and reports everything that cannot be exported. Returns `None` only if an
+    /// error was reported.
     pub(super) fn parse(item: TokenStream, options: &Options, mistakes: &mut Mistakes) -> Option<Self> {
         let Ok(item) = syn::parse2::<ItemFn>(item.clone()) else {
             not_a_function(item, mistakes);
@@ -72,7 +73,7 @@ fn parameters(inputs: &Punctuated<FnArg, Token![,]>, options: &Options, mistakes
         match input {
             FnArg::Receiver(receiver) => self_parameter(receiver, mistakes),
             FnArg::Typed(parameter) => {
-                // Those of a parallel function are checked for what they are to its loop.
+                // The parameters of a parallel function are checked by their roles in its loop.
                 if !options.parallel {
                     signature::check_parameter(&parameter.ty, mistakes);
                 }
@@ -91,7 +92,7 @@ fn self_parameter(receiver: &Receiver, mistakes: &mut Mistakes) {
     );
 }
 
-/// Says what to use for an item that is not a function with a body.
+/// Reports an item that is not a function with a body, with advice.
 fn not_a_function(item: TokenStream, mistakes: &mut Mistakes) {
     if let Ok(function) = syn::parse2::<ForeignItemFn>(item.clone()) {
         mistakes.at(

@@ -8,10 +8,10 @@ use crate::name::{SYMBOL_PREFIX, claim_function_name};
 use crate::options::CratePath;
 use crate::signature::{self, default, inside, passing};
 
-/// The items that follow the function.
+/// Generates the items after the function.
 ///
-/// Generated names have a prefix, because the user's own names are looked up in the same block. No expression
-/// of the user is inside of an `unsafe` block.
+/// Generated names have a prefix, because the user's own names are looked up in the same block. No
+/// expression of the user is inside an `unsafe` block.
 pub(super) fn generate(function: &PackedFunction, options: &Options, crate_name: &str) -> TokenStream {
     let PackedFunction { ident, exported_name, doc, conditions, .. } = function;
     let krate = &options.krate;
@@ -78,7 +78,7 @@ pub(super) fn generate(function: &PackedFunction, options: &Options, crate_name:
     }
 }
 
-/// `<crate>.<name>`, or the exported name itself when it already has a namespace.
+/// Returns `<crate>.<name>`, or the exported name itself if it already has a namespace.
 fn global_name(function: &PackedFunction, options: &Options, crate_name: &str) -> TokenStream {
     if !options.global {
         return quote!(::core::option::Option::None);
@@ -91,7 +91,7 @@ fn global_name(function: &PackedFunction, options: &Options, crate_name: &str) -
     quote!(::core::option::Option::Some(#name))
 }
 
-/// The type that an argument is converted to.
+/// Returns the type that an argument is converted to.
 fn argument_type(function: &PackedFunction, index: usize) -> TokenStream {
     let parameter = &function.parameters[index];
     match &function.parallel {
@@ -100,7 +100,8 @@ fn argument_type(function: &PackedFunction, index: usize) -> TokenStream {
     }
 }
 
-/// The safe function that converts the arguments, calls the user's function and converts its result.
+/// Generates the safe function that converts the arguments, calls the user's function and converts
+/// its result.
 fn body(function: &PackedFunction, krate: &CratePath, result: &TokenStream) -> TokenStream {
     let ident = &function.ident;
     let count = function.parameters.len();
@@ -121,7 +122,7 @@ fn body(function: &PackedFunction, krate: &CratePath, result: &TokenStream) -> T
                 quote_spanned!(inside(&parameter.ty)=> __k::arg::<#ty>(&__KERNPACK_FUNCTION, #args, #index))
             }
         };
-        // What is wrong with the type is shown under the type.
+        // Errors about the type are shown at the type.
         let converted = quote_spanned! {inside(&parameter.ty)=>
             // SAFETY: each argument is converted once, and the result lives in this call.
             unsafe { #conversion }?

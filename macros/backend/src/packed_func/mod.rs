@@ -1,4 +1,5 @@
-//! `#[packed_func]`: a free function as an exported symbol, with metadata, documentation and registration.
+//! `#[packed_func]`: exports a free function as a symbol, with metadata, documentation and
+//! registration.
 
 mod function;
 mod generate;
@@ -15,8 +16,8 @@ use crate::signature::default;
 use function::PackedFunction;
 use options::Options;
 
-/// Expands `#[packed_func(options)] item`. The item itself is always the first part of the output, as it was but for
-/// `#[default(...)]`.
+/// Expands `#[packed_func(options)] item`. The item itself, without `#[default(...)]`, is always
+/// the first part of the output.
 pub fn expand(options: TokenStream, item: TokenStream, environment: &Environment) -> TokenStream {
     let mut mistakes = Mistakes::default();
     if environment.in_impl
@@ -28,7 +29,7 @@ pub fn expand(options: TokenStream, item: TokenStream, environment: &Environment
              move the function out",
         );
         let errors = mistakes.into_compile_errors();
-        // An error that is a macro call can stand wherever the function can.
+        // An error, which is a macro call, is allowed wherever the function is.
         return quote!(#item #errors);
     }
     let options = Options::parse(options, &mut mistakes);
@@ -42,7 +43,7 @@ pub fn expand(options: TokenStream, item: TokenStream, environment: &Environment
     quote!(#item #added)
 }
 
-/// The item without the attributes of parameters that are for this macro.
+/// Removes this macro's attributes from the parameters of the item.
 fn without_defaults(item: TokenStream) -> TokenStream {
     let Ok(mut function) = syn::parse2::<ItemFn>(item.clone()) else { return item };
     if default::strip(&mut function.sig.inputs) { function.into_token_stream() } else { item }

@@ -7,17 +7,17 @@ use crate::options::{CratePath, entries};
 
 const KNOWN: &str = "`name = \"...\"`, `parallel`, `grain = 1`, `detach`, `global = false` and `crate = path`";
 
-/// What stands in the parentheses of `#[packed_func(...)]`.
+/// The options of `#[packed_func(...)]`.
 pub(super) struct Options {
-    /// The exported name; without it the function's own.
+    /// The exported name. The default is the name of the function.
     pub(super) name: Option<LitStr>,
-    /// Whether a global function is registered.
+    /// True if a global function is registered.
     pub(super) global: bool,
-    /// Whether the function is called for each element or row of its tensors.
+    /// True if the function is called for each element or row of its tensors.
     pub(super) parallel: bool,
-    /// How many of them a thread takes at least.
+    /// The minimum number of elements or rows for a thread.
     pub(super) grain: Option<LitInt>,
-    /// Whether Python's lock is given away for the time of a call; without it the parameters decide.
+    /// True if the Python lock is released during a call. Without it, the parameters decide.
     pub(super) detach: Option<bool>,
     pub(super) krate: CratePath,
 }

@@ -1,4 +1,5 @@
-//! `#[packed_func(parallel)]`: a function for one element or row becomes a packed function for whole tensors.
+//! `#[packed_func(parallel)]`: turns a function for one element or row into a packed function for
+//! whole tensors.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -10,35 +11,36 @@ use crate::mistakes::Mistakes;
 use crate::options::CratePath;
 use crate::signature::{self, Parameter, inside};
 
-/// How many operands a loop has at most.
+/// The maximum number of operands of a loop.
 const MAX_TENSORS: usize = 8;
 
-/// Types that can stand behind a `&` and are not elements: the whole value is given to each call.
+/// Types that are allowed behind `&` and are not elements: each call gets the whole value.
 const NO_ELEMENTS: [&str; 12] =
     ["str", "String", "Tensor", "Function", "Module", "Any", "AnyView", "Str", "Bytes", "Shape", "DataType", "Device"];
 
-/// The loop that the packed function is.
+/// The loop in the packed function.
 pub(super) struct ParallelLoop {
-    /// What each parameter is to the loop.
+    /// The role of each parameter in the loop.
     roles: Vec<Role>,
-    /// How many items a thread takes at least; 0: as the clock says.
+    /// The minimum number of items for a thread. 0 means that it is determined by measuring time.
     grain: TokenStream,
-    /// Whether the function's results become a tensor.
+    /// True if the function's results become a tensor.
     returns_elements: bool,
 }
 
-/// What a parameter is to the loop.
+/// The role of a parameter in the loop.
 enum Role {
     /// The argument is the same in each call.
     Value,
     /// The same, by reference.
     Shared(Type),
-    /// The argument is a tensor, of which each call gets an element or a row.
+    /// The argument is a tensor, and each call gets one of its elements or rows.
     Tensor { element: Type, writes: bool, is_row: bool },
 }
 
 impl ParallelLoop {
-    /// Reads the parameters of a function, and reports what no loop can be made of. `None` for a function that is none.
+    /// Reads the parameters of a function, and reports those that are not supported in a loop.
+    /// Returns `None` for a function that is not supported.
     pub(super) fn parse(
         ident: &Ident,
         parameters: &[Parameter],
@@ -89,7 +91,7 @@ impl ParallelLoop {
         Some(Self { roles, grain, returns_elements: value.is_some() })
     }
 
-    /// The type that the argument of a parameter is converted to.
+    /// Returns the type that the argument of a parameter is converted to.
     pub(super) fn argument(&self, index: usize, parameter: &Parameter) -> TokenStream {
         match &self.roles[index] {
             Role::Value => lifetime::elide(parameter.ty.to_token_stream()),
@@ -103,7 +105,7 @@ impl ParallelLoop {
         }
     }
 
-    /// The conversion of an argument, an `unsafe` call that gives a `Result`.
+    /// Generates the conversion of an argument, an `unsafe` call that returns a `Result`.
     pub(super) fn conversion(&self, index: usize, parameter: &Parameter, args: &Ident) -> TokenStream {
         let place = inside(&parameter.ty);
         let (function, ty) = match &self.roles[index] {
@@ -117,12 +119,13 @@ impl ParallelLoop {
         quote_spanned!(place=> __k::#function::<#ty>(&__KERNPACK_FUNCTION, #args, #index))
     }
 
-    /// The type of what the packed function returns.
+    /// Returns the result type of the packed function.
     pub(super) fn result(&self, krate: &CratePath) -> TokenStream {
         if self.returns_elements { quote!(#krate::Tensor) } else { quote!(()) }
     }
 
-    /// What the documentation says beyond the function's own: which tensors it goes over.
+    /// The documentation that is added to that of the function: the tensors that the loop iterates
+    /// over.
     pub(super) fn doc(&self, parameters: &[Parameter]) -> String {
         let mut elements = Vec::new();
         let mut written = Vec::new();
@@ -147,7 +150,8 @@ impl ParallelLoop {
         text
     }
 
-    /// The statements after the conversion of the arguments, which are in `locals`: the loop, and its result converted.
+    /// Generates the statements after the conversion of the arguments, which are in `locals`: the
+    /// loop, and the conversion of its result.
     pub(super) fn run(
         &self,
         ident: &Ident,
@@ -199,7 +203,7 @@ impl ParallelLoop {
         };
         let place = result.map_or_else(Span::mixed_site, inside);
         let run = Ident::new(run, place);
-        // What is wrong with the result is shown under its type.
+        // Errors about the result are shown at its type.
         let run = quote_spanned!(place=> __k::#run::<_, #outcome>);
         quote! {
             #preparations
@@ -228,7 +232,7 @@ impl Role {
 
     fn of_reference(ty: &Type, reference: &TypeReference, mistakes: &mut Mistakes) -> Self {
         let writes = reference.mutability.is_some();
-        // A type that a macro was given (`$t:ty`) is a group.
+        // A type from a macro fragment (`$t:ty`) is a group.
         match signature::without_group(&reference.elem) {
             Type::Slice(slice) => Self::Tensor { element: (*slice.elem).clone(), writes, is_row: true },
             Type::Path(path) if is_element(&path.path) => {
@@ -250,14 +254,16 @@ impl Role {
     }
 }
 
-/// Whether a type behind `&` is taken for that of an element: a name without arguments that is none of ours.
+/// Returns true if a type behind `&` is treated as the type of an element: a name without arguments
+/// that is not a type of Kernpack.
 fn is_element(path: &syn::Path) -> bool {
     path.segments
         .last()
         .is_some_and(|last| last.arguments.is_none() && NO_ELEMENTS.iter().all(|known| last.ident != known))
 }
 
-/// The type of the value that a function returns, behind a `Result` or not; `None` for nothing.
+/// Returns the type of the value that a function returns, directly or in a `Result`. `None` for
+/// nothing.
 fn value_type(result: &Type) -> Option<&Type> {
     let value = match signature::without_group(result) {
         Type::Path(path) => match path.path.segments.last() {

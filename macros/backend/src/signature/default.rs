@@ -1,4 +1,5 @@
-//! Parameters that a caller may leave away: those with `#[default(...)]`, and an `Option` behind which every parameter may be.
+//! Parameters that a caller may omit: those with `#[default(...)]`, and an `Option` that is only
+//! followed by such parameters.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -8,24 +9,24 @@ use syn::{Attribute, Expr, ExprLit, FnArg, GenericArgument, Lit, Meta, PatType, 
 use crate::mistakes::Mistakes;
 use crate::name::is_slip;
 
-/// A parameter as far as defaults matter.
+/// A parameter with the properties that defaults depend on.
 pub(crate) trait Defaulted {
     /// Its name.
     fn name(&self) -> &str;
     /// Its type as the user wrote it.
     fn written(&self) -> TokenStream;
-    /// Whether its type is an `Option`.
+    /// Returns true if the type is an `Option`.
     fn is_option(&self) -> bool;
-    /// The value that it has when it is left away.
+    /// The value of an omitted argument.
     fn default(&mut self) -> &mut Option<Expr>;
 }
 
-/// Whether an attribute of a parameter is `#[default]`, or meant to be.
+/// Returns true if an attribute of a parameter is `#[default]`, or a misspelling of it.
 fn is_meant(attribute: &Attribute) -> bool {
     attribute.path().get_ident().is_some_and(|ident| is_slip(&ident.to_string(), "default"))
 }
 
-/// The expression of `#[default(...)]`.
+/// Parses the expression of `#[default(...)]`.
 pub(crate) fn default(input: &PatType, mistakes: &mut Mistakes) -> Option<Expr> {
     let mut found = None;
     for attribute in input.attrs.iter().filter(|attribute| is_meant(attribute)) {
@@ -57,7 +58,7 @@ pub(crate) fn default(input: &PatType, mistakes: &mut Mistakes) -> Option<Expr> 
     found
 }
 
-/// Takes `#[default(...)]` from the parameters; whether there was one.
+/// Removes `#[default(...)]` from the parameters. Returns true if there was one.
 pub(crate) fn strip(inputs: &mut Punctuated<FnArg, Token![,]>) -> bool {
     let mut found = false;
     for input in inputs {
@@ -70,7 +71,7 @@ pub(crate) fn strip(inputs: &mut Punctuated<FnArg, Token![,]>) -> bool {
     found
 }
 
-/// Gives an `Option` at the end its default, `None`; then as [`check`].
+/// Gives an `Option` at the end the default `None`, and then runs [`check`].
 pub(crate) fn complete<P: Defaulted>(parameters: &mut [P], mistakes: &mut Mistakes) {
     for parameter in parameters.iter_mut().rev() {
         if parameter.default().is_none() {
@@ -83,7 +84,8 @@ pub(crate) fn complete<P: Defaulted>(parameters: &mut [P], mistakes: &mut Mistak
     check(parameters, mistakes);
 }
 
-/// Reports a parameter without a default that follows one with a default: callers give arguments by place.
+/// Reports a parameter without a default that follows one with a default, because callers pass
+/// arguments by position.
 pub(crate) fn check<P: Defaulted>(parameters: &mut [P], mistakes: &mut Mistakes) {
     let mut has_default = false;
     for parameter in parameters {
@@ -101,14 +103,14 @@ pub(crate) fn check<P: Defaulted>(parameters: &mut [P], mistakes: &mut Mistakes)
     }
 }
 
-/// The type of a view of a tensor, which cannot be made of nothing.
+/// Returns the name of a tensor view type, which cannot be created from nothing.
 fn view(ty: &Type) -> Option<&'static str> {
     let Type::Path(path) = ty else { return None };
     let last = path.path.segments.last()?;
     ["TensorView", "TensorViewMut"].into_iter().find(|view| last.ident == view)
 }
 
-/// Whether a type is written as an `Option`.
+/// Returns true if a type is written as an `Option`.
 pub(crate) fn is_option(ty: &Type) -> bool {
     match ty {
         Type::Paren(inner) => is_option(&inner.elem),
@@ -124,12 +126,13 @@ pub(crate) fn is_option(ty: &Type) -> bool {
     }
 }
 
-/// A bit for each parameter that has a default.
+/// Returns a bit mask of the parameters with a default.
 pub(crate) fn optional<'a>(defaults: impl Iterator<Item = Option<&'a Expr>>) -> u64 {
     defaults.enumerate().filter(|(_, default)| default.is_some()).map(|(index, _)| 1 << index).sum()
 }
 
-/// The fields of a function's description that tell the defaults, from the first parameter that has one on.
+/// Generates the fields of a function's description that contain the defaults, from the first
+/// parameter with a default on.
 pub(crate) fn fields<'a>(defaults: impl Iterator<Item = Option<&'a Expr>>) -> TokenStream {
     let defaults: Vec<String> = defaults.flatten().map(json).collect();
     let member = match defaults.as_slice() {
@@ -142,10 +145,11 @@ pub(crate) fn fields<'a>(defaults: impl Iterator<Item = Option<&'a Expr>>) -> To
     }
 }
 
-/// A default as JSON: what the source says of it, `{"rust":"..."}` for what only a call can tell.
+/// Converts a default to JSON: the value in the source, or `{"rust":"..."}` if only a call can
+/// compute it.
 fn json(default: &Expr) -> String {
     literal(default).unwrap_or_else(|| {
-        // The spaces that the tokens do not have would be in front of the dots, too.
+        // Spaces are not removed from the tokens, because they would also be before dots.
         let source = default.to_token_stream().to_string().replace(" :: ", "::").replace(" (", "(").replace(" ! ", "!");
         format!("{{\"rust\":{}}}", text(&source))
     })
@@ -177,7 +181,7 @@ fn literal(default: &Expr) -> Option<String> {
                 _ => None,
             }
         }
-        // A text that becomes an owned one.
+        // A text that is converted to an owned one.
         Expr::MethodCall(call)
             if call.args.is_empty() && ["to_owned", "to_string", "into"].iter().any(|name| call.method == name) =>
         {
@@ -193,14 +197,14 @@ fn number(value: &ExprLit) -> Option<String> {
         Lit::Int(value) => Some(value.base10_digits().to_owned()),
         Lit::Float(value) => {
             let digits = value.base10_digits();
-            // JSON wants a digit behind the dot.
+            // JSON requires a digit after the dot.
             Some(if digits.ends_with('.') { format!("{digits}0") } else { digits.replace(".e", ".0e") })
         }
         _ => None,
     }
 }
 
-/// A text as JSON, which is also how Python writes it.
+/// Formats a text as JSON, which is also valid Python.
 fn text(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {

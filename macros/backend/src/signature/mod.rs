@@ -1,5 +1,5 @@
-//! Signatures of functions that other languages call, whether free functions or methods: what cannot cross the ABI is
-//! reported, and the conversions of arguments are generated.
+//! Signatures of functions that other languages call, both free functions and methods: reports
+//! types that cannot cross the ABI, and generates the conversions of arguments.
 
 mod conversion;
 pub(crate) mod default;
@@ -19,7 +19,7 @@ pub(crate) use types::{check_parameter, check_result, without_group};
 /// The ABI counts arguments in an i32, but a longer signature is not readable.
 const MAX_PARAMETERS: usize = 64;
 
-/// What is being exported, for messages.
+/// The kind of the exported item, for messages.
 #[derive(Clone, Copy)]
 pub(crate) enum Subject {
     Function,
@@ -34,7 +34,7 @@ impl Subject {
         }
     }
 
-    /// What else can be done with a function that cannot be exported.
+    /// A suggestion for a function that cannot be exported.
     fn otherwise(self) -> &'static str {
         match self {
             Self::Function => "",
@@ -42,7 +42,7 @@ impl Subject {
         }
     }
 
-    /// The reason why a signature has no choices.
+    /// Returns the reason why a signature cannot be generic.
     fn one_signature(self) -> &'static str {
         match self {
             Self::Function => "an exported symbol has one signature",
@@ -55,7 +55,7 @@ impl Subject {
 pub(crate) struct Parameter {
     pub(crate) name: String,
     pub(crate) ty: Type,
-    /// The value that it has when it is left away.
+    /// The value of an omitted argument.
     pub(crate) default: Option<Expr>,
 }
 
@@ -77,13 +77,13 @@ impl default::Defaulted for Parameter {
     }
 }
 
-/// Reports everything in front of and behind the parameters that cannot be exported.
+/// Reports everything before and after the parameters that cannot be exported.
 pub(crate) fn check_signature(signature: &Signature, subject: Subject, mistakes: &mut Mistakes) {
     check_qualifiers(signature, mistakes);
     check_generics(&signature.generics, subject, mistakes);
 }
 
-/// The result's type, checked; `None`: returns nothing.
+/// Returns the checked type of the result. `None` if the function returns nothing.
 pub(crate) fn result(output: &ReturnType, mistakes: &mut Mistakes) -> Option<Type> {
     match output {
         ReturnType::Default => None,
@@ -164,8 +164,8 @@ pub(crate) fn check_attributes(attributes: &[Attribute], mistakes: &mut Mistakes
     }
 }
 
-/// Reads a parameter that is not `self`. `None` if it has no name, which was reported; its type is checked by
-/// [`check_parameter`].
+/// Reads a parameter other than `self`. Returns `None` if it has no name, which was reported.
+/// [`check_parameter`] checks its type.
 pub(crate) fn parameter(parameter: &PatType, subject: Subject, mistakes: &mut Mistakes) -> Option<Parameter> {
     for attribute in &parameter.attrs {
         if attribute.path().is_ident("cfg") || attribute.path().is_ident("cfg_attr") {

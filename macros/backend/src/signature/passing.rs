@@ -1,4 +1,5 @@
-//! Parameters that are references: what the argument is converted to, and how that is handed to the function.
+//! Reference parameters: the type that the argument is converted to, and the way it is passed to
+//! the function.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -7,7 +8,7 @@ use syn::{GenericArgument, PathArguments, Type};
 use super::types::without_group;
 use crate::lifetime;
 
-/// How the converted argument is handed to the function.
+/// The way in which the converted argument is passed to the function.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Passing {
     Value,
@@ -17,12 +18,12 @@ pub(crate) enum Passing {
     Reference,
     /// Converted to a counted reference; passed as a reference to the object's value.
     CountedObject,
-    /// Converted to a value of its own; passed as a reference to it.
+    /// Converted to an owned value; passed as a reference to it.
     CountedReference,
 }
 
 impl Passing {
-    /// The expression that hands over the local variable.
+    /// Generates the expression that passes the local variable.
     pub(crate) fn pass(self, local: &impl ToTokens) -> TokenStream {
         match self {
             Self::Value => quote!(#local),
@@ -33,7 +34,7 @@ impl Passing {
     }
 }
 
-/// Types that are converted as a whole, and then lent.
+/// Types that are converted as a whole, and then borrowed.
 const WHOLE: [&str; 18] = [
     "Any",
     "Array",
@@ -55,7 +56,8 @@ const WHOLE: [&str; 18] = [
     "Vec",
 ];
 
-/// What a parameter's type is converted to, and how that is passed. What a default makes is kept in a counted reference.
+/// The type that a parameter is converted to, and the way it is passed. A default value is stored
+/// in a counted reference.
 pub(crate) fn converted(ty: &Type, has_default: bool) -> (TokenStream, Passing) {
     if let Type::Reference(reference) = without_group(ty)
         && reference.mutability.is_none()
@@ -77,7 +79,7 @@ pub(crate) fn converted(ty: &Type, has_default: bool) -> (TokenStream, Passing) 
             Some(inner) => (quote!(__k::Borrowed<'_, #inner>), Passing::Reference),
             None if WHOLE.iter().any(|name| last.ident == name) => (content, Passing::CountedReference),
             None if has_default => (quote!(__k::ObjRef<#content>), Passing::CountedObject),
-            // An object is lent by the conversion itself.
+            // The conversion itself borrows an object.
             None => (ty.to_token_stream(), Passing::Value),
         };
     }

@@ -5,19 +5,20 @@ use syn::{
 
 use crate::mistakes::Mistakes;
 
-/// Where a type stands.
+/// The position of a type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Parameter,
     Result,
 }
 
-/// Reports what can be seen to be unsupported without knowing the types. The rest is the trait solver's work.
+/// Reports types that are known to be unsupported without type information. The trait solver checks
+/// the rest.
 pub(crate) fn check_parameter(ty: &Type, mistakes: &mut Mistakes) {
     check(ty, Place::Parameter, mistakes);
 }
 
-/// The same for a result. Of `Result<T, E>` only `T` crosses the ABI as a value.
+/// The same for a result. Only the `T` of `Result<T, E>` crosses the ABI as a value.
 pub(crate) fn check_result(ty: &Type, mistakes: &mut Mistakes) {
     let ty = without_group(ty);
     if let Type::Path(path) = ty
@@ -131,7 +132,8 @@ fn check_path(ty: &TypePath, place: Place, mistakes: &mut Mistakes) {
     }
 }
 
-/// A type argument. The signature of a `TypedFunction` may hold what a parameter may not.
+/// Checks a type argument. The signature of a `TypedFunction` may contain types that a parameter
+/// may not.
 fn check_argument(of: &syn::Ident, ty: &Type, place: Place, mistakes: &mut Mistakes) {
     match CONTAINERS.iter().find(|(name, _)| of == name) {
         Some((_, container)) => check_element(container, ty, place, mistakes),
@@ -140,7 +142,7 @@ fn check_argument(of: &syn::Ident, ty: &Type, place: Place, mistakes: &mut Mista
     }
 }
 
-/// Types whose elements are converted one by one, with how messages name them.
+/// Types whose elements are converted one by one, with their names in messages.
 const CONTAINERS: [(&str, &str); 9] = [
     ("Vec", "`Vec`"),
     ("HashMap", "`HashMap`"),
@@ -153,7 +155,8 @@ const CONTAINERS: [(&str, &str); 9] = [
     ("Dict", "`Dict`"),
 ];
 
-/// An element of a container. In a parameter it owns what it holds: the argument may be a list that changes during the call.
+/// Checks an element of a container. In a parameter it must be owned: the argument may be a list
+/// that changes during the call.
 fn check_element(container: &str, ty: &Type, place: Place, mistakes: &mut Mistakes) {
     match borrowed_advice(ty).filter(|_| place == Place::Parameter) {
         Some(advice) => {
@@ -163,7 +166,8 @@ fn check_element(container: &str, ty: &Type, place: Place, mistakes: &mut Mistak
     }
 }
 
-/// What to use in place of a type that borrows from its argument; `None` for one that does not.
+/// The replacement for a type that borrows from its argument, or `None` if the type does not
+/// borrow.
 fn borrowed_advice(ty: &Type) -> Option<&'static str> {
     match without_group(ty) {
         Type::Reference(reference) if reference.mutability.is_none() => match without_group(&reference.elem) {
@@ -191,7 +195,7 @@ fn borrowed_advice(ty: &Type) -> Option<&'static str> {
     }
 }
 
-/// `ty` without the invisible or written parentheses around it.
+/// Returns `ty` without the invisible or written parentheses around it.
 pub(crate) fn without_group(ty: &Type) -> &Type {
     match ty {
         Type::Group(group) => without_group(&group.elem),
@@ -200,7 +204,7 @@ pub(crate) fn without_group(ty: &Type) -> &Type {
     }
 }
 
-/// What to use in place of a primitive type that the ABI has no value for.
+/// The replacement for a primitive type that the ABI does not support.
 fn primitive_advice(path: &Path) -> Option<&'static str> {
     let ident = path.get_ident()?;
     Some(match ident.to_string().as_str() {

@@ -1,4 +1,4 @@
-//! Reads token streams for people.
+//! Formats token streams for people.
 #![allow(dead_code, reason = "each test file uses some of it")]
 
 use kernpack_macros_backend::Environment;
@@ -18,7 +18,7 @@ pub(crate) fn tokens(text: &str) -> TokenStream {
     text.parse().unwrap()
 }
 
-/// The code as rustfmt would lay it out.
+/// Formats the code like rustfmt.
 #[track_caller]
 pub(crate) fn pretty(code: TokenStream) -> String {
     let text = code.to_string();
@@ -28,7 +28,7 @@ pub(crate) fn pretty(code: TokenStream) -> String {
     }
 }
 
-/// The messages of the `compile_error!`s in the code.
+/// Returns the messages of the `compile_error!`s in the code.
 pub(crate) fn mistakes(code: TokenStream) -> Vec<String> {
     let mut found = Vec::new();
     let mut in_error = false;

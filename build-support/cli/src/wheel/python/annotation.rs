@@ -1,4 +1,4 @@
-//! Types of the TVM FFI as Python's type hints.
+//! Types of the TVM FFI as Python type hints.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use super::Host;
 use super::api::{Api, Base, Constructor};
 use crate::library::signature::{Schema, literal};
 
-/// Deeper types are `Any`.
+/// More deeply nested types are `Any`.
 const DEPTH: usize = 16;
 
-/// Where a type stands: what a function takes is wider than what it gives.
+/// The position of a type. Parameters accept more types than results have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Position {
     Parameter,
@@ -22,13 +22,14 @@ pub(super) enum Position {
 pub(super) struct Annotations<'a> {
     api: &'a Api,
     host: Host,
-    /// The module inside that is written; empty for the package itself.
+    /// The inner module that is being written. Empty for the package itself.
     module: &'a str,
-    /// Every name that something of the library has: a builtin type of this name is written with its module.
+    /// All names of the library's items: a builtin type with such a name is written with its
+    /// module.
     own: BTreeSet<&'a str>,
 }
 
-/// What the stubs of other modules call a module of the package.
+/// The name of a module of the package in the stubs of other modules.
 pub(super) fn module_alias(module: &str) -> String {
     if module.is_empty() { "_package".to_owned() } else { format!("_in_{}", module.replace('.', "_")) }
 }
@@ -38,7 +39,7 @@ impl<'a> Annotations<'a> {
         Self::of_module(api, host, "")
     }
 
-    /// In the stub of a module inside.
+    /// Creates annotations for the stub of an inner module.
     pub(super) fn of_module(api: &'a Api, host: Host, module: &'a str) -> Self {
         let functions = api.functions.iter().map(|function| function.name.as_str());
         let types = api.types.iter().flat_map(|ty| {
@@ -53,12 +54,12 @@ impl<'a> Annotations<'a> {
         self.host
     }
 
-    /// The name of something that is always there.
+    /// Returns the name of a builtin.
     pub(super) fn builtin(&self, name: &str) -> String {
         if self.own.contains(name) { format!("_builtins.{name}") } else { name.to_owned() }
     }
 
-    /// The name of a class of the library.
+    /// Returns the name of a class of the library.
     pub(super) fn class(&self, key: &str) -> Option<String> {
         let ty = self.api.type_of(key)?;
         Some(match ty.module == self.module {
@@ -67,7 +68,7 @@ impl<'a> Annotations<'a> {
         })
     }
 
-    /// The type hint of a schema.
+    /// Returns the type hint of a schema.
     pub(super) fn of(&self, schema: &Value, position: Position) -> String {
         self.at(schema, position, DEPTH)
     }
@@ -105,7 +106,8 @@ impl<'a> Annotations<'a> {
             "Tuple" | "std::tuple" if !args.is_empty() => format!("{}[{}]", self.builtin("tuple"), all().join(", ")),
             "Tuple" => format!("{}[()]", self.builtin("tuple")),
             "ffi.Function" => match args {
-                // What it is called with is a result to it, and what it gives is an argument.
+                // The parameters of a callback are results of the library, and its result is an
+                // argument.
                 [result, params @ ..] => {
                     let (given, taken) = match position {
                         Position::Parameter => (Position::Result, Position::Parameter),
@@ -128,7 +130,8 @@ impl<'a> Annotations<'a> {
         }
     }
 
-    /// What stands for an enum as an argument: a member, its value, and in an extension module the member's name.
+    /// The annotation of an enum argument: a member, its value, and in an extension module the
+    /// member's name.
     fn of_enum(&self, key: &str) -> Option<String> {
         let class = self.class(key)?;
         let (int, text) = (self.builtin("int"), self.builtin("str"));
@@ -140,7 +143,8 @@ impl<'a> Annotations<'a> {
         }
     }
 
-    /// Types that an extension module takes or gives in another form than tvm_ffi does: its containers are Python's own, but for those that change.
+    /// Handles types that an extension module accepts or returns in another form than tvm_ffi does:
+    /// its containers are Python's own, except for mutable ones.
     fn of_extension(&self, key: &str, args: &[Value], position: Position, depth: usize) -> Option<String> {
         let of = |index: usize| match args.get(index) {
             Some(arg) => self.at(arg, position, depth - 1),
@@ -163,14 +167,16 @@ impl<'a> Annotations<'a> {
         })
     }
 
-    /// The parameters and the result of a function: `(_0: int, _1: str, /) -> float`. `first` stands for the parameter before the
-    /// first one that is written, such as `self`; of a method, `skip` parameters are the object.
+    /// Formats the parameters and the result of a function: `(_0: int, _1: str, /) -> float`.
+    /// `first` is an additional first parameter, such as `self`; for a method, the first `skip`
+    /// parameters are the object.
     pub(super) fn signature(&self, schema: Option<&Schema>, first: Option<&str>, skip: usize) -> String {
         self.callable(schema, first, skip, self.host == Host::Extension)
     }
 
-    /// A function of Python with the parameters of one of the library, for `inspect`: `lambda x, gain=0.5, /: ...`. `None` when the metadata says
-    /// nothing. `first` and `skip` as in [`signature`](Self::signature); constructors take arguments by name.
+    /// Returns a Python function with the parameters of a library function, for `inspect`:
+    /// `lambda x, gain=0.5, /: ...`. `None` if the metadata does not contain them. `first` and
+    /// `skip` are as in [`signature`](Self::signature). Constructors accept arguments by name.
     pub(super) fn shape(
         &self,
         schema: Option<&Schema>,
@@ -191,7 +197,7 @@ impl<'a> Annotations<'a> {
         Some(format!("lambda{space}{}: ...", parts.join(", ")))
     }
 
-    /// `by_name`: whether arguments may be given by name.
+    /// `by_name` is true if arguments may be passed by name.
     fn callable(&self, schema: Option<&Schema>, first: Option<&str>, skip: usize, by_name: bool) -> String {
         let Some(schema) = schema else {
             let first = first.map(|first| format!("{first}, ")).unwrap_or_default();
@@ -203,7 +209,8 @@ impl<'a> Annotations<'a> {
             let default = schema.default(index).map(|default| format!(" = {}", literal(default))).unwrap_or_default();
             parts.push(format!("{name}: {}{default}", self.of(param, Position::Parameter)));
         }
-        // Arguments go by position where the ABI has no names for them, and where Python cannot write one.
+        // Arguments are positional if the ABI has no names for them, or if Python does not allow
+        // the name.
         let is_named = |index: usize| schema.names.get(index).is_some_and(|name| super::names::is_identifier(name));
         let unnamed = match by_name {
             true => (skip..schema.params.len()).rposition(|index| !is_named(index)).map(|last| last + 1),
@@ -215,7 +222,8 @@ impl<'a> Annotations<'a> {
         format!("({}) -> {}", parts.join(", "), self.of(&schema.result, Position::Result))
     }
 
-    /// What iterates over an object whose `__iter__` gives this: the library's method gives the elements.
+    /// The annotation of the iterator of an object with this `__iter__`. The library's method
+    /// returns the elements.
     pub(super) fn iterator(&self, schema: Option<&Schema>) -> String {
         let Some(schema) = schema else { return "_Iterator[_Any]".to_owned() };
         let key = schema.result.get("type").and_then(Value::as_str).unwrap_or("Any");
@@ -230,12 +238,12 @@ impl<'a> Annotations<'a> {
         }
     }
 
-    /// The parameters of `__init__`; `None` when only the library makes objects.
+    /// Returns the parameters of `__init__`, or `None` if only the library creates objects.
     pub(super) fn constructor(&self, constructor: &Constructor) -> Option<String> {
         match constructor {
             Constructor::None => None,
             Constructor::Function(schema) => {
-                // Constructors take arguments by name in tvm_ffi, too.
+                // Constructors accept arguments by name in tvm_ffi, too.
                 let text = self.callable(schema.as_ref(), Some("self"), 0, true);
                 let parameters = text.split_once(") -> ").map_or(text.as_str(), |(parameters, _)| parameters);
                 Some(format!("{parameters}) -> None"))
@@ -256,17 +264,17 @@ impl<'a> Annotations<'a> {
         }
     }
 
-    /// A decorator of Python's own.
+    /// Returns the name of a builtin decorator.
     pub(super) fn decorator(&self, name: &str) -> String {
         format!("@{}", self.builtin(name))
     }
 }
 
-/// A parameter's name in Python.
+/// Returns a parameter's name in Python.
 fn parameter(schema: &Schema, index: usize) -> String {
     match schema.names.get(index) {
         Some(name) if super::names::is_identifier(name) => name.clone(),
-        // A word of Python's own.
+        // A reserved word of Python.
         Some(name) if super::names::is_identifier(&format!("{name}_")) => format!("{name}_"),
         _ => format!("_{index}"),
     }

@@ -1,4 +1,4 @@
-//! What a library offers to Python, under the names that it has there.
+//! The Python API of a library, under the names that it has in Python.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,28 +10,30 @@ use crate::Result;
 use crate::library::inspection::Inspection;
 use crate::library::signature;
 
-/// Everything that becomes an attribute of the package.
+/// All items that become attributes of the package.
 pub(crate) struct Api {
     pub(super) functions: Vec<Function>,
-    /// A type comes after its parent.
+    /// The types. A type comes after its parent.
     pub(super) types: Vec<Type>,
-    /// Classes of exceptions, and what each is derived from; one comes after its base.
+    /// Exception classes with their base classes. A class comes after its base.
     pub(super) exceptions: Vec<(String, String)>,
-    /// What has no name in Python: reached through `__library__`.
+    /// Items without a name in Python, which are accessible through `__library__`.
     pub(crate) nameless: Vec<String>,
 }
 
 pub(super) struct Function {
-    /// The module inside that has it, with dots; empty for the package itself.
+    /// The inner module that contains it, with dots. Empty for the package itself.
     pub(super) module: String,
-    /// In Python.
+    /// The name in Python.
     pub(super) name: String,
-    /// In the library, or in the registry.
+    /// The name in the library, or in the registry.
     pub(super) key: String,
     pub(super) is_global: bool,
-    /// Whether it launches a kernel of a device as it is: its last parameters are the grid and the block.
+    /// True if the function launches a device kernel directly: its last parameters are the grid and
+    /// the block.
     pub(super) is_device_kernel: bool,
-    /// Whether it says nothing of itself, as a kernel of a device that was not built: only tvm_ffi finds it.
+    /// True if the function has no description, like a device kernel that was not built. Only
+    /// tvm_ffi finds it.
     pub(super) is_silent: bool,
     pub(super) is_hidden: bool,
     pub(super) signature: Option<signature::Schema>,
@@ -39,11 +41,12 @@ pub(super) struct Function {
 }
 
 pub(super) struct Type {
-    /// The module inside that has it, with dots; empty for the package itself.
+    /// The inner module that contains it, with dots. Empty for the package itself.
     pub(super) module: String,
-    /// Of its class. One that is an attribute of another class has a name of the stub's own.
+    /// The name of its class. A class that is an attribute of another class has a separate name in
+    /// the stub.
     pub(super) name: String,
-    /// Classes that are attributes of this one, by their names there, with their keys.
+    /// Classes that are attributes of this one: their names in it, and their keys.
     pub(super) inner: Vec<(String, String)>,
     pub(super) is_hidden: bool,
     pub(super) key: String,
@@ -53,11 +56,11 @@ pub(super) struct Type {
     pub(super) methods: Vec<Method>,
     pub(super) constructor: Constructor,
     pub(super) comparison: Comparison,
-    /// Of an enum.
+    /// The variants of an enum.
     pub(super) variants: Vec<String>,
 }
 
-/// What the library defines for objects of a type beyond their members.
+/// The operations that the library defines for objects of a type in addition to their members.
 pub(super) struct Comparison {
     pub(super) equal: bool,
     pub(super) hash: bool,
@@ -65,7 +68,8 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// As in Python: objects that are compared by an operator of their own have a hash only if they say so.
+    /// Returns true if objects are hashable. As in Python, objects with their own comparison
+    /// operator only have a hash if they define one.
     pub(super) fn is_hashable(&self) -> bool {
         self.hash || !self.equal && !self.order
     }
@@ -80,11 +84,11 @@ pub(super) enum Base {
 }
 
 pub(super) enum Constructor {
-    /// Of all fields, its parent's first.
+    /// A constructor with all fields, the parent's first.
     Fields(Vec<Field>),
     /// A function of the library.
     Function(Option<signature::Schema>),
-    /// Only the library makes objects of the type.
+    /// Only the library creates objects of the type.
     None,
 }
 
@@ -106,11 +110,13 @@ pub(super) struct Method {
 }
 
 impl Api {
-    /// Of a loaded library; `package` is the name of the Python package. An extension module has what its names say: `colors.mix` is in a module
-    /// inside, and `Expr.Add` in a class; a global function that the library registers by hand is no part of it. With tvm_ffi, dots are underscores.
+    /// Reads the API of a loaded library. `package` is the name of the Python package. In an
+    /// extension module, dots in names create inner modules and classes: `colors.mix` is in an
+    /// inner module, and `Expr.Add` in a class; a global function that the library registers by
+    /// hand is not included. With tvm_ffi, dots become underscores.
     ///
     /// # Errors
-    /// Two things that would have the same name.
+    /// Returns an error for two items with the same name.
     pub(crate) fn of(inspection: &Inspection<'_>, package: &str, host: Host) -> Result<Self> {
         let find = |name: &str| match host {
             Host::Extension => place(name, package).map(|(module, name)| (module.to_owned(), name.to_owned())),
@@ -140,7 +146,7 @@ impl Api {
         }
         let globals = loaded.global_functions().iter().filter_map(Value::as_str).filter(|name| !is_internal(name));
         for key in globals.filter(|_| host == Host::TvmFfi) {
-            // An exported function often is a global one, too.
+            // An exported function is often a global function, too.
             let own = own_name(key, package);
             if api.functions.iter().any(|function| function.key == key || function.key == own) {
                 continue;
@@ -200,12 +206,13 @@ impl Api {
         Ok(api)
     }
 
-    /// Makes types and functions whose names lead through that of a type attributes of its class. The library says in no order what it has, so a
-    /// class is known before those in it only now.
+    /// Turns types and functions whose names start with the name of a type into attributes of its
+    /// class. The library lists its items in no particular order, so the classes are only known at
+    /// this point.
     fn move_into_classes(&mut self, package: &str) {
         let places: BTreeMap<String, usize> =
             self.types.iter().enumerate().map(|(at, ty)| (own_name(&ty.key, package).to_owned(), at)).collect();
-        // By depth: the module of a class is that of the outermost one.
+        // By depth: the module of a class is that of the outermost class.
         let mut order: Vec<usize> = (0..self.types.len()).collect();
         order.sort_by_key(|at| own_name(&self.types[*at].key, package).split('.').count());
         for at in order {
@@ -223,12 +230,13 @@ impl Api {
         }
     }
 
-    /// A type of the library.
+    /// Returns the type of the library with this key.
     pub(super) fn type_of(&self, key: &str) -> Option<&Type> {
         self.types.iter().find(|ty| ty.key == key)
     }
 
-    /// The modules inside, by their names with dots; one comes after that which it is in.
+    /// Returns the inner modules, by their names with dots. A module comes after the one that
+    /// contains it.
     pub(crate) fn modules(&self) -> Vec<String> {
         let functions = self.functions.iter().map(|function| function.module.as_str());
         let modules =
@@ -241,19 +249,19 @@ impl Api {
         all.into_iter().collect()
     }
 
-    /// The classes of exceptions that it offers.
+    /// Returns the exception classes of the library.
     pub(super) fn exceptions(&self) -> impl Iterator<Item = &str> {
         self.exceptions.iter().map(|(name, _)| name.as_str())
     }
 
-    /// How many functions and types it offers.
+    /// The numbers of public functions and types.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let functions = self.functions.iter().filter(|function| !function.is_hidden).count();
         (functions, self.types.iter().filter(|ty| !ty.is_hidden).count())
     }
 }
 
-/// Of the runtime, not of the library's author.
+/// Returns true if the name belongs to the runtime, not to the library's author.
 fn is_internal(name: &str) -> bool {
     name.starts_with("ffi.") || name.starts_with("kernpack.")
 }
@@ -316,7 +324,8 @@ impl Type {
 }
 
 impl Type {
-    /// Becomes an attribute of another class, whose module this is: a class of the module, under a name of its own. The value is the name there, with the key.
+    /// Turns the type into an attribute of another class in this module: a class of the module with
+    /// a separate name. Returns the name of the attribute, and the key.
     fn move_into_class(&mut self, module: String, package: &str) -> (String, String) {
         let own = own_name(&self.key, package);
         let inside = own.strip_prefix(&module).unwrap_or(own).trim_start_matches('.');
@@ -326,7 +335,7 @@ impl Type {
     }
 }
 
-/// Operators are part of the interface, hooks of the runtime are not.
+/// Returns true for operators, which are part of the interface, and false for hooks of the runtime.
 fn is_shown(method: &str) -> bool {
     is_identifier(method) && !method.starts_with("__ffi_") && !method.starts_with("__s_")
 }
@@ -342,7 +351,8 @@ fn fields(ty: &Value) -> impl Iterator<Item = Field> {
     })
 }
 
-/// Fields of the whole lineage in the order of the generated constructor: by position first, then by keyword only.
+/// Returns the fields of all ancestors in the order of the generated constructor: positional ones
+/// first, then keyword-only ones.
 fn constructor_fields(ty: &Value, all: &[&Value]) -> Vec<Field> {
     let mut lineage = vec![ty];
     // More generations would be an attack.
@@ -354,7 +364,7 @@ fn constructor_fields(ty: &Value, all: &[&Value]) -> Vec<Field> {
     }
     let all = lineage.into_iter().rev().flat_map(fields).filter(|field| field.in_constructor);
     let (keyword, mut position): (Vec<Field>, Vec<Field>) = all.partition(|field| field.keyword_only);
-    // What has no default comes first.
+    // Fields without a default come first.
     position.sort_by_key(|field| field.has_default);
     position.extend(keyword);
     position

@@ -1,4 +1,4 @@
-//! What a package does not offer of what its library has.
+//! Hides items of a library from the Python package.
 
 use super::Host;
 use super::api::{Api, Base, Function, Type};
@@ -6,11 +6,12 @@ use super::names::own_name;
 use crate::Result;
 
 impl Api {
-    /// Hides what the package does not offer, by names of the library or of Python. Kernels of devices are left out, unless they are to
-    /// be shown: a function that launches one is what callers want.
+    /// Hides items from the package, by names of the library or of Python. Device kernels are
+    /// hidden unless they are listed in `shown`, because callers usually want the function that
+    /// launches one.
     ///
     /// # Errors
-    /// A name that nothing has, and what cannot be hidden or shown.
+    /// Returns an error for an unknown name, and for an item that cannot be hidden or shown.
     pub(crate) fn hide(&mut self, hidden: &[String], shown: &[String], host: Host, package: &str) -> Result<()> {
         for wanted in shown {
             let kernel = self.functions.iter().find(|function| function.is(wanted));
@@ -70,7 +71,8 @@ impl Api {
         Ok(())
     }
 
-    /// The names of the extension module that the package does not take over: those with an underscore are not taken anyway.
+    /// The names of the extension module that the package does not re-export. Names with an
+    /// underscore are never re-exported.
     pub(super) fn hidden_names(&self) -> impl Iterator<Item = &str> {
         let functions = self
             .functions
@@ -80,7 +82,7 @@ impl Api {
         functions.map(|function| function.name.as_str()).chain(types).filter(|name| !name.starts_with('_'))
     }
 
-    /// Leaves out what is hidden.
+    /// Removes hidden items.
     pub(crate) fn forget_hidden(&mut self) {
         self.functions.retain(|function| !function.is_hidden);
         self.types.retain(|ty| !ty.is_hidden);
@@ -88,7 +90,7 @@ impl Api {
 }
 
 impl Function {
-    /// Whether it has this name, in the library or in Python.
+    /// Returns true if the function has this name, in the library or in Python.
     fn is(&self, name: &str) -> bool {
         self.key == name || self.name == name
     }

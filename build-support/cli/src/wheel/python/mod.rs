@@ -12,7 +12,7 @@ pub(crate) use module::{loader, package};
 pub(crate) use names::is_identifier;
 pub(crate) use stub::{Place, inner_stubs, package_stub, stub};
 
-/// What loads the library in Python.
+/// The loader of the library in Python.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Host {
     /// CPython: the library is an extension module.

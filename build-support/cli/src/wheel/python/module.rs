@@ -1,4 +1,5 @@
-//! The Python code of the package: what loads the library that lies beside it and gives its functions and types names, and `__init__.py`.
+//! The Python code of the package: `__init__.py`, and the module that loads the library and names
+//! its functions and types.
 
 use std::fmt::Write;
 
@@ -7,18 +8,20 @@ use super::annotation::{Annotations, Position};
 use super::api::{Api, Base, Comparison, Constructor, Type};
 use super::names::{docstring, literal};
 
-/// The text of the module that loads a library with tvm_ffi. `library` is the file's name, `about` the package's description.
+/// Returns the text of the module that loads a library with tvm_ffi. `library` is the file's name,
+/// and `about` the package's description.
 pub(crate) fn loader(api: &Api, library: &str, version: &str, about: &str) -> String {
     let mut out = String::new();
-    // Writing into a String does not fail.
+    // Writing to a String does not fail.
     let _ = try_write(&mut out, api, library, version, about);
     out
 }
 
-/// The text of `__init__.py` around a module of the package that has everything: an extension module, or one that [`loader`] wrote.
+/// Returns the text of `__init__.py` around a module of the package that contains everything: an
+/// extension module, or one from [`loader`].
 pub(crate) fn package(api: &Api, host: Host, module: &str, version: &str, about: &str) -> String {
     let mut out = String::new();
-    // Writing into a String does not fail.
+    // Writing to a String does not fail.
     let _ = try_package(&mut out, api, host, module, version, about);
     out
 }
@@ -119,8 +122,9 @@ fn try_body(out: &mut String, api: &Api, library: &str, version: &str) -> std::f
     Ok(())
 }
 
-/// Errors of the kinds of Python's exceptions are these exceptions. tvm_ffi makes a RuntimeError of what is not registered, also of a KeyboardInterrupt and a SystemExit
-/// that pass through the library. What another package has registered stays.
+/// Maps errors with the kinds of Python's exceptions to these exceptions. tvm_ffi turns an
+/// unregistered kind into a RuntimeError, even a KeyboardInterrupt or a SystemExit that passes
+/// through the library. Registrations of other packages are kept.
 const ERRORS: &str = r#"
 
 class _Exit(SystemExit):
@@ -167,7 +171,8 @@ for _kind in """
 del _kind, _class
 "#;
 
-/// What `inspect.signature` says of a function; tvm_ffi's own have none.
+/// The helper that sets the signature of a function for `inspect.signature`. Functions of tvm_ffi
+/// have no signature.
 const SIGNED: &str = r#"
 
 def _signed(function, name, shape):
@@ -186,7 +191,8 @@ def _function(name):
 
 "#;
 
-/// A library whose types are defined in another way by one that was loaded before is no half of a package. `load_module` raises on most systems, and for most problems.
+/// A library whose types conflict with those of a library that was loaded before must not be
+/// imported partially. `load_module` raises on most systems, and for most problems.
 const LOAD: &str = r#"
 
 def _load():
@@ -206,7 +212,8 @@ def _load():
 __library__ = _load()
 "#;
 
-/// Methods that tvm_ffi leaves away, because every class has an attribute of this name; and the one whose result Python wants to be an iterator.
+/// Methods that tvm_ffi leaves out, because every class has an attribute with this name; and the
+/// one whose result must be a Python iterator.
 const LEFT_AWAY: [&str; 6] = ["__call__", "__or__", "__ror__", "__str__", "__iter__", "__contains__"];
 
 const METHODS: &str = r#"
@@ -223,7 +230,8 @@ def _iterator(elements):
     return elements if hasattr(elements, "__next__") else iter(elements)
 "#;
 
-/// What `inspect.signature` says of the constructor and the methods of a class, and that objects which are compared have no hash of their own.
+/// Writes the signatures of the constructor and the methods of a class for `inspect.signature`, and
+/// disables the hash of objects that define comparison without a hash.
 fn signatures(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt::Result {
     let name = &ty.name;
     if let Constructor::Function(schema) = &ty.constructor
@@ -269,17 +277,17 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
         out.push('\n');
     }
     for variant in &ty.variants {
-        // tvm_ffi reads the annotation as text, and knows it by this spelling.
+        // tvm_ffi reads the annotation as text, and only recognizes this spelling.
         writeln!(out, "    {variant}: typing.ClassVar[{}]", ty.name)?;
     }
-    // Only the names matter here: tvm_ffi wants each field annotated.
+    // Only the names matter here: tvm_ffi requires an annotation for each field.
     for field in &ty.fields {
         writeln!(out, "    {}: {}", field.name, annotations.of(&field.schema, Position::Result))?;
     }
     Ok(())
 }
 
-/// Where the names with an underscore come from: they are not part of the package.
+/// The imports of the names with an underscore, which are not part of the package.
 const SOURCES: [(&str, &str); 21] = [
     ("_builtins.", "import builtins as _builtins"),
     ("_enum.", "import enum as _enum"),
@@ -294,7 +302,7 @@ const SOURCES: [(&str, &str); 21] = [
     ("_MutableMapping[", "from collections.abc import MutableMapping as _MutableMapping"),
     ("_MutableSequence[", "from collections.abc import MutableSequence as _MutableSequence"),
     ("_Sequence[", "from collections.abc import Sequence as _Sequence"),
-    // Type checkers take what is not installed for Any.
+    // Type checkers treat modules that are not installed as Any.
     ("_np.", "import numpy as _np"),
     ("_Any", "from typing import Any as _Any"),
     ("_ClassVar[", "from typing import ClassVar as _ClassVar"),
@@ -305,13 +313,13 @@ const SOURCES: [(&str, &str); 21] = [
     (": _TypeAlias", "from typing_extensions import TypeAlias as _TypeAlias"),
 ];
 
-/// The imports for what a text uses.
+/// Returns the imports that a text needs.
 pub(super) fn imports(text: &str) -> String {
     let used = SOURCES.iter().filter(|(name, _)| text.contains(name));
     used.map(|(_, import)| format!("{import}\n")).collect()
 }
 
-/// What `import *` brings, in alphabetical order.
+/// The names that `import *` imports, in alphabetical order.
 pub(super) fn exports(api: &Api) -> Vec<String> {
     let functions = api.functions.iter().filter(|function| !function.is_hidden && function.module.is_empty());
     let types = api.types.iter().filter(|ty| !ty.is_hidden && ty.module.is_empty() && !ty.name.starts_with('_'));

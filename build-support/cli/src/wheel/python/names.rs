@@ -1,13 +1,14 @@
-//! Names of a library as names of Python.
+//! Converts names of a library to names of Python.
 
-/// Words that cannot be names. `print` and the like can.
+/// Words that cannot be names. `print` and similar words can.
 const KEYWORDS: [&str; 35] = [
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
     "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
     "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
 ];
 
-/// Whether Python takes the text as a name. Only ASCII: other letters come out changed (NFKC).
+/// Returns true if the text is a Python identifier in ASCII. Python normalizes other letters
+/// (NFKC).
 pub(crate) fn is_identifier(text: &str) -> bool {
     let mut characters = text.chars();
     characters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
@@ -15,28 +16,30 @@ pub(crate) fn is_identifier(text: &str) -> bool {
         && !KEYWORDS.contains(&text)
 }
 
-/// A name of the library without the package's own name in front.
+/// Removes the package's own name from the front of a library name.
 pub(crate) fn own_name<'a>(name: &'a str, package: &str) -> &'a str {
     name.strip_prefix(package).and_then(|rest| rest.strip_prefix('.')).unwrap_or(name)
 }
 
-/// The name of a function or a type as an attribute of the package: without the package's own name in front, dots as
-/// underscores. `None` when Python has no way to write that.
+/// Returns the name of a function or a type as an attribute of the package: without the package's
+/// own name in front, and with underscores in place of dots. `None` if it is not a valid Python
+/// name.
 pub(crate) fn attribute(name: &str, package: &str) -> Option<String> {
     let text = own_name(name, package).replace('.', "_");
-    // Names with two underscores are Python's and this module's own.
+    // Names with two underscores belong to Python and to this module.
     Some(text).filter(|text| is_identifier(text) && !text.starts_with("__"))
 }
 
-/// The place of a function or a type in an extension module: the module inside that has it, with dots (empty: the extension module itself), and
-/// its name there. `None` when Python has no way to write that.
+/// Returns the place of a function or a type in an extension module: the inner module that contains
+/// it, with dots (empty for the extension module itself), and its name in the module. `None` if it
+/// is not a valid Python name.
 pub(crate) fn place<'a>(name: &'a str, package: &str) -> Option<(&'a str, &'a str)> {
     let own = own_name(name, package);
     let is_name = |part: &str| is_identifier(part) && !part.starts_with("__");
     own.split('.').all(is_name).then(|| own.rsplit_once('.').unwrap_or(("", own)))
 }
 
-/// A text as a Python literal.
+/// Formats a text as a Python literal.
 pub(crate) fn literal(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -54,10 +57,10 @@ pub(crate) fn literal(text: &str) -> String {
     out
 }
 
-/// A docstring in the lines of a block, with `indent` in front of each.
+/// Formats a docstring as the lines of a block, with `indent` before each line.
 pub(crate) fn docstring(text: &str, indent: &str) -> String {
     let text = text.trim();
-    // Three quotes would end it, and so would one at its end.
+    // Three quotes would end the docstring, and so would one at its end.
     let text = text.replace('\\', "\\\\").replace("\"\"\"", "\\\"\\\"\\\"");
     let text = match text.strip_suffix('"').filter(|rest| !rest.ends_with('\\')) {
         Some(rest) => format!("{rest}\\\""),

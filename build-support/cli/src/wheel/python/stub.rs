@@ -1,4 +1,4 @@
-//! `__init__.pyi`: the types of everything that the package offers, for type checkers and editors.
+//! `__init__.pyi`: the types of the public items of the package, for type checkers and editors.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use super::api::{Api, Base, Function, Method, Type};
 use super::module::{exports, imports};
 use super::names::{docstring, literal};
 
-/// Tensors of every library go in: NumPy 2.1, PyTorch, JAX, CuPy.
+/// Accepts tensors of every library: NumPy 2.1, PyTorch, JAX, CuPy.
 const TENSORS: &str = "
 class _DLPack(_Protocol):
     \"\"\"A tensor of any library that speaks DLPack, as NumPy, PyTorch, JAX, CuPy and tvm_ffi do.\"\"\"
@@ -17,7 +17,7 @@ class _DLPack(_Protocol):
     def __dlpack_device__(self, *args: _Any, **kwargs: _Any) -> _Any: ...
 ";
 
-/// What an extension module gives for a tensor.
+/// The class of tensors that an extension module returns.
 const TENSOR: &str = "
 class _Tensor(_Protocol):
     \"\"\"A tensor of the library. NumPy, PyTorch, JAX and memoryview take it without a copy.\"\"\"
@@ -35,21 +35,21 @@ class _Tensor(_Protocol):
     def __dlpack_device__(self) -> tuple[int, int]: ...
 ";
 
-/// Which module a stub is for.
+/// The module that a stub describes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     /// The package itself.
     Package,
-    /// The module inside the package that has what the library offers.
+    /// The module inside the package that contains the library's items.
     Library,
 }
 
-/// The stub's text.
+/// Returns the stub's text.
 pub(crate) fn stub(api: &Api, host: Host, place: Place, package: &str, about: &str) -> String {
     text(api, host, place, package, "", about)
 }
 
-/// The stubs of the modules inside an extension module, by their paths in the package.
+/// Returns the stubs of the inner modules of an extension module, by their paths in the package.
 pub(crate) fn inner_stubs(api: &Api, host: Host, place: Place, package: &str) -> Vec<(String, String)> {
     let modules = api.modules();
     let stub = |module: &String| {
@@ -60,7 +60,7 @@ pub(crate) fn inner_stubs(api: &Api, host: Host, place: Place, package: &str) ->
     modules.iter().map(stub).collect()
 }
 
-/// Whether a module is directly in another one.
+/// Returns true if a module is directly inside another one.
 fn is_inside(module: &str, other: &str) -> bool {
     let rest = if other.is_empty() {
         Some(module)
@@ -72,7 +72,7 @@ fn is_inside(module: &str, other: &str) -> bool {
 
 fn text(api: &Api, host: Host, place: Place, package: &str, module: &str, about: &str) -> String {
     let mut body = String::new();
-    // Writing into a String does not fail.
+    // Writing to a String does not fail.
     let _ = try_body(&mut body, api, host, place, module);
     if body.contains("_Tensor") {
         body.insert_str(0, TENSOR);
@@ -86,7 +86,7 @@ fn text(api: &Api, host: Host, place: Place, package: &str, module: &str, about:
         let name = other.rsplit('.').next().unwrap_or_default();
         let _ = writeln!(inner, "from . import {name} as {name}");
     }
-    // What is in other modules of the package.
+    // The items of other modules of the package.
     for other in modules.iter().map(String::as_str).chain([""]).filter(|other| *other != module) {
         let alias = module_alias(other);
         if body.contains(&format!("{alias}.")) {
@@ -101,7 +101,7 @@ fn text(api: &Api, host: Host, place: Place, package: &str, module: &str, about:
     format!("{}\n# Written by `cargo kernpack wheel`.\n\n{}{inner}{body}", docstring(about, ""), imports(&body))
 }
 
-/// The text of `__init__.pyi` around a module of the package that has a stub of its own.
+/// Returns the text of `__init__.pyi` around a module of the package that has a separate stub.
 pub(crate) fn package_stub(host: Host, module: &str, about: &str) -> String {
     let library = match host {
         Host::Extension => "__library__: str\n",
@@ -128,7 +128,7 @@ fn try_body(out: &mut String, api: &Api, host: Host, place: Place, module: &str)
     Ok(())
 }
 
-/// What only the outermost module has.
+/// Writes the parts that only the outermost module has.
 fn start(out: &mut String, api: &Api, place: Place, annotations: &Annotations<'_>) -> std::fmt::Result {
     let host = annotations.host();
     out.push_str("\n__all__ = [\n");
@@ -136,7 +136,7 @@ fn start(out: &mut String, api: &Api, place: Place, annotations: &Annotations<'_
         writeln!(out, "    {},", literal(&name))?;
     }
     out.push_str("]\n");
-    // An extension module has neither: the package around it does.
+    // An extension module has neither; the package around it does.
     if host == Host::TvmFfi || place == Place::Package {
         writeln!(out, "\n__version__: {}", annotations.builtin("str"))?;
         match host {
@@ -157,7 +157,7 @@ fn function(out: &mut String, function: &Function, annotations: &Annotations<'_>
     Ok(())
 }
 
-/// The docstring of a function, or that there is none.
+/// Writes the docstring of a function, or `...` without one.
 fn body(out: &mut String, doc: &str, indent: &str) {
     match doc.trim().is_empty() {
         true => out.push_str(" ...\n"),
@@ -189,14 +189,14 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
     out.push_str(&docstring(&about, "    "));
     for (name, key) in &ty.inner {
         match annotations.class(key) {
-            // Without the annotation it is a member to type checkers.
+            // Without the annotation, type checkers treat it as a member.
             Some(class) if is_enum => writeln!(out, "    {name}: _TypeAlias = {class}")?,
             Some(class) => writeln!(out, "    {name} = {class}")?,
             None => {}
         }
     }
     for variant in &ty.variants {
-        // Type checkers take tvm_ffi's enums for Python's: a member is what has a value.
+        // Type checkers treat tvm_ffi's enums as Python's: a member is an attribute with a value.
         writeln!(out, "    {variant} = ...")?;
     }
     for field in &ty.fields {
@@ -231,7 +231,7 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
     Ok(())
 }
 
-/// The parameters of an operator of Python's, which are given by position.
+/// Returns the parameters of a Python operator, which are positional.
 fn operand(name: &str, signature: String) -> String {
     let is_operator = name.starts_with("__") && name != "__call__";
     match signature.split_once(") -> ") {

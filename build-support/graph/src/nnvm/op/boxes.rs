@@ -1,6 +1,8 @@
-//! Detection by single-shot networks (SSD): boxes to begin with, boxes that a network has moved, and those of them that are kept.
+//! Detection by single-shot networks (SSD): initial boxes, boxes that a network has moved, and the
+//! selected ones.
 //!
-//! A box is (left, top, right, bottom), in parts of the image. A row of a detection is (class, score, box), with -1 as the class of what is none.
+//! A box is (left, top, right, bottom), relative to the image. A row of a detection is (class,
+//! score, box), with class -1 for an invalid row.
 
 use kernpack::DataType;
 use kernpack_compiler::ir::{Buffer, Expr, F32, I32, I64, Stmt, Tensor, Var};
@@ -18,12 +20,12 @@ use crate::symbol::{Compute, Kind, Native, Param, PartialShape, Use};
 #[distributed_slice(OPERATORS)]
 static BOXES: fn(&mut Registrar) = register;
 
-/// Elements of a row of a detection.
+/// The number of elements in a row of a detection.
 const ROW: i64 = 6;
 
 /// The boxes around each place of an image, for sizes and for ratios of width to height.
 struct Prior {
-    /// Half of the width and of the height of each box, in parts of the image's height.
+    /// Half of the width and of the height of each box, relative to the image's height.
     halves: Vec<[f64; 2]>,
     steps: [f64; 2],
     offsets: [f64; 2],
@@ -41,7 +43,8 @@ impl Prior {
         let (sizes, ratios) = (used.floats("sizes")?, used.floats("ratios")?);
         require!(!sizes.is_empty() && !ratios.is_empty(), "attributes `sizes` and `ratios` need a number each");
         require!(ratios.iter().all(|ratio| *ratio > 0.0), "attribute `ratios` is {ratios:?}: each has to be above 0");
-        // Every size with the first ratio, which stands for 1, and the first size with every other ratio.
+        // Every size with the first ratio, which means 1, and the first size with every other
+        // ratio.
         let squares = sizes.iter().map(|size| [size / 2.0, size / 2.0]);
         let others = ratios[1..].iter().map(|ratio| [sizes[0] * ratio.sqrt() / 2.0, sizes[0] / ratio.sqrt() / 2.0]);
         Ok(Self {
@@ -52,7 +55,7 @@ impl Prior {
         })
     }
 
-    /// Boxes at one place.
+    /// Returns the number of boxes at one place.
     fn count(&self) -> i64 {
         i64::try_from(self.halves.len()).unwrap_or(i64::MAX)
     }
@@ -79,7 +82,7 @@ fn prior(call: &Compute) -> Result<Vec<Tensor>> {
             (index.cast(x.dtype) + constant(prior.offsets[axis])) * constant(step)
         };
         let (down, along) = (center(place.floor_div(columns), 0, rows), center(place.floor_mod(columns), 1, columns));
-        // Squares on the screen: widths are in parts of the image's width.
+        // Squares on the screen: widths are relative to the image's width.
         let narrow = rows as f64 / columns as f64;
         let half = |axis: usize, scale: f64| {
             let first = constant(prior.halves[0][axis] * scale);
@@ -96,7 +99,7 @@ fn prior(call: &Compute) -> Result<Vec<Tensor>> {
     Ok(vec![made])
 }
 
-/// (batch, classes, anchors) of what a network says of boxes.
+/// Returns (batch, classes, anchors) of a network's predictions.
 fn sizes(ins: &[PartialShape]) -> Result<Option<[i64; 3]>> {
     if !is_known(&ins[0]) {
         return Ok(None);
@@ -119,7 +122,7 @@ fn infer_located(_: &Use, ins: &mut [PartialShape], outs: &mut [PartialShape]) -
     }
 }
 
-/// All have the type of the first input, but the number of rows.
+/// All have the type of the first input, except the number of rows.
 fn infer_types(count: Option<usize>) -> impl Fn(&mut [Option<DataType>], &mut [Option<DataType>]) -> Result<()> {
     move |ins, outs| {
         let known = ins[0].or(outs[0]);
@@ -167,7 +170,7 @@ impl Located {
         corners.map(|value| if self.is_clipped { te::clamp(value, constant(0.0), constant(1.0)) } else { value })
     }
 
-    /// Writes rows of what is above the threshold, and -1 behind them; `counts` gets their number.
+    /// Writes rows above the threshold, followed by -1. `counts` gets their number.
     fn body(&self, inputs: &[Buffer], rows: &Buffer, counts: &Buffer, [batch, classes, anchors]: [i64; 3]) -> Stmt {
         let dtype = rows.dtype;
         let constant = |value: f64| te::constant(value, dtype);
@@ -227,7 +230,7 @@ fn located(call: &Compute) -> Result<Vec<Tensor>> {
     Ok(op.body(|inputs, outputs| located.body(inputs, &outputs[0], &outputs[1], shape)))
 }
 
-/// The part of detections that overlap that is kept.
+/// The detections that are kept among overlapping ones.
 struct Kept {
     threshold: f64,
     is_of_all_classes: bool,
@@ -243,7 +246,8 @@ impl Kept {
         })
     }
 
-    /// Copies rows, the best `nms_topk` sorted and before the others; a row that overlaps with one before it loses its class.
+    /// Copies rows, the best `nms_topk` sorted and before the others. A row that overlaps with an
+    /// earlier one loses its class.
     fn body(&self, rows: &Buffer, counts: &Buffer, kept: &Buffer, batch: i64, anchors: i64) -> Stmt {
         let dtype = rows.dtype;
         let constant = |value: f64| te::constant(value, dtype);
@@ -260,7 +264,7 @@ impl Kept {
                 })
             };
             let in_order = sort(&order, anchors, |one, other| {
-                // Rows that are none come last.
+                // Invalid rows come last.
                 let score = |number: &Expr| {
                     Expr::select(
                         number.less(count.get()),

@@ -31,13 +31,13 @@ fn pairwise(call: &Compute, body: impl FnOnce(Expr, Expr) -> Expr) -> Result<Vec
     Ok(vec![element_tensor(&shape, |position| body(a.broadcast_at(position), b.broadcast_at(position)))])
 }
 
-/// A comparison, as a number of the type of the inputs.
+/// Compares, and returns the result as a number of the type of the inputs.
 pub(super) fn compare(call: &Compute, body: fn(&Expr, &Expr) -> Expr) -> Result<Vec<Tensor>> {
     let dtype = call.input(0)?.dtype;
     pairwise(call, |a, b| number(body(&a, &b), dtype))
 }
 
-/// The remainder of the division that rounds to zero.
+/// Computes the remainder of division that rounds to zero.
 pub(super) fn remainder(call: &Compute) -> Result<Vec<Tensor>> {
     if call.input(0)?.dtype.is_float() {
         return Ok(vec![call.run("Mod", &[("fmod", Attr::Int(1))], &call.inputs)?]);

@@ -1,4 +1,4 @@
-//! The formulas of NNVM's operators, said with the operators of models.
+//! Computes NNVM's operators with the operators of models.
 
 use kernpack_compiler::ir::Tensor;
 use kernpack_compiler::te::placeholder;
@@ -9,7 +9,7 @@ use crate::error::{GraphError, Result};
 use crate::op::{self, Call, Operand, extents};
 use crate::symbol::Compute;
 
-/// The version of the operators of models that is meant.
+/// The operator set version of models that is used.
 const VERSION: i64 = 23;
 
 impl Compute<'_> {
@@ -18,13 +18,13 @@ impl Compute<'_> {
         self.inputs.get(index).ok_or_else(|| GraphError::new(format!("input {index} is missing")))
     }
 
-    /// The result of an operator of models.
+    /// Returns the result of an operator of models.
     pub(crate) fn run(&self, name: &str, attrs: &[(&str, Attr)], inputs: &[Operand]) -> Result<Tensor> {
         let mut made = self.run_all(name, attrs, inputs, 1)?;
         Ok(made.swap_remove(0))
     }
 
-    /// The results of an operator of models that has several.
+    /// Returns the results of an operator of models with several results.
     pub(crate) fn run_all(
         &self,
         name: &str,
@@ -45,19 +45,19 @@ impl Compute<'_> {
         Ok(made)
     }
 
-    /// The result of an operator of models of the same inputs and without attributes.
+    /// Returns the result of an operator of models with the same inputs and without attributes.
     pub(crate) fn plain(&self, name: &str) -> Result<Vec<Tensor>> {
         Ok(vec![self.run(name, &[], &self.inputs)?])
     }
 }
 
-/// A tensor as an input.
+/// Converts a tensor to an input.
 pub(crate) fn operand(tensor: &Tensor) -> Operand {
     let shape = tensor.shape.iter().map(|extent| extent.as_int().unwrap_or(-1)).collect();
     Operand { tensor: tensor.clone(), shape, dtype: tensor.dtype, element: tensor.dtype, value: None }
 }
 
-/// Integers that are known, as an input.
+/// Converts known integers to an input.
 pub(crate) fn known(values: &[i64]) -> Operand {
     let value = Constant::of_ints(values);
     let tensor = placeholder(extents(value.shape()), value.dtype(), "known");
@@ -67,7 +67,7 @@ pub(crate) fn known(values: &[i64]) -> Operand {
     Operand { tensor, shape: value.shape().to_vec(), dtype: value.dtype(), element: value.dtype(), value: Some(value) }
 }
 
-/// The same elements in another shape of as many.
+/// Returns the same elements in another shape.
 pub(crate) fn reshaped(x: &Operand, shape: &[i64]) -> Tensor {
     op::element_tensor(shape, |position| {
         if shape == x.shape { x.at(position) } else { x.at(&op::unflatten(&op::flatten(position, shape), &x.shape)) }

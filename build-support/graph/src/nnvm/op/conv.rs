@@ -40,7 +40,8 @@ fn pair(used: &Use, name: &str, least: i64) -> Result<[i64; 2]> {
     Ok(pair)
 }
 
-/// One number for all sides, two for both axes, or four: above, left, below, right.
+/// Reads the padding: one number for all sides, two for both axes, or four: above, left, below,
+/// right.
 pub(super) fn padding(used: &Use) -> Result<[i64; 4]> {
     let values = used.ints("padding")?;
     let padding = match values[..] {
@@ -68,12 +69,12 @@ impl Window {
         })
     }
 
-    /// The extent of a window with its gaps.
+    /// Returns the extent of a window with its gaps.
     pub(super) fn reach(&self, axis: usize) -> i64 {
         (self.kernel[axis] - 1) * self.dilation[axis] + 1
     }
 
-    /// The rows and columns of the result; 0 where those of the data are not known.
+    /// Returns the rows and columns of the result, or 0 if those of the data are not known.
     pub(super) fn results(&self, rows_columns: [i64; 2]) -> Result<[i64; 2]> {
         let mut results = [0; 2];
         for axis in 0..2 {
@@ -98,18 +99,18 @@ impl Window {
     }
 }
 
-/// The layout of an attribute; `__undef__` is that of the data.
+/// Returns the layout in an attribute. `__undef__` is that of the data.
 pub(super) fn layout(used: &Use, name: &str) -> Result<Layout> {
     let text = used.text(name)?;
     if text == "__undef__" { Layout::parse(&used.text("layout")?) } else { Layout::parse(&text) }
 }
 
-/// The whole axes of a shape that may not be known.
+/// Returns the whole axes of a shape that may not be known.
 fn axes(layout: &Layout, shape: &[i64], order: &str) -> Result<Vec<i64>> {
     if shape.is_empty() { Ok(vec![0; order.len()]) } else { layout.extents(shape, order) }
 }
 
-/// A shape in a layout, as far as it is known.
+/// Sets a shape in a layout, as far as it is known.
 fn set_in(shape: &mut PartialShape, layout: &Layout, extents: &[i64], order: &str) -> Result<()> {
     let found = layout.shape(extents, order)?;
     set(shape, &found)
@@ -117,15 +118,16 @@ fn set_in(shape: &mut PartialShape, layout: &Layout, extents: &[i64], order: &st
 
 fn infer(used: &Use, ins: &mut [PartialShape], outs: &mut [PartialShape]) -> Result<()> {
     let kernel_layout = layout(used, "kernel_layout")?;
-    // The channels of a weight say those of data that is not known.
+    // The channels of a weight determine those of unknown data.
     let known = kernel_layout.extents(&ins[1], "OIHW").ok().map(|weight| weight[1]);
     infer_with(used, ins, outs, known, |window, [channels, depth]| {
         kernel_layout.shape(&[channels, depth, window.kernel[0], window.kernel[1]], "OIHW")
     })
 }
 
-/// The shapes of a convolution: `depth` are the channels of a group if the weight says them, and the closure gives the weight's shape from the channels of the
-/// result and those of a group of the data.
+/// Infers the shapes of a convolution. `depth` are the channels of a group if the weight determines
+/// them, and the closure computes the weight's shape from the channels of the result and those of a
+/// group of the data.
 pub(super) fn infer_with(
     used: &Use,
     ins: &mut [PartialShape],
@@ -137,7 +139,7 @@ pub(super) fn infer_with(
     let (data_layout, out_layout) = (layout(used, "layout")?, layout(used, "out_layout")?);
     let mut data = axes(&data_layout, &ins[0], "NCHW")?;
     let mut result = axes(&out_layout, &outs[0], "NCHW")?;
-    // Backwards, where a step of 1 leaves no choice.
+    // Backwards, if a step of 1 makes the result unique.
     if data[0] == 0 {
         data[0] = result[0];
     }
@@ -196,13 +198,13 @@ fn infer_types(
     Ok(())
 }
 
-/// In the layout that operators of models take.
+/// Converts to the layout that operators of models take.
 fn in_plain(x: &Operand, from: &Layout, to: &str) -> Result<Operand> {
     let to = Layout::parse(to)?;
     if *from == to { Ok(x.clone()) } else { Ok(operand(&relayout(x, from, &to)?)) }
 }
 
-/// In the type that sums are asked for.
+/// Converts to the type of the sums.
 fn widened(call: &Compute, x: Operand) -> Result<Operand> {
     let wanted = call.used.text("out_dtype")?;
     if wanted == "same" {
@@ -212,7 +214,7 @@ fn widened(call: &Compute, x: Operand) -> Result<Operand> {
     Ok(if x.dtype == dtype { x } else { operand(&element_tensor(&x.shape, |position| x.at(position).cast(dtype))) })
 }
 
-/// The inputs in plain layouts, and the result back in its own.
+/// Converts the inputs to plain layouts, and the result back to its own.
 fn convolve(call: &Compute, name: &str, weights: &str, attrs: &[(&str, Attr)]) -> Result<Vec<Tensor>> {
     let (data_layout, kernel_layout) = (layout(&call.used, "layout")?, layout(&call.used, "kernel_layout")?);
     let out_layout = if name == "Conv" { layout(&call.used, "out_layout")? } else { data_layout.clone() };
@@ -259,7 +261,7 @@ fn transposed(call: &Compute) -> Result<Vec<Tensor>> {
     convolve(call, "ConvTranspose", "OIHW", &attrs)
 }
 
-/// The attributes that convolutions have in common.
+/// The attributes that all convolutions share.
 const PARAMS: [Param; 8] = [
     Param::required("channels", Kind::Int),
     Param::required("kernel_size", Kind::Ints),

@@ -18,7 +18,7 @@ static ELEMENTWISE: fn(&mut Registrar) = register;
 
 type ComputeFn = fn(&Compute) -> Result<Vec<Tensor>>;
 
-/// Adds what all operators on elements have.
+/// Adds the properties that all elementwise operators share.
 pub(super) fn elementwise<'a>(builder: Builder<'a>, compute: ComputeFn) -> Builder<'a> {
     builder
         .set("FInferShape", Native::InferShape(same_shape))
@@ -32,7 +32,7 @@ fn unary(operators: &mut Registrar, name: &str, level: i64, doc: &str, compute: 
     let _ = elementwise(builder, compute);
 }
 
-/// A tensor of the shape of the first input.
+/// Creates a tensor with the shape of the first input.
 pub(super) fn map(call: &Compute, body: impl FnOnce(Expr) -> Expr) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     Ok(vec![element_tensor(&x.shape, |position| body(x.at(position)))])
@@ -42,7 +42,7 @@ fn constant(value: f64, like: &Expr) -> Expr {
     te::constant(value, like.dtype())
 }
 
-/// With the attribute `scalar`.
+/// Adds an operator with the attribute `scalar`.
 fn with_scalar(operators: &mut Registrar, name: &str, doc: &str, compute: ComputeFn) {
     let params = [Param::required("scalar", Kind::Float)];
     let builder = operators.add(name).describe(doc).arguments(&["data"]).params(&params).level(3);
@@ -57,13 +57,13 @@ fn scalar(call: &Compute, body: impl FnOnce(Expr, Expr) -> Expr) -> Result<Vec<T
     })
 }
 
-/// Of halves away from zero, as C rounds.
+/// Rounds halves away from zero, like C.
 fn round(x: &Expr) -> Expr {
     let half = constant(0.5, x);
     te::select(x.less(constant(0.0, x)), te::ceil(x - &half), te::floor(x + half))
 }
 
-/// A truth value as a number of a type.
+/// Converts a boolean to a number of a type.
 pub(super) fn number(truth: Expr, dtype: DataType) -> Expr {
     te::select(truth, te::constant(1.0, dtype), te::constant(0.0, dtype))
 }
@@ -180,7 +180,7 @@ fn register(operators: &mut Registrar) {
         }),
     );
 
-    // Two indicators, for gradients of maxima and minima: 1 where the data is the reduced value.
+    // Two indicators for gradients of maxima and minima: 1 where the data is the reduced value.
     for (name, doc) in
         [("_max_mask", "1 where data is the maximum, else 0"), ("_min_mask", "1 where data is the minimum, else 0")]
     {

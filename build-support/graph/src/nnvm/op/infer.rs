@@ -1,14 +1,14 @@
-//! Shapes and types of inputs and outputs from each other.
+//! Infers shapes and types of inputs and outputs from each other.
 
 use kernpack::DataType;
 
 use crate::error::{Result, fail};
 use crate::symbol::{PartialShape, Use};
 
-/// Merges what is known of either; extents of 0 are not known.
+/// Merges two partially known shapes. Extents of 0 are unknown.
 ///
 /// # Errors
-/// They contradict each other.
+/// Returns an error if they contradict each other.
 pub(crate) fn merge(a: &[i64], b: &[i64]) -> Result<PartialShape> {
     if a.is_empty() || b.is_empty() {
         return Ok(if a.is_empty() { b.to_vec() } else { a.to_vec() });
@@ -24,18 +24,18 @@ pub(crate) fn merge(a: &[i64], b: &[i64]) -> Result<PartialShape> {
     }
 }
 
-/// Tells whether all extents are known.
+/// Returns true if all extents are known.
 pub(crate) fn is_known(shape: &[i64]) -> bool {
     !shape.is_empty() && !shape.contains(&0)
 }
 
-/// Fills in a shape; what contradicts it is noticed by the pass, with names.
+/// Sets a shape. The pass reports contradictions, with names.
 pub(crate) fn set(shape: &mut PartialShape, found: &[i64]) -> Result<()> {
     *shape = merge(shape, found)?;
     Ok(())
 }
 
-/// All inputs and outputs have one shape.
+/// All inputs and outputs have the same shape.
 pub(crate) fn same_shape(_: &Use, ins: &mut [PartialShape], outs: &mut [PartialShape]) -> Result<()> {
     let mut all = PartialShape::new();
     for shape in ins.iter().chain(outs.iter()) {
@@ -47,7 +47,7 @@ pub(crate) fn same_shape(_: &Use, ins: &mut [PartialShape], outs: &mut [PartialS
     Ok(())
 }
 
-/// The product of extents; none if one is not known or it is too large.
+/// Returns the product of extents, or `None` if one is not known or the product is too large.
 pub(crate) fn count(shape: &[i64]) -> Option<i64> {
     if !is_known(shape) {
         return None;
@@ -55,12 +55,12 @@ pub(crate) fn count(shape: &[i64]) -> Option<i64> {
     shape.iter().try_fold(1_i64, |product, extent| product.checked_mul(*extent))
 }
 
-/// An axis that may be counted from the end.
+/// Returns an axis, which may be counted from the end.
 pub(crate) fn axis(axis: i64, rank: usize) -> Result<usize> {
     crate::op::axis_of(axis, rank)
 }
 
-/// The outputs have the type of the first input, whatever the others have.
+/// The outputs have the type of the first input, whatever the types of the others are.
 pub(crate) fn first_type(_: &Use, ins: &mut [Option<DataType>], outs: &mut [Option<DataType>]) -> Result<()> {
     let known = ins.first().copied().flatten().or_else(|| outs.iter().find_map(|dtype| *dtype));
     for dtype in ins.iter_mut().take(1).chain(outs.iter_mut()) {

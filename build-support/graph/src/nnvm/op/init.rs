@@ -1,4 +1,4 @@
-//! Tensors of one value.
+//! Tensors with a single value.
 
 use kernpack_compiler::ir::Tensor;
 use kernpack_compiler::te;
@@ -20,7 +20,7 @@ fn filled(call: &Compute, value: f64) -> Result<Vec<Tensor>> {
     Ok(vec![element_tensor(&shape, |_| te::constant(value, dtype))])
 }
 
-/// Name, description, parameters, and what is computed.
+/// Name, description, parameters, and the computation.
 type Row<'a> = (&'a str, &'a str, &'a [Param], fn(&Compute) -> Result<Vec<Tensor>>);
 
 fn register(operators: &mut Registrar) {

@@ -16,7 +16,7 @@ mod transform;
 mod winograd;
 mod yolo;
 
-/// `TOpPattern`: how operators are fused.
+/// `TOpPattern`: the fusion patterns of operators.
 pub mod pattern {
     /// Each element from the element at the same place.
     pub const ELEMENTWISE: i64 = 0;
@@ -28,6 +28,6 @@ pub mod pattern {
     pub const REDUCE: i64 = 3;
     /// A product or a convolution: elementwise operators can follow in the same kernel.
     pub const OUT_FUSABLE: i64 = 4;
-    /// By itself.
+    /// Not fused.
     pub const OPAQUE: i64 = 8;
 }

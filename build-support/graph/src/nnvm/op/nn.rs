@@ -17,13 +17,13 @@ use crate::symbol::{Arity, Compute, Kind, Native, Param, PartialShape, Use};
 #[distributed_slice(OPERATORS)]
 static NN: fn(&mut Registrar) = register;
 
-/// `data weight bias`, the last one if the attribute `use_bias` says so.
+/// Returns `data weight bias`, the last one only if the attribute `use_bias` is set.
 pub(super) fn with_bias(used: &Use) -> Result<Vec<String>> {
     let names = ["data", "weight", "bias"];
     Ok(names[..if used.flag("use_bias")? { 3 } else { 2 }].iter().map(|name| (*name).to_owned()).collect())
 }
 
-/// As many inputs as [`with_bias`] names.
+/// Returns the number of inputs in [`with_bias`].
 pub(super) fn count_with_bias(used: &Use) -> Result<usize> {
     Ok(if used.flag("use_bias")? { 3 } else { 2 })
 }
@@ -31,7 +31,7 @@ pub(super) fn count_with_bias(used: &Use) -> Result<usize> {
 fn infer_dense(used: &Use, ins: &mut [PartialShape], outs: &mut [PartialShape]) -> Result<()> {
     let units = used.int("units")?;
     if !outs[0].is_empty() {
-        // Backwards: all but the last extent.
+        // Backwards: all extents except the last.
         let mut data = outs[0].clone();
         if let Some(last) = data.last_mut() {
             *last = ins[0].last().copied().unwrap_or(0);
@@ -73,7 +73,8 @@ fn dense(call: &Compute) -> Result<Vec<Tensor>> {
     Ok(vec![if x.rank() == 2 { product } else { reshaped(&operand(&product), &shape) }])
 }
 
-/// The first of the axes of a factor that stay, and the one that goes: the inner one, or with a transposition the outer one.
+/// Infers from the first of the kept axes of a factor, and the reduced one: the inner one, or with
+/// a transposition the outer one.
 fn infer_matmul(used: &Use, ins: &mut [PartialShape], outs: &mut [PartialShape]) -> Result<()> {
     if !is_known(&ins[0]) || !is_known(&ins[1]) {
         return Ok(());
@@ -157,7 +158,7 @@ fn infer_pad(used: &Use, ins: &mut [PartialShape], outs: &mut [PartialShape]) ->
     set(&mut outs[0], &grown.collect::<Vec<_>>())
 }
 
-/// The padding before and behind each axis.
+/// Returns the padding before and after each axis.
 fn pads(used: &Use, rank: usize) -> Result<Vec<(i64, i64)>> {
     let widths = used.lists("pad_width")?;
     require!(widths.len() == rank, "attribute `pad_width` has {} pairs for {rank} axes", widths.len());
@@ -181,7 +182,7 @@ fn pad(call: &Compute) -> Result<Vec<Tensor>> {
     Ok(vec![call.run("Pad", &[("pads", Attr::Ints(flat)), ("value", Attr::Float(value))], core::slice::from_ref(x))?])
 }
 
-/// Over a window along an axis.
+/// Normalizes over a window along an axis.
 fn lrn(call: &Compute) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let (size, along) = (call.used.int("size")?, axis(call.used.int("axis")?, x.rank())?);
@@ -224,7 +225,7 @@ fn prelu(call: &Compute) -> Result<Vec<Tensor>> {
     })])
 }
 
-/// The data in another layout.
+/// Converts the data to another layout.
 pub(crate) fn relayout(x: &crate::op::Operand, from: &Layout, to: &Layout) -> Result<Tensor> {
     require!(from.converts_to(to), "layout {from} cannot become {to}: they have different axes");
     let order = from.plain();

@@ -1,4 +1,4 @@
-//! Pooling, and images of other sizes.
+//! Pooling, and image resizing.
 
 use kernpack_compiler::ir::{Expr, I64, Tensor};
 use kernpack_compiler::te;
@@ -23,7 +23,7 @@ static POOL: fn(&mut Registrar) = register;
 pub(super) struct Pool {
     pub(super) kernel: Vec<i64>,
     pub(super) strides: Vec<i64>,
-    /// With what `ceil_mode` puts behind.
+    /// Includes the additional padding of `ceil_mode`.
     pub(super) padding: [i64; 4],
 }
 
@@ -86,7 +86,7 @@ fn infer_global(used: &Use, ins: &mut [PartialShape], outs: &mut [PartialShape])
     infer_in_layout(used, ins, outs, |data| Ok(vec![data[0], data[1], 1, 1]))
 }
 
-/// Computes in NCHW, and gives the result in the layout of the data.
+/// Computes in NCHW, and returns the result in the layout of the data.
 fn in_layout(call: &Compute, compute: impl FnOnce(&Operand) -> Result<Tensor>) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let (own, plain) = (layout_of(&call.used, &x.shape)?, Layout::parse("NCHW")?);
@@ -114,7 +114,7 @@ fn global(call: &Compute, name: &str) -> Result<Vec<Tensor>> {
     in_layout(call, |x| call.run(name, &[], core::slice::from_ref(x)))
 }
 
-/// Images of another size: the nearest element, or linear between two of each axis.
+/// Resizes images: the nearest element, or linear interpolation between two of each axis.
 fn resized(x: &Operand, size: [i64; 2], method: &str, align: bool) -> Result<Tensor> {
     let &[n, c, rows, columns] = &x.shape[..] else { fail!("expected images, got {:?}", x.shape) };
     let from = [rows, columns];
@@ -128,7 +128,7 @@ fn resized(x: &Operand, size: [i64; 2], method: &str, align: bool) -> Result<Ten
             let place = |axis: usize| (&p[2 + axis] * from[axis]).floor_div(size[axis]);
             return x.at(&[p[0].clone(), p[1].clone(), place(0), place(1)]);
         }
-        // Two places of each axis, and how far it is from the first one.
+        // Two places of each axis, and the distance from the first one.
         let places = |axis: usize| -> (Expr, Expr, Expr) {
             let ratio = if align && size[axis] > 1 {
                 (from[axis] - 1) as f64 / (size[axis] - 1) as f64

@@ -15,7 +15,7 @@ use crate::symbol::{Compute, Kind, Native, Param, PartialShape, Use};
 #[distributed_slice(OPERATORS)]
 static REDUCE: fn(&mut Registrar) = register;
 
-/// The axes that the attributes `axis` and `exclude` name, sorted; no axis is all of them.
+/// Returns the axes of the attributes `axis` and `exclude`, sorted. No axis means all of them.
 pub(super) fn axes(used: &Use, rank: usize) -> Result<Vec<usize>> {
     let named = used.ints("axis")?.into_iter().map(|axis| axis_of(axis, rank)).collect::<Result<Vec<usize>>>()?;
     let exclude = used.flag("exclude")?;
@@ -25,7 +25,7 @@ pub(super) fn axes(used: &Use, rank: usize) -> Result<Vec<usize>> {
     Ok((0..rank).filter(|axis| named.contains(axis) != exclude).collect())
 }
 
-/// The shape that is left; NNVM has no scalars: one element is `[1]`.
+/// Returns the remaining shape. NNVM has no scalars: one element is `[1]`.
 fn left(used: &Use, shape: &[i64]) -> Result<PartialShape> {
     let axes = axes(used, shape.len())?;
     let keeps = used.flag("keepdims")?;
@@ -46,7 +46,7 @@ fn infer(used: &Use, ins: &mut [PartialShape], outs: &mut [PartialShape]) -> Res
     set(&mut outs[0], &shape)
 }
 
-/// By an operator of models.
+/// Reduces with an operator of models.
 fn reduce(call: &Compute, name: &str) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let axes = axes(&call.used, x.rank())?;
@@ -64,7 +64,7 @@ fn reduce(call: &Compute, name: &str) -> Result<Vec<Tensor>> {
     Ok(vec![reduced])
 }
 
-/// The place of the largest or smallest element along an axis, or in all of the data.
+/// Returns the index of the largest or smallest element along an axis, or in all of the data.
 fn place(call: &Compute, name: &str) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let axes = axes(&call.used, x.rank())?;
@@ -83,7 +83,7 @@ fn place(call: &Compute, name: &str) -> Result<Vec<Tensor>> {
     Ok(vec![reshaped(&small, &shape)])
 }
 
-/// Data without some axes, broadcast along them.
+/// Returns data without some axes, broadcast along them.
 pub(super) fn expanded(x: &Operand, shape: &[i64], axes: &[usize]) -> Result<Tensor> {
     let kept: Vec<i64> =
         shape.iter().enumerate().map(|(axis, extent)| if axes.contains(&axis) { 1 } else { *extent }).collect();

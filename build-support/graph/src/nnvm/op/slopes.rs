@@ -43,7 +43,7 @@ fn convolution(call: &Compute) -> Result<Vec<Tensor>> {
     is_plain(&call.used, &[("layout", "NCHW"), ("kernel_layout", "OIHW"), ("out_layout", "NCHW")])?;
     let window = Window::new(&call.used)?;
     let (head, data, weight) = (call.input(0)?, call.input(1)?, call.input(2)?);
-    // Rows and columns of the data that no window has reached.
+    // Rows and columns of the data that no window covers.
     let more: Vec<i64> = (0..2)
         .map(|axis| {
             let extent = data.shape[2 + axis] + window.padding[axis] + window.padding[2 + axis];

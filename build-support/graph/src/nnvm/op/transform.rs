@@ -1,4 +1,4 @@
-//! The same elements in another shape or at other places.
+//! The same elements in another shape or order.
 
 use kernpack_compiler::ir::{Expr, I64, Tensor};
 use kernpack_compiler::te;
@@ -20,7 +20,7 @@ fn extent(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// Input 0 in a shape that follows from its own.
+/// Returns input 0 in a shape that follows from its own.
 fn as_shape(call: &Compute, shape: fn(&Use, &[i64]) -> Result<PartialShape>) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let wanted = shape(&call.used, &x.shape)?;
@@ -56,7 +56,8 @@ fn squeezed(used: &Use, shape: &[i64]) -> Result<PartialShape> {
     Ok(if left.is_empty() { vec![1] } else { left })
 }
 
-/// By the codes of NNVM: 0 copies an extent, -1 is what is left, -2 copies all that follow, -3 joins two, -4 splits one into the two that follow.
+/// Decodes a shape in NNVM's codes: 0 copies an extent, -1 is the rest, -2 copies all that follow,
+/// -3 joins two, -4 splits one into the two that follow.
 fn recoded(used: &Use, shape: &[i64]) -> Result<PartialShape> {
     let codes = used.ints("shape")?;
     let (mut result, mut at, mut open) = (PartialShape::new(), 0, None);
@@ -146,7 +147,8 @@ fn infer_transpose(used: &Use, ins: &mut [PartialShape], outs: &mut [PartialShap
     set(&mut ins[0], &back)
 }
 
-/// The parts of an axis that `indices_or_sections` names: a number of equal parts, or where parts begin.
+/// Returns the parts of an axis according to `indices_or_sections`: a number of equal parts, or the
+/// starts of parts.
 fn parts(used: &Use, whole: i64) -> Result<Vec<i64>> {
     let text = used.text("indices_or_sections")?;
     if !text.trim_start().starts_with(['(', '[']) {
@@ -195,7 +197,7 @@ fn infer_split(used: &Use, ins: &mut [PartialShape], outs: &mut [PartialShape]) 
 fn infer_concatenate(used: &Use, ins: &mut [PartialShape], outs: &mut [PartialShape]) -> Result<()> {
     let Some(rank) = ins.iter().chain(outs.iter()).map(Vec::len).find(|rank| *rank > 0) else { return Ok(()) };
     let axis = axis_of(used.int("axis")?, rank)?;
-    // Along the other axes all are equal.
+    // Along the other axes all extents are equal.
     let mut common = vec![0; rank];
     for shape in ins.iter().chain(outs.iter()).filter(|shape| !shape.is_empty()) {
         require!(shape.len() == rank, "inputs of different ranks cannot be joined: {ins:?}");
@@ -231,7 +233,7 @@ fn slice(call: &Compute) -> Result<Tensor> {
     let (begin, end, stride) = sliced(&call.used, &x.shape)?;
     let axes = (0..extent(begin.len())).collect();
     let attrs = [("starts", Attr::Ints(begin)), ("ends", Attr::Ints(end)), ("axes", Attr::Ints(axes))];
-    // Inputs 1 to 3 are attributes here: what stands in their places is not read.
+    // Inputs 1 to 3 are attributes here, so these placeholders are not read.
     let nothing = known(&[0]);
     call.run("Slice", &attrs, &[x.clone(), nothing.clone(), nothing.clone(), nothing, known(&stride)])
 }
@@ -267,7 +269,7 @@ fn like_shape(used: &Use, data: &[i64], like: &[i64]) -> Result<PartialShape> {
     Ok(shape)
 }
 
-/// An index as it is read: inside of the axis.
+/// Clamps an index to the axis.
 fn clipped(index: Expr, extent: i64) -> Expr {
     index.cast(I64).max(0).min(extent - 1)
 }
@@ -296,7 +298,7 @@ fn take(call: &Compute) -> Result<Vec<Tensor>> {
     })])
 }
 
-/// The index of an element stands along the first axis of the indices.
+/// The index of an element is along the first axis of the indices.
 fn gather(call: &Compute) -> Result<Vec<Tensor>> {
     let (data, indices) = (call.input(0)?, call.input(1)?);
     let shape = gathered(&data.shape, &indices.shape)?;
@@ -332,7 +334,7 @@ fn where_(call: &Compute) -> Result<Vec<Tensor>> {
     })])
 }
 
-/// Shapes of an output that follow from those of one input.
+/// Infers the shape of an output from that of one input.
 macro_rules! forward {
     ($shape:path) => {{
         let infer: InferShape = |used, ins, outs| {
@@ -346,7 +348,7 @@ macro_rules! forward {
     }};
 }
 
-/// Shapes of an output that follow from those of two inputs.
+/// Infers the shape of an output from those of two inputs.
 macro_rules! forward_two {
     ($shape:expr) => {{
         let infer: InferShape = |used, ins, outs| {

@@ -1,6 +1,7 @@
 //! Convolutions by Winograd's algorithm in two operators, so that the weight is transformed once.
 //!
-//! A tile of m x m results comes from n = m + k - 1 rows and columns of the data. The transforms are those of Toom and Cook for n - 1 points and infinity.
+//! A tile of m x m results is computed from n = m + k - 1 rows and columns of the data. The
+//! transforms are those of Toom and Cook for n - 1 points and infinity.
 
 use kernpack_compiler::ir::{Expr, ForKind, Stmt, Tensor, Var};
 use kernpack_compiler::te::{self, extern_op, reduce_axis};
@@ -20,12 +21,13 @@ use crate::symbol::{Arity, Compute, Kind, Native, Param, PartialShape, Use};
 #[distributed_slice(OPERATORS)]
 static WINOGRAD: fn(&mut Registrar) = register;
 
-/// The points at which polynomials are evaluated, beside infinity: small numbers, since errors grow with them.
+/// The points at which polynomials are evaluated, in addition to infinity: small numbers, since
+/// errors grow with them.
 const POINTS: [f64; 7] = [0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5];
 
 /// The transforms for one axis.
 struct Transforms {
-    /// Elements of the data that they come from.
+    /// The number of data elements of a tile along the axis.
     places: usize,
     /// From a window to places: `places` rows.
     weight: Vec<Vec<f64>>,
@@ -79,7 +81,7 @@ impl Transforms {
     }
 }
 
-/// A row of a transform with elements, written out.
+/// Returns an unrolled product of a transform's row with elements.
 fn weighted(row: &[f64], elements: impl Fn(usize) -> Expr) -> Expr {
     let parts = row.iter().enumerate().filter(|(_, factor)| **factor != 0.0);
     let terms = parts.map(|(index, factor)| {
@@ -89,7 +91,7 @@ fn weighted(row: &[f64], elements: impl Fn(usize) -> Expr) -> Expr {
     terms.reduce(|sum, term| sum + term).unwrap_or_else(|| te::constant(0.0, elements(0).dtype()))
 }
 
-/// Both transforms of a square tile: each step is bound to names, which the next one reads.
+/// Applies both transforms of a square tile: each step is bound to names, which the next one reads.
 fn both(
     rows: &[Vec<f64>],
     columns: &[Vec<f64>],
@@ -221,7 +223,7 @@ fn convolution(call: &Compute) -> Result<Vec<Tensor>> {
         })
     });
     let data = operand(&made[0]);
-    // A product of matrices for each place.
+    // A matrix product for each place.
     let k = reduce_axis(0, depth, "k");
     let across = transforms[1].places as i64;
     let products = element_tensor(&[places, tiles, channels], |p| {
@@ -260,7 +262,7 @@ fn convolution(call: &Compute) -> Result<Vec<Tensor>> {
     }))
 }
 
-/// Loops over all positions, of which the first two are shared out.
+/// Loops over all positions. The first two are parallel.
 fn loops(name: &str, extents: &[i64; 4], body: impl FnOnce(&[Expr]) -> Stmt) -> Stmt {
     let both = Var::index(format!("{name}_outer"));
     let (c, d) = (Var::index(format!("{name}2")), Var::index(format!("{name}3")));

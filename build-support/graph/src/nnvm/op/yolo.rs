@@ -35,7 +35,8 @@ fn infer_reorg(used: &Use, ins: &mut [PartialShape], outs: &mut [PartialShape]) 
     set(&mut outs[0], &[data[0], data[1] * stride * stride, data[2] / stride, data[3] / stride])
 }
 
-/// The order of darknet's layer: data is read as if it had as many channels less as it has rows and columns more, and written in its own order.
+/// Reorders like darknet's layer: data is read as if it had fewer channels and correspondingly more
+/// rows and columns, and written in its own order.
 fn reorg(call: &Compute) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let stride = stride(&call.used, &x.shape)?;
@@ -52,7 +53,7 @@ fn reorg(call: &Compute) -> Result<Vec<Tensor>> {
     })])
 }
 
-/// The parts of a region's channels: for each box its place, its certainty, and its classes.
+/// The parts of a region's channels: for each box its place, its confidence, and its classes.
 struct Region {
     boxes: i64,
     coords: i64,
@@ -75,7 +76,7 @@ impl Region {
         })
     }
 
-    /// Channels of one box.
+    /// Returns the number of channels of one box.
     fn channels(&self) -> i64 {
         self.coords + self.classes + 1
     }
@@ -96,7 +97,7 @@ fn region(call: &Compute) -> Result<Vec<Tensor>> {
     let (region, x) = (Region::new(&call.used)?, call.input(0)?);
     region.check(&x.shape)?;
     let (each, first) = (region.channels(), region.coords + i64::from(!region.has_background));
-    // The largest of a box's classes, and the sum of the powers.
+    // The largest of a box's classes, and the sum of the exponentials.
     let parts = if region.has_softmax { Some(softmax(x, &region, first)) } else { None };
     Ok(vec![element_tensor(&x.shape, |p| {
         let (number, part) = (p[1].floor_div(each), p[1].floor_mod(each));

@@ -1,4 +1,5 @@
-//! The code of an enum with data: the layout, the definitions of the parent and of each variant, and the impls.
+//! Code generation for an enum with data: the layout, the definitions of the parent and of each
+//! variant, and the impls.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -11,7 +12,7 @@ use crate::doc::Doc;
 use crate::name::claim_type_key;
 
 impl Family {
-    /// The impls, the reflection data and the registration.
+    /// Generates the impls, the reflection data and the registration.
     pub(in super::super) fn generate(&self, crate_name: &str) -> TokenStream {
         let Self { ident, key, attributes, variants, .. } = self;
         let conversions = conversions(ident, key);
@@ -80,7 +81,8 @@ impl Family {
         }
     }
 
-    /// The layout that Rust gives an enum with `#[repr(C, u32)]`, as structs whose offsets can be asked for.
+    /// Generates the layout that Rust gives an enum with `#[repr(C, u32)]`, as structs whose
+    /// offsets can be computed.
     fn layout(&self) -> TokenStream {
         let ident = &self.ident;
         let structs = self.variants.iter().enumerate().map(|(at, variant)| {
@@ -138,7 +140,7 @@ impl Family {
         self.definition(&parts, crate_name)
     }
 
-    /// What one variant registers, and the types that stand for it and its fields.
+    /// Generates the registration of one variant, and the types that represent it and its fields.
     fn variant_definition(&self, at: usize, crate_name: &str) -> TokenStream {
         let Self { ident, attributes, variants, .. } = self;
         let FamilyVariant { ident: variant, key, doc, fields, hidden, .. } = &variants[at];
@@ -150,7 +152,7 @@ impl Family {
         let tag = at as u32;
         let types = fields.iter().map(|field| &field.ty);
         let fields = fields.iter().enumerate().map(|(index, field)| field.definition(&marker_of(at, index)));
-        // What other languages make must not lack what they do not see.
+        // Objects created by other languages must not lack hidden fields.
         let create = attributes.create && hidden.iter().all(|field| field.default.is_some());
         let mut fingerprint = Fingerprint::new();
         for (field, ty) in &variants[at].layout {
@@ -230,7 +232,8 @@ impl Family {
         }
     }
 
-    /// How a value is duplicated: `Clone` if the enum has it, else field by field.
+    /// Generates the code that copies a value: `Clone` if the enum has it, otherwise field by
+    /// field.
     fn duplicate(&self) -> TokenStream {
         let ident = &self.ident;
         let arms = self.variants.iter().enumerate().map(|(at, variant)| {
@@ -309,7 +312,7 @@ impl Family {
     }
 }
 
-/// What differs between the definitions of a family.
+/// The parts that differ between the definitions of a family.
 struct Parts<'a> {
     key: &'a str,
     doc: &'a Doc,

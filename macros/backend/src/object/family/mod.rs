@@ -19,12 +19,13 @@ pub(super) struct Family {
     attributes: Attributes,
     doc: Doc,
     variants: Vec<FamilyVariant>,
-    /// Of all variants.
+    /// The fingerprint of all variants.
     fingerprint: Fingerprint,
 }
 
 impl Family {
-    /// Reads the item and reports everything that cannot be a family of object types. `None` only if a mistake was reported.
+    /// Reads the item and reports everything that is not supported in a family of object types.
+    /// Returns `None` only if an error was reported.
     pub(super) fn parse(
         item: &DeriveInput,
         data: &DataEnum,

@@ -1,4 +1,4 @@
-//! A variant of an enum with data: its key, its fields, and what its attributes say.
+//! A variant of an enum with data: its key, its fields, and its attributes.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -12,13 +12,13 @@ use crate::mistakes::Mistakes;
 use crate::name::{plain, type_key_fault};
 use crate::options::{attribute_options, entries};
 
-/// A variant, which is an object type of its own.
+/// A variant, which is a separate object type.
 pub(super) struct FamilyVariant {
     pub(super) ident: Ident,
     pub(super) key: String,
     pub(super) structural: StructuralKind,
     pub(super) doc: Doc,
-    /// All fields, in their order.
+    /// All fields, in declaration order.
     pub(super) layout: Vec<(Ident, Type)>,
     /// The fields that other languages see.
     pub(super) fields: Vec<RegisteredField>,
@@ -27,7 +27,7 @@ pub(super) struct FamilyVariant {
 }
 
 impl FamilyVariant {
-    /// `None` only if a mistake was reported.
+    /// Returns `None` only if an error was reported.
     pub(super) fn parse(
         item: &DeriveInput,
         variant: &Variant,
@@ -71,13 +71,13 @@ impl FamilyVariant {
         Some(Self { ident: ident.clone(), key, structural, doc: Doc::of(attrs), layout, fields: registered, hidden })
     }
 
-    /// The variable of a field in a pattern.
+    /// Returns the variable of a field in a pattern.
     pub(super) fn binding(&self, field: &Ident) -> Ident {
         let at = self.layout.iter().position(|(ident, _)| ident == field).unwrap_or_default();
         format_ident!("__field{at}")
     }
 
-    /// A pattern's fields, each with its variable.
+    /// Returns a pattern's fields, each with its variable.
     pub(super) fn bindings(&self) -> TokenStream {
         let fields = self.layout.iter().map(|(field, _)| {
             let binding = self.binding(field);
@@ -87,7 +87,8 @@ impl FamilyVariant {
     }
 }
 
-/// The key and the structural kind that `#[object(key = "...", structural = "...")]` gives a variant.
+/// Reads the key and the structural kind of a variant from
+/// `#[object(key = "...", structural = "...")]`.
 fn variant_options(attributes: &[Attribute], mistakes: &mut Mistakes) -> (Option<String>, Option<StructuralKind>) {
     const KNOWN: &str = "`key = \"...\"` and `structural = \"...\"`";
     for attribute in attributes {
