@@ -1,6 +1,8 @@
-//! What calls and copies cost with an RPC server, for `cargo xtask bench rpc`: `rpc-bench ADDRESS` prints lines `name<TAB>nanoseconds`, `rpc-bench
-//! ADDRESS FINGERPRINT` the same over TLS, `rpc-bench plain` for copies through a plain socket. `tests/bench/rpc/client.py` prints them for the client of
-//! Apache TVM, `openssl.py` for a plain connection of OpenSSL. `rpc-bench keys FOLDER` makes a certificate, and prints its fingerprint.
+//! Measures calls and copies with an RPC server, for `cargo xtask bench rpc`: `rpc-bench ADDRESS`
+//! prints lines `name<TAB>nanoseconds`, `rpc-bench ADDRESS FINGERPRINT` does the same over TLS, and
+//! `rpc-bench plain` measures copies through a plain socket. `tests/bench/rpc/client.py` prints the
+//! same lines for the client of Apache TVM, and `openssl.py` for a plain connection of OpenSSL.
+//! `rpc-bench keys FOLDER` creates a certificate and prints its fingerprint.
 
 use std::error::Error;
 use std::io::{Read, Write};

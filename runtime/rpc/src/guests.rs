@@ -15,10 +15,10 @@ const HANDSHAKES: [usize; 2] = [128, 64];
 /// Connections that were told to end and have not yet. More of them are waited for before a new one is taken.
 const LEAVING: usize = 32;
 
-/// How long that wait may take.
+/// The longest time of that wait.
 const BACK_PRESSURE: Duration = Duration::from_secs(1);
 
-/// How long connections may take to end when it stops.
+/// The longest time that connections may take to end at a stop.
 const STOP: Duration = Duration::from_secs(10);
 
 /// Descriptors of this process that are for other things than connections.
@@ -42,7 +42,7 @@ struct State {
     idle: Strangers,
     /// Those that cannot prove who they are, and have something here.
     unproved: Strangers,
-    /// How many have been told to end.
+    /// The number of connections that were asked to end and have not ended yet.
     leaving: usize,
 }
 

@@ -1,16 +1,18 @@
 use std::time::Duration;
 
-/// What a session may use. What it reaches ends the session, or is an error of the request, that says which limit it was.
+/// The limits of a session. Reaching one ends the session, or fails the request with an error that
+/// names the limit.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// How long a session may last; a client may ask for less (`-timeout=` in its key). `None` is without end.
+    /// The longest duration of a session; a client may ask for less (`-timeout=` in its key).
+    /// `None` is unlimited.
     pub session_time: Option<Duration>,
-    /// How long one request may take.
+    /// The longest duration of one request.
     pub call_time: Option<Duration>,
-    /// How long a session may wait for its client's next request.
+    /// The longest time that a session may wait for its client's next request.
     pub idle_time: Option<Duration>,
-    /// How long a peer may send or take nothing in the middle of a packet.
+    /// The longest time that a peer may neither send nor take anything in the middle of a packet.
     pub stall_time: Option<Duration>,
     /// Bytes of memory of the session's process, and of each process that it starts: the private memory that may be written
     /// (`RLIMIT_DATA`). 0 is without limit.
@@ -23,7 +25,8 @@ pub struct Limits {
     pub files: u64,
     /// Processes of a session. 0 is without limit.
     pub processes: usize,
-    /// Whether clients may run programs in their sessions (`cargo kernpack rpc runner`). The server must have a token then.
+    /// True if clients may run programs in their sessions (`cargo kernpack rpc runner`). The server
+    /// must then have a token.
     pub run: bool,
 }
 

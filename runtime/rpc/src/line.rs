@@ -80,7 +80,7 @@ impl Line {
         }
     }
 
-    /// What a session's process gets.
+    /// The descriptor that a session's process gets.
     pub(crate) fn for_session(&mut self) -> io::Result<OwnedFd> {
         match self {
             Self::Plain(stream) => Ok(stream.try_clone()?.into()),
@@ -93,7 +93,7 @@ impl Line {
         }
     }
 
-    /// Whether [`Line::pass_on`] has work to do.
+    /// Returns true if [`Line::pass_on`] has work to do.
     pub(crate) fn needs_passing(&self) -> bool {
         !matches!(self, Self::Plain(_))
     }

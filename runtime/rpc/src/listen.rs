@@ -1,4 +1,4 @@
-//! How servers, trackers and proxies listen.
+//! Listening sockets of servers, trackers and proxies.
 
 use std::fmt::{self, Display};
 use std::io;
@@ -15,7 +15,7 @@ use crate::token;
 use crate::wire::proof::Relation;
 use crate::wire::{Key, Transport, challenge};
 
-/// Where a server, a tracker or a proxy listens, and to whom it answers.
+/// The address that a server, a tracker or a proxy listens at, and the peers that it accepts.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Listen {
@@ -23,14 +23,15 @@ pub struct Listen {
     pub host: String,
     /// The port; 0 is any that is free.
     pub port: u16,
-    /// What peers must prove to know; `None` lets all in. At least 8 letters, without white space.
+    /// The token that peers must prove to know; `None` accepts all peers. At least 8 letters,
+    /// without white space.
     pub token: Option<String>,
     /// The certificate for TLS; `None` is without TLS.
     #[cfg(feature = "tls")]
     pub tls: Option<crate::tls::TlsAcceptor>,
     /// Listens for other machines without TLS and token: all that reach the port may do what peers can do.
     pub insecure: bool,
-    /// How long a handshake may take.
+    /// The longest duration of a handshake.
     pub handshake_time: Duration,
     /// Says on stderr what happens.
     pub verbose: bool,
@@ -67,7 +68,7 @@ impl Listen {
         None
     }
 
-    /// Whether strangers can neither come in nor read what is sent.
+    /// Returns true if strangers can neither connect nor read the traffic.
     fn is_guarded(&self) -> bool {
         #[cfg(feature = "tls")]
         return self.tls.is_some() && self.token.is_some();
@@ -128,7 +129,7 @@ impl Listen {
         Some(Line::Plain(stream))
     }
 
-    /// How many descriptors of this process a connection takes at most.
+    /// The largest number of descriptors of this process that a connection takes.
     pub(crate) fn descriptors(&self) -> u64 {
         #[cfg(feature = "tls")]
         return if self.tls.is_some() { 4 } else { 2 };
@@ -152,7 +153,7 @@ impl Listen {
         }
     }
 
-    /// Whether a peer that gives this token may come in.
+    /// Returns true if a peer that gives this token is accepted.
     pub(crate) fn lets_in(&self, given: Option<&str>) -> bool {
         self.token.as_deref().is_none_or(|expected| token::is_same(expected, given.unwrap_or_default()))
     }

@@ -8,7 +8,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as LocalAddr, UnixListener};
 
-/// What the socket of a server at this address is called. The name is no file, and gone with the socket.
+/// The name of the socket of a server at this address. The name is not a file, and disappears with
+/// the socket.
 fn name_of(address: SocketAddr) -> String {
     format!("kernpack-rpc-{address}")
 }

@@ -7,7 +7,8 @@ use kernpack::Result;
 use crate::client::dial_to;
 use crate::line::Line;
 
-/// Where a tracker or a proxy is, and what its peers know of it.
+/// The address of a tracker or a proxy, and what its peers need to connect: its token and
+/// certificate.
 ///
 /// ```
 /// let mut options = kernpack_rpc::ServerOptions::default();
@@ -20,7 +21,7 @@ pub struct Place {
     pub address: String,
     /// The token that it was started with.
     pub token: Option<String>,
-    /// What is known of its certificate; `None` is without TLS.
+    /// The way to verify its certificate; `None` is without TLS.
     #[cfg(feature = "tls")]
     pub tls: Option<crate::tls::Trust>,
 }

@@ -1,13 +1,15 @@
-//! Where in the protocol a session is: one page of memory that its process and the one that watches it share.
+//! The position of a session in the protocol: one page of memory that the session's process shares
+//! with the process that watches it.
 //!
-//! The watcher must know three things after a session has died: whether a reply had begun, so that no other bytes may follow; what was
-//! being called; and whether the session had ended in order.
+//! The watcher must know three things after a session has died: whether a reply had begun, so that
+//! no other bytes may follow; which function was being called; and whether the session had ended in
+//! order.
 
 use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// What a session is doing.
+/// The activity of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// It has not read its first packet.
@@ -77,7 +79,7 @@ impl Position {
         self.page().phase.store(phase as u32, Ordering::Release);
     }
 
-    /// What the session does, or did last.
+    /// The session's current activity, or its last one.
     pub(crate) fn phase(&self) -> Phase {
         // The session's process may write anything there.
         PHASES.get(self.page().phase.load(Ordering::Acquire) as usize).copied().unwrap_or(Phase::Replying)
@@ -100,12 +102,12 @@ impl Position {
         page.name_length.store(name.len().min(NAME) as u32, Ordering::Release);
     }
 
-    /// How many requests have come.
+    /// The number of requests received.
     pub(crate) fn requests(&self) -> u64 {
         self.page().requests.load(Ordering::Relaxed)
     }
 
-    /// What was called last, if that is known.
+    /// The name of the last called function, if it is known.
     pub(crate) fn last_name(&self) -> Option<String> {
         let length = (self.page().name_length.load(Ordering::Acquire) as usize).min(NAME);
         let name: Vec<u8> = self.page().name[..length].iter().map(|byte| byte.load(Ordering::Relaxed)).collect();

@@ -220,7 +220,7 @@ fn replies_that_make_no_sense() {
             2,
         );
     });
-    /// Whether a reply has a tensor's handle.
+    /// Returns true if a reply contains a tensor's handle.
     fn served_tensor(reply: Reply) -> bool {
         let mut bytes = Vec::new();
         reply(&mut Encoder::begin(&mut bytes, 3));

@@ -12,7 +12,7 @@ use kernpack::{
 };
 use kernpack_rpc::{Server, ServerOptions, Session, connect, run_session_if_asked};
 
-/// What the session's process offers.
+/// The functions that the session's process offers.
 mod functions {
     use super::*;
 
@@ -281,7 +281,7 @@ fn servers_that_end() {
     assert!(connect(&address).open().is_err());
 }
 
-/// What this process has open and runs.
+/// The numbers of open descriptors and of threads of this process.
 fn descriptors_and_threads() -> (usize, usize) {
     let count = |folder: &str| std::fs::read_dir(folder).map_or(0, Iterator::count);
     (count("/proc/self/fd"), count("/proc/self/task"))

@@ -1,4 +1,5 @@
-//! What strangers can do to servers, trackers and clients: forged ones that want a token, many that want nothing, and a session that looks around.
+//! Attacks of strangers on servers, trackers and clients: forged peers that want a token, many
+//! peers that want nothing, and a session that looks around.
 
 #[path = "security/relays.rs"]
 mod relays;

@@ -9,7 +9,7 @@ pub(crate) struct Image {
     descriptor: OwnedFd,
 }
 
-/// Where an image is.
+/// The location of an image.
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
     /// In memory (`memfd_create`, Linux 3.17).

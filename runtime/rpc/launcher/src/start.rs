@@ -29,7 +29,7 @@ pub(crate) fn start(server: &[u8], arguments: &[OsString]) -> String {
     format!("this system cannot start it. It is for {} and needs {needs}.\n{reasons}", std::env::consts::ARCH)
 }
 
-/// What cannot be: a program that was started does not return.
+/// A type without values: a program that was started successfully does not return.
 enum Never {}
 
 fn try_start(bytes: &[u8], library: CLibrary, emulator: &[OsString], arguments: &[OsString]) -> Result<Never, String> {
@@ -69,7 +69,8 @@ fn try_start(bytes: &[u8], library: CLibrary, emulator: &[OsString], arguments: 
     Err(reason)
 }
 
-/// Whether the system starts the program; if not, why, and whether it may start from another place.
+/// Checks that the system can start the program. The error has the reason, and is true if the
+/// program may still start from another place.
 fn probe(mut command: Command, library: CLibrary, emulator: &[OsString]) -> Result<(), (String, bool)> {
     match command.arg(PROBE).stdin(Stdio::null()).output() {
         Ok(output) if output.status.success() => Ok(()),

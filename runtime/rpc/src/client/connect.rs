@@ -8,7 +8,7 @@ use super::session::Session;
 use super::shared::Shared;
 use crate::wire::{Code, Encoder, Key, Transport, VERSION, WireError, greet, greet_through_proxy};
 
-/// How long a small request may take at most, however long calls may.
+/// The upper bound of the timeout of a small request, whatever the timeout of calls is.
 const SERVER: Duration = Duration::from_secs(60);
 
 /// A session that is to be opened: where, and how. [`connect`] begins one, [`Connect::open`] opens it.
@@ -92,20 +92,22 @@ impl Connect {
         self
     }
 
-    /// How long a call may take until its result comes; 10 minutes unless set. A call that takes longer is a TimeoutError and ends the
-    /// session. Small requests (memory, attributes, frees) wait as long, but at most a minute.
+    /// Sets the longest time that a call may take until its result arrives; the default is 10
+    /// minutes. A call that takes longer fails with a TimeoutError and ends the session. Small
+    /// requests (memory, attributes, frees) have the same timeout, but at most a minute.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// How long it may take to reach the server; 10 seconds unless set.
+    /// Sets the longest time that it may take to reach the server; the default is 10 seconds.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// How long the session may last in all: the server ends it then, also in the middle of a call, with an RPCSessionTimeoutError.
+    /// Sets the longest total duration of the session: the server then ends it with an
+    /// RPCSessionTimeoutError, also in the middle of a call.
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
         self.key.timeout = Some(timeout);
         self
@@ -181,7 +183,8 @@ impl Connect {
         Ok(Session::new(Shared::new(line, peer, !self.hops.is_empty())?, server.name))
     }
 
-    /// What the server makes its session with: nothing, or the way to the next server.
+    /// Encodes the arguments from which the server constructs its session: nothing, or the route to
+    /// the next server.
     fn constructor(&self, body: &mut Vec<u8>) -> Result<()> {
         let mut encoder = Encoder::begin(body, 5 * self.hops.len());
         for hop in &self.hops {
@@ -217,7 +220,7 @@ impl Connect {
     }
 }
 
-/// What a server says when it does not begin a session. Another version is the usual reason.
+/// The error of a server that does not begin a session. The usual reason is another version.
 fn not_begun(peer: &str, error: &Error) -> Error {
     let kind = if error.kind() == "TimeoutError" { "TimeoutError" } else { "ConnectionError" };
     Error::new(

@@ -15,7 +15,7 @@ use super::shared::{Free, Shared};
 use super::slots;
 use crate::wire::{Code, Source, TensorHeader, Value};
 
-/// What a session's handler is asked for: the first argument of each call.
+/// The requests to a session's handler: the first argument of each call.
 mod request {
     /// (device, number of the attribute) -> value
     pub(super) const ATTRIBUTE: i64 = 0;
@@ -119,7 +119,7 @@ impl DeviceApi for RemoteDevices {
     }
 }
 
-/// What serves the devices of a session. It does not keep the session.
+/// Returns the function that serves the devices of a session. It does not keep the session alive.
 pub(super) fn handler(session: Weak<Shared>) -> Function {
     Function::from_packed(move |args| {
         let Some(shared) = session.upgrade() else { bail!(RuntimeError, "the remote session has ended") };
@@ -282,7 +282,7 @@ fn target_is_host(place: Place) -> bool {
     place.device.is_host_accessible()
 }
 
-/// Where bytes are on the server, as a tensor of bytes.
+/// The location of bytes on the server, as a tensor of bytes.
 fn remote(shared: &Arc<Shared>, place: Place, size: usize) -> Result<TensorHeader> {
     let device = shared.own_device(place.device)?;
     let block = Block::of(place.data)?;
@@ -340,7 +340,7 @@ fn pointer(value: u64) -> Result<*mut c_void> {
     Ok(core::ptr::without_provenance_mut(value))
 }
 
-/// What a server says when an allocation fails, as the error that allocations have.
+/// Converts a server's error about a failed allocation to the error that local allocations raise.
 fn as_memory_error(error: Error, size: usize) -> Error {
     match error.kind() {
         "RPCError" | "RuntimeError" => {

@@ -16,7 +16,7 @@ struct RemoteFunction {
     address: AtomicUsize,
 }
 
-/// What is known of a function object that stands for a function of a server.
+/// The record of a function object that represents a function of a server.
 #[derive(Clone)]
 pub(super) struct Known {
     /// The session that it belongs to.
@@ -43,7 +43,8 @@ pub(super) fn function(shared: &Arc<Shared>, raw: u64) -> Function {
     function
 }
 
-/// What is known of a function that is given as an argument; `None` for one of this process.
+/// Returns the record of a function that is passed as an argument; `None` for a function of this
+/// process.
 pub(super) fn known(function: &Function) -> Option<Known> {
     lock(&KNOWN).get(&function.as_ptr().addr()).cloned()
 }

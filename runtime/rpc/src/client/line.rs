@@ -6,7 +6,7 @@ use super::raised::{is_end_of_session, raised};
 use super::signals;
 use crate::wire::{Bounds, Code, Connection, Packet, Patience, Transport, Value, WireError};
 
-/// How long a request waits for its reply.
+/// The timeout class of a request: how long it waits for its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
     /// A function runs: as long as the user has said.
@@ -47,7 +47,7 @@ pub(super) struct Line {
 
 enum State {
     Open(Connection<Box<dyn Transport>>),
-    /// What every request gets from now on.
+    /// The session has ended; every further request fails with this error.
     Ended(Error),
 }
 
@@ -189,13 +189,13 @@ impl Line {
         self.end(reason);
     }
 
-    /// Whether requests can still be sent, as far as is known.
+    /// Returns true if requests can still be sent, as far as this side knows.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.state, State::Open(_))
     }
 }
 
-/// How long is waited for what a server says before it closes a connection.
+/// The time to wait for a message that a server sends before it closes a connection.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 fn unexpected(packet: Packet) -> WireError {

@@ -16,9 +16,9 @@ use super::shared::{Free, Shared, lock};
 /// A block of a server's memory. It keeps its session, and is given back with its last reference.
 pub(super) struct Block {
     pub(super) shared: Arc<Shared>,
-    /// What the server calls it.
+    /// The server's address of the block.
     pub(super) address: u64,
-    /// Where it is, as the server numbers its devices.
+    /// The device that holds the block, as the server numbers its devices.
     pub(super) device: Device,
     free: Free,
 }

@@ -39,7 +39,7 @@ pub struct SessionObject {
     session: Session,
 }
 
-/// What functions take and give.
+/// The type in which functions take and return sessions.
 type Shared = ObjRef<SessionObject>;
 
 /// A time in seconds from another language.
@@ -109,7 +109,7 @@ fn close(session: Shared) {
     session.session.close();
 }
 
-/// Whether a session still goes, as far as is known here.
+/// Returns true if a session is still open, as far as this side knows.
 #[packed_func(name = "kernpack.rpc.is_open")]
 fn is_open(session: Shared) -> bool {
     session.session.is_open()
@@ -181,7 +181,7 @@ fn remote_device(session: Shared, name: &str) -> Result<Device> {
     session.session.device(name)
 }
 
-/// Whether there is such a device.
+/// Returns true if the device exists.
 #[packed_func(name = "kernpack.rpc.exists")]
 fn exists(device: Device) -> bool {
     device::exists(device)

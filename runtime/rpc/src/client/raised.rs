@@ -1,11 +1,11 @@
-//! What a server says of an exception, as an error.
+//! Converts a server's description of an exception to an error.
 
 use kernpack::Error;
 
 /// The kind of the error by which a server says that a session's time is over.
 const SESSION_TIMEOUT: &str = "RPCSessionTimeoutError";
 
-/// What stock clients put before the messages of servers.
+/// Prefixes that stock clients put before the messages of servers.
 const PASSED_ON: [&str; 2] = ["RPCError: Error caught from RPC call:\n", "Error caught from RPC call:\n"];
 
 /// The error of a message. Our servers send the kind in front (`ValueError: ...`); Apache TVM's send the message alone,
@@ -28,7 +28,7 @@ pub(super) fn raised(message: &str) -> Error {
     }
 }
 
-/// Whether the server has ended the session with this error.
+/// Returns true if the server has ended the session with this error.
 pub(super) fn is_end_of_session(error: &Error) -> bool {
     error.kind() == SESSION_TIMEOUT
 }

@@ -52,7 +52,7 @@ impl Session {
     /// Writes a file of this name and content to the session's folder.
     ///
     /// # Errors
-    /// What the server reports.
+    /// Any error that the server reports.
     pub fn upload_as(&self, name: &str, content: &[u8]) -> Result<()> {
         self.shared.call_own("tvm.rpc.server.upload", (name, content)).map(drop)
     }
@@ -60,7 +60,7 @@ impl Session {
     /// The content of a file of the session's folder.
     ///
     /// # Errors
-    /// What the server reports.
+    /// Any error that the server reports.
     pub fn download(&self, name: &str) -> Result<Bytes> {
         self.shared.call_own("tvm.rpc.server.download", (name,))?.to()
     }
@@ -68,7 +68,8 @@ impl Session {
     /// Names of what is in a folder of the session's folder; `.` is the session's folder itself.
     ///
     /// # Errors
-    /// What the server reports; RuntimeError for one that does not have this function, as Apache TVM's in Python.
+    /// Any error that the server reports; RuntimeError for a server that does not have this
+    /// function, such as Apache TVM's in Python.
     pub fn listdir(&self, path: &str) -> Result<Vec<String>> {
         let names: String = self.shared.call_own("tvm.rpc.server.listdir", (path,))?.to()?;
         Ok(names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect())
@@ -77,7 +78,7 @@ impl Session {
     /// Removes a file of the session's folder.
     ///
     /// # Errors
-    /// What the server reports.
+    /// Any error that the server reports.
     pub fn remove(&self, name: &str) -> Result<()> {
         self.shared.call_own("tvm.rpc.server.remove", (name,)).map(drop)
     }
@@ -85,7 +86,8 @@ impl Session {
     /// Loads a library of the session's folder, as a rule one that was uploaded.
     ///
     /// # Errors
-    /// What the server reports: a library for another kind of machine, a missing symbol, ...
+    /// Any error that the server reports: a library for another kind of machine, a missing symbol,
+    /// ...
     pub fn load_module(&self, name: &str) -> Result<Module> {
         self.shared.call_own("tvm.rpc.server.load_module", (name,))?.to()
     }
@@ -93,7 +95,7 @@ impl Session {
     /// The functions that are linked into the server itself.
     ///
     /// # Errors
-    /// What the server reports.
+    /// Any error that the server reports.
     pub fn system_lib(&self) -> Result<Module> {
         self.shared.call_own("ffi.SystemLib", ())?.to()
     }
@@ -112,7 +114,7 @@ impl Session {
     /// A global function of the server; `None` when it has none of this name.
     ///
     /// # Errors
-    /// What the connection reports.
+    /// Any error of the connection.
     pub fn find_global_function(&self, name: &str) -> Result<Option<Function>> {
         let handle = self.shared.find(name)?;
         Ok((handle != 0).then(|| function::function(&self.shared, handle)))
@@ -175,7 +177,8 @@ impl Session {
         self.shared.close();
     }
 
-    /// Whether the session still goes, as far as is known here: a server that is gone shows at the next request.
+    /// Returns true if the session is still open, as far as this side knows: a server that is gone
+    /// is noticed at the next request.
     pub fn is_open(&self) -> bool {
         self.shared.is_open()
     }

@@ -17,10 +17,10 @@ pub(super) struct Shared {
     /// The server, as messages name it.
     pub(super) peer: String,
     slot: Slot,
-    /// Whether there are servers between this process and the session's.
+    /// True if there are servers between this process and the session's.
     far: bool,
     line: Mutex<Line>,
-    /// What is to be given back as soon as no request is under way.
+    /// Remote values to free as soon as no request is in flight.
     frees: Mutex<Vec<Free>>,
     /// Functions of the server itself that were asked for before; 0 is one that it does not have.
     functions: Mutex<HashMap<&'static str, u64>>,
@@ -70,7 +70,7 @@ impl Shared {
         self.slot.number()
     }
 
-    /// Whether there are servers between this process and the session's.
+    /// Returns true if there are servers between this process and the session's.
     pub(super) fn is_far(&self) -> bool {
         self.far
     }
@@ -224,7 +224,7 @@ impl Shared {
         lock(&self.line).close();
     }
 
-    /// Whether the session still goes, as far as is known here.
+    /// Returns true if the session is still open, as far as this side knows.
     pub(super) fn is_open(&self) -> bool {
         // A request under way says that it does.
         match self.line.try_lock() {

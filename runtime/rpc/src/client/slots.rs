@@ -53,7 +53,7 @@ impl Drop for Slot {
     }
 }
 
-/// What serves the devices of a session.
+/// Returns the function that serves the devices of a session.
 ///
 /// # Errors
 /// RuntimeError when no session has the number.

@@ -14,7 +14,7 @@ use crate::wire::TensorHeader;
 /// The version of DLPack that [`DLManagedTensorVersioned`] is of.
 const DLPACK: DLPackVersion = DLPackVersion { major: 1, minor: 1 };
 
-/// What a tensor keeps: its description for DLPack, shape and strides.
+/// The allocation behind a tensor: its DLPack description, shape and strides.
 struct Managed {
     tensor: DLManagedTensorVersioned,
     dimensions: Vec<i64>,

@@ -65,19 +65,21 @@ impl TimeEvaluator {
         self
     }
 
-    /// How long a row takes at least: one that is shorter is done again with more calls. Whole milliseconds.
+    /// Sets the minimum duration of a row: a shorter row is repeated with more calls. Whole
+    /// milliseconds.
     pub fn min_repeat(mut self, time: Duration) -> Self {
         self.min_repeat = time;
         self
     }
 
-    /// How often a row that takes no time at all is done again, when there is a [`min_repeat`](Self::min_repeat); 100 unless set.
+    /// Sets how often a row that takes no measurable time is repeated, if there is a
+    /// [`min_repeat`](Self::min_repeat); the default is 100.
     pub fn limit_zero_time_iterations(mut self, limit: u32) -> Self {
         self.limit_zero_time_iterations = limit;
         self
     }
 
-    /// How long the machine rests after each `repeats` results. Whole milliseconds.
+    /// Sets the time that the machine rests after each `repeats` results. Whole milliseconds.
     pub fn cooldown(mut self, time: Duration, repeats: u32) -> Self {
         self.cooldown = time;
         self.repeats_to_cooldown = repeats;
@@ -143,7 +145,8 @@ fn milliseconds(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// What a [`TimeEvaluator`] has measured, in seconds for one call. It prints as Apache TVM's `BenchmarkResult` does.
+/// The result of a [`TimeEvaluator`]: seconds for one call. It prints as Apache TVM's
+/// `BenchmarkResult` does.
 ///
 /// ```
 /// use kernpack_rpc::Timing;

@@ -1,4 +1,4 @@
-//! What the process of a session may use.
+//! Confines the process of a session.
 
 use std::io;
 use std::path::Path;

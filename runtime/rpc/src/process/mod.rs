@@ -74,7 +74,7 @@ pub fn run_session_if_asked() {
     }
 }
 
-/// Whether [`run_session_if_asked`] was called in this process.
+/// Returns true if [`run_session_if_asked`] was called in this process.
 pub(crate) fn was_asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
@@ -157,14 +157,15 @@ fn replace(descriptor: &impl AsRawFd, number: RawFd) -> io::Result<()> {
     Ok(())
 }
 
-/// How many threads this process has; 1 where that is not known.
+/// The number of threads of this process; 1 if it is unknown.
 fn threads() -> usize {
     // An emulator has threads of its own, which fork as it needs them to.
     if is_emulated() { 1 } else { fs::read_dir("/proc/self/task").map_or(1, Iterator::count) }
 }
 
-/// Whether the system runs an emulator, and that this program. qemu shows programs their own file as `/proc/self/exe`, and knows no other name of
-/// it: there the system shows qemu's, which is for another machine.
+/// Returns true if the system runs an emulator, which runs this program. qemu redirects only the
+/// name `/proc/self/exe` to the emulated program's own file; under any other name the system
+/// returns qemu's file, which is for another machine.
 fn is_emulated() -> bool {
     let machine = |path: &str| {
         let mut head = [0; 20];

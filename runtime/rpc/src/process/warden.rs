@@ -21,7 +21,7 @@ const REPLY: Duration = Duration::from_secs(1);
 /// The time that a client may take to read why its session has ended.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// What watches a session.
+/// The watcher of a session.
 pub(super) struct Warden<'a> {
     session: libc::pid_t,
     socket: TcpStream,
@@ -30,7 +30,7 @@ pub(super) struct Warden<'a> {
     position: &'a Position,
 }
 
-/// Why a session ended.
+/// The reason why a session ended.
 enum End {
     /// Its process ended, with this status.
     Process(libc::c_int),
@@ -125,7 +125,7 @@ impl<'a> Warden<'a> {
         }
     }
 
-    /// What to say about a limit that was reached.
+    /// The message about a limit that was reached.
     fn beyond(&self, start: Instant, since: Instant, phase: Phase) -> Option<String> {
         let over = |limit: Option<Duration>, from: Instant| limit.filter(|limit| from.elapsed() >= *limit);
         if let Some(limit) = over(self.limits.session_time, start) {
@@ -160,7 +160,7 @@ impl<'a> Warden<'a> {
         self.position.last_name().map_or_else(|| "the request".to_owned(), |name| format!("`{name}`"))
     }
 
-    /// What to say about a process that ended by itself.
+    /// The message about a process that ended by itself.
     fn describe(&self, status: libc::c_int) -> String {
         let what = match self.position.phase() {
             Phase::Working => format!(" in {}", self.called()),

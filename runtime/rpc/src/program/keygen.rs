@@ -17,7 +17,7 @@ Options:
   --name NAME            a host name or address that the certificate is for, for clients that know an authority; may be said again (localhost)
 ";
 
-/// Which keys to make.
+/// The keys to generate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keygen {
     folder: PathBuf,
@@ -28,7 +28,7 @@ impl Keygen {
     /// The options of a command line, behind the command's name; `None` asks for help.
     ///
     /// # Errors
-    /// What is wrong, in one line without the name of the command.
+    /// A description of the problem, in one line without the name of the command.
     pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<Self>, String> {
         let mut keygen = Self { folder: "kernpack-rpc".into(), names: Vec::new() };
         let asks_for_help = each(words, KEYGEN_OPTIONS, &[], |name, value| {

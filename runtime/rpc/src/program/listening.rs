@@ -41,7 +41,7 @@ impl Listening {
         Ok(None)
     }
 
-    /// What the options say.
+    /// The result of the options.
     pub(super) fn done(self) -> Result<Listen, String> {
         match (self.certificate, self.key) {
             (None, None) => Ok(self.listen),
@@ -68,7 +68,8 @@ fn with_tls(_: Listen, _: &str, _: &str) -> Result<Listen, String> {
     Err(WITHOUT_TLS.to_owned())
 }
 
-/// Where another program is: the names of three options for its address, its token and its certificate, and what they say.
+/// The address of another program: the names of the three options for its address, its token and
+/// its certificate, and their values.
 pub(super) struct Known {
     names: [&'static str; 3],
     address: Option<String>,
@@ -92,7 +93,7 @@ impl Known {
         Ok(None)
     }
 
-    /// What the options say; `usual` is the address if none is said.
+    /// The result of the options; `usual` is the address if none is given.
     pub(super) fn done(self, usual: Option<String>) -> Result<Option<Place>, String> {
         let [address, token, fingerprint] = self.names;
         let Some(address) = self.address.or(usual) else {

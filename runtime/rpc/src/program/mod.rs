@@ -67,7 +67,7 @@ Options:
 pub struct Serve {
     /// Its options.
     pub options: ServerOptions,
-    /// Whether its token was made here, so that it must be printed.
+    /// True if its token was generated here, so that it must be printed.
     pub is_made: bool,
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn token_of_environment() -> Result<Option<String>, String> {
 /// The options of a command line, behind the command's name; `None` asks for help.
 ///
 /// # Errors
-/// What is wrong, in one line without the name of the command.
+/// A description of the problem, in one line without the name of the command.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<Serve>, String> {
     let mut options = ServerOptions::default();
     let mut listening = Listening::new(&options.listen);
@@ -185,7 +185,7 @@ fn size(name: &str, value: &str) -> Result<u64, String> {
 /// Serves until the process ends; prints the address first.
 ///
 /// # Errors
-/// Why the server does not start.
+/// The reason why the server does not start.
 pub fn serve(serve: Serve) -> kernpack::Result<()> {
     process::hide();
     let made = serve.options.listen.token.clone().filter(|_| serve.is_made);

@@ -30,7 +30,7 @@ Options:
 /// The options of a command line, behind the command's name; `None` asks for help.
 ///
 /// # Errors
-/// What is wrong, in one line without the name of the command.
+/// A description of the problem, in one line without the name of the command.
 pub fn parse_proxy(words: impl IntoIterator<Item = OsString>) -> Result<Option<ProxyOptions>, String> {
     let mut options = ProxyOptions::default();
     let mut listening = Listening::new(&options.listen);
@@ -56,7 +56,7 @@ pub fn parse_proxy(words: impl IntoIterator<Item = OsString>) -> Result<Option<P
 /// Passes on until the process ends; prints the address first.
 ///
 /// # Errors
-/// Why the proxy does not start.
+/// The reason why the proxy does not start.
 pub fn pass_on(options: ProxyOptions) -> Result<()> {
     process::hide();
     let proxy = Proxy::start(options)?;

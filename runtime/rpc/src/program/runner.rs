@@ -31,11 +31,11 @@ Options:
   --timeout SECONDS      end the program when it has run so long (never)
 ";
 
-/// What the command ends with when the program could not be run, as `env` does.
+/// The exit status of the command if the program could not be run, as for `env`.
 pub const NOT_RUN: u8 = 125;
-/// What it ends with when the program has taken too long, as `timeout` does.
+/// The exit status of the command if the program has taken too long, as for `timeout`.
 const TOO_LONG: u8 = 124;
-/// How long the server waits for output before it answers.
+/// The time that the server waits for output before it answers.
 const WAIT: Duration = Duration::from_secs(1);
 /// The same while input may come, which has to wait for the answer.
 const WAIT_FOR_INPUT: Duration = Duration::from_millis(50);
@@ -62,7 +62,7 @@ impl Runner {
     /// The words behind the command's name; `None` asks for help.
     ///
     /// # Errors
-    /// What is wrong, in one line without the name of the command.
+    /// A description of the problem, in one line without the name of the command.
     pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<Self>, String> {
         let mut words = words.into_iter();
         let mut own: Vec<OsString> = words.by_ref().take_while(|word| word != "--").collect();
@@ -235,7 +235,8 @@ fn joined(words: &[OsString]) -> Vec<u8> {
     words.iter().flat_map(|word| word.clone().into_vec().into_iter().chain([0])).collect()
 }
 
-/// What comes from standard input, from a thread of its own: a read of it cannot be given up.
+/// Receives the standard input, which is read by its own thread: a blocking read cannot be
+/// cancelled.
 fn read_input() -> Receiver<Vec<u8>> {
     let (sender, receiver): (SyncSender<Vec<u8>>, _) = sync_channel(1);
     thread::spawn(move || {

@@ -43,7 +43,7 @@ Options:
 /// The options of a command line, behind the command's name; `None` asks for help.
 ///
 /// # Errors
-/// What is wrong, in one line without the name of the command.
+/// A description of the problem, in one line without the name of the command.
 pub fn parse_tracker(words: impl IntoIterator<Item = OsString>) -> Result<Option<TrackerOptions>, String> {
     let mut options = TrackerOptions::default();
     let mut listening = Listening::new(&options.listen);
@@ -66,7 +66,7 @@ pub fn parse_tracker(words: impl IntoIterator<Item = OsString>) -> Result<Option
 /// Tracks until it is ended; prints the address first.
 ///
 /// # Errors
-/// Why the tracker does not start.
+/// The reason why the tracker does not start.
 pub fn track(options: TrackerOptions) -> Result<()> {
     process::hide();
     let tracker = Tracker::start(options)?;

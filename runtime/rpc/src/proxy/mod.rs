@@ -26,7 +26,7 @@ use crate::tracker::{Offer, Registration};
 use crate::wire::proof::Relation;
 use crate::wire::{Hello, Key, answer, hear, notice_when_gone};
 
-/// How often servers that have gone are forgotten.
+/// The interval at which servers that have gone are removed.
 const SWEEP: Duration = Duration::from_secs(2);
 
 /// A proxy that listens. Dropping it ends all connections.
@@ -40,7 +40,7 @@ pub struct Proxy {
 
 struct Shared {
     options: ProxyOptions,
-    /// Where it listens, for a tracker.
+    /// The port that it listens at, for a tracker.
     port: u16,
     guests: Arc<Guests>,
     pool: Pool,
@@ -86,17 +86,17 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// Where it listens.
+    /// The address that it listens at.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// How many servers wait for clients.
+    /// The number of servers that wait for clients.
     pub fn waiting_servers(&self) -> usize {
         self.shared.pool.waiting()
     }
 
-    /// How many connections there are, of servers and clients.
+    /// The number of connections, of servers and clients.
     pub fn connections(&self) -> usize {
         self.shared.guests.count()
     }

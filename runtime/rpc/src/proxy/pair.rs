@@ -11,7 +11,7 @@ use crate::line::Line;
 /// The most bytes of a direction that are here at one time.
 const AT_ONCE: usize = 256 << 10;
 
-/// How long one side may go on after the other one has ended.
+/// The longest time that one side may continue after the other one has ended.
 const LINGER: Duration = Duration::from_secs(30);
 
 /// Passes everything on until both have ended.

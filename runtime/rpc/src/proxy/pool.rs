@@ -13,7 +13,7 @@ use crate::line::Line;
 use crate::tracker::{Claim, Registration};
 use crate::wire::{Key, is_hung_up};
 
-/// How often a client that waits is looked at, whether it is still there.
+/// The interval at which the proxy checks that a waiting client is still there.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A server that waits for a client.
@@ -27,7 +27,7 @@ pub(super) struct Waiting {
     pub(super) registration: Option<Registration>,
 }
 
-/// Who waits.
+/// The waiting servers and clients.
 #[derive(Default)]
 pub(super) struct Pool {
     state: Mutex<State>,

@@ -97,17 +97,17 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it listens.
+    /// The address that it listens at.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// How many sessions there are.
+    /// The number of sessions.
     pub fn session_count(&self) -> usize {
         self.sessions.count()
     }
 
-    /// Whether its tracker has it now; not without a tracker.
+    /// Returns true if its tracker has its registration now; false without a tracker.
     pub fn is_registered(&self) -> bool {
         self.sessions.is_registered()
     }

@@ -3,11 +3,12 @@ use std::path::PathBuf;
 
 use crate::{Limits, Listen, Place};
 
-/// How a server listens, and what it allows.
+/// The address that a server listens at, and its limits.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerOptions {
-    /// Where it listens, and to whom it answers. The token holds for clients that come through a proxy, too.
+    /// The address that it listens at, and the clients that it accepts. The token also applies to
+    /// clients that come through a proxy.
     pub listen: Listen,
     /// The key that clients must name; empty for none.
     pub key: String,
@@ -17,7 +18,7 @@ pub struct ServerOptions {
     pub tracker_host: Option<String>,
     /// A [`Proxy`](crate::Proxy) to wait for clients at, besides listening. Clients then name the server's key there.
     pub proxy: Option<Place>,
-    /// What each session may use.
+    /// The limits of each session.
     pub limits: Limits,
     /// Sessions at one time. With a tracker as many are offered: 1 gives a client the machine for itself.
     pub sessions: usize,
@@ -25,10 +26,12 @@ pub struct ServerOptions {
     /// [`run_session_if_asked`](crate::run_session_if_asked). The server's own program serves as it was started, also when its file is
     /// replaced or removed meanwhile; one that is named must stay where it is.
     pub program: Option<(PathBuf, Vec<OsString>)>,
-    /// What starts programs that clients run (with [`Limits::run`]), as the first words of their command lines: an emulator, where the system does not
-    /// start programs of this one's kind. A server under an emulator needs a `program` that is started by it, too.
+    /// The command that starts programs of clients (with [`Limits::run`]), as the first words of
+    /// their command lines: an emulator, if the system does not start programs of this one's kind.
+    /// A server that itself runs under an emulator also needs a `program` that the emulator starts.
     pub emulator: Vec<OsString>,
-    /// Where the folders of sessions are made; `None` is the system's folder for temporary files.
+    /// The folder in which the folders of sessions are created; `None` is the system's folder for
+    /// temporary files.
     pub folder: Option<PathBuf>,
 }
 

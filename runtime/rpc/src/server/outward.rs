@@ -18,8 +18,8 @@ const PORT: u16 = 9090;
 /// The time between two tries to reach a proxy, at first and at most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(10)];
 
-/// How long the next client is not waited for while one is in its handshake. One that takes longer, or never proves anything, does not stand in the
-/// way of others.
+/// The longest time that a client's handshake delays the wait for the next client. A client that
+/// takes longer, or never proves anything, does not block others.
 const TURN: Duration = Duration::from_secs(1);
 
 /// Waits for clients until the server stops. A proxy that is not there, or was restarted, is asked again.

@@ -5,11 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where Linux has the program that a process runs, also when its file is gone.
+/// The path under which Linux has the program that a process runs, even if its file is deleted.
 #[cfg(target_os = "linux")]
 const OWN: &str = "/proc/self/exe";
 
-/// What is started for each session.
+/// The program that is started for each session.
 pub(super) enum Program {
     /// A program that the user named, with its first arguments: what stands there when a session begins.
     Named(PathBuf, Vec<OsString>),
@@ -29,7 +29,7 @@ impl Program {
     /// The program of these options; `None` is that of the server.
     ///
     /// # Errors
-    /// What the system says when it does not know what this process runs.
+    /// The error of the system if it does not know the program of this process.
     pub(super) fn new(named: Option<(PathBuf, Vec<OsString>)>) -> io::Result<Self> {
         if let Some((path, arguments)) = named {
             return Ok(Self::Named(path, arguments));
@@ -42,7 +42,7 @@ impl Program {
         Ok(Self::Own(own))
     }
 
-    /// Where the program is, for messages.
+    /// The path of the program, for messages.
     pub(super) fn path(&self) -> &Path {
         match self {
             Self::Named(path, _) => path,
@@ -78,7 +78,7 @@ impl Own {
     }
 }
 
-/// What a file is, by whatever name.
+/// The identity of a file, independent of its name.
 #[cfg(target_os = "linux")]
 fn identity(path: &Path) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;

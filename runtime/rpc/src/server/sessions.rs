@@ -24,7 +24,7 @@ use crate::wire::{Connection, Hello, Key, Patience, Transport, answer, hear};
 
 /// Handshakes at one time, in all and from one address. A new connection takes the place of the one that has waited longest.
 const HANDSHAKES: [usize; 2] = [128, 64];
-/// How long sessions may take to end when the server stops.
+/// The longest time that sessions may take to end when the server stops.
 const STOP: Duration = Duration::from_secs(10);
 
 /// The connections of a server.

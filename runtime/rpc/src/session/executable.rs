@@ -1,4 +1,5 @@
-//! What a program's file says of where it runs, for messages that are clearer than the system's.
+//! Reads from a program's file what it needs to run, for messages that are clearer than the
+//! system's.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -27,7 +28,7 @@ impl Executable {
         Some(Self { machine: u16::from_le_bytes([head[18], head[19]]), loader: loader(&mut file, &head) })
     }
 
-    /// What keeps it from running in a process like this one.
+    /// The reason why it cannot run in a process like this one.
     pub(super) fn obstacle(&self) -> Option<String> {
         let own = own_machine();
         if own != 0 && self.machine != own {

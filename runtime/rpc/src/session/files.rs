@@ -20,7 +20,7 @@ impl Files {
         Self { folder, limit: if limit == 0 { u64::MAX } else { limit }, uploaded: AtomicU64::new(0) }
     }
 
-    /// Where a name leads.
+    /// The path that a name refers to.
     pub(super) fn path(&self, name: &str) -> Result<PathBuf> {
         let inside = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
         ensure!(

@@ -1,12 +1,12 @@
 use kernpack::{Any, Error, Result, error};
 
-/// What a client may refer to by a handle.
+/// A value that a client may refer to by a handle.
 pub(super) struct Entry {
     /// The object.
     pub(super) value: Any,
     /// The name of a function, for messages.
     pub(super) name: String,
-    /// Where the memory of a tensor is in the session's addresses.
+    /// The address of a tensor's memory, among the session's addresses.
     pub(super) memory: Option<u64>,
 }
 
@@ -37,7 +37,7 @@ impl Handles {
         Self { slots: Vec::new(), free: Vec::new(), limit: limit.min(u32::MAX as usize) }
     }
 
-    /// How many handles are in use.
+    /// The number of handles in use.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

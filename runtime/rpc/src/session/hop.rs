@@ -14,7 +14,7 @@ use crate::wire::{Code, Connection, Encoder, Key, Patience, Transport, VERSION, 
 /// A connection to another server, to which the first packet was sent.
 pub(super) type Upstream = TcpStream;
 
-/// How long the other server may take to answer.
+/// The longest time that the other server may take to answer.
 const WAIT: Duration = Duration::from_secs(30);
 
 /// Connects to the server that the arguments of the first packet name.

@@ -8,8 +8,9 @@ use crate::wire::TensorHeader;
 
 /// The memory that a client can name: blocks that it allocated, and those of tensors that functions returned.
 ///
-/// What a client sees are addresses of the session's own, which are never used twice and say nothing about the process; a client may
-/// add to them. Each access is checked against the block that it begins in.
+/// A client sees addresses of the session's own address space, which are never reused and reveal
+/// nothing about the process; a client may add offsets to them. Each access is checked against the
+/// bounds of the block that it begins in.
 pub(super) struct Memory {
     next: u64,
     blocks: BTreeMap<u64, Block>,
@@ -23,7 +24,7 @@ pub(super) struct Block {
     owner: Owner,
 }
 
-/// What keeps a block.
+/// The owner of a block.
 #[derive(Clone)]
 #[expect(dead_code, reason = "they are only kept")]
 pub(super) enum Owner {
@@ -44,7 +45,7 @@ impl Memory {
         Self { next: 1 << 32, blocks: BTreeMap::new() }
     }
 
-    /// How many blocks there are.
+    /// The number of blocks.
     pub(super) fn len(&self) -> usize {
         self.blocks.len()
     }
@@ -110,7 +111,7 @@ impl Memory {
         self.blocks.remove(&address);
     }
 
-    /// Where `size` bytes from an address on are, and the block that they are in.
+    /// Returns the location of `size` bytes from an address on, and the block that contains them.
     pub(super) fn resolve(&self, device: Device, address: u64, offset: u64, size: u64) -> Result<(Place, &Block)> {
         let found = self.blocks.range(..=address).next_back();
         let Some((start, block)) = found.filter(|(start, block)| address - *start <= block.size) else {
@@ -140,20 +141,20 @@ impl Memory {
         Ok((place, block))
     }
 
-    /// Where an address is, on whatever device.
+    /// Returns the location of an address, on any device.
     pub(super) fn find(&self, address: u64) -> Result<Place> {
         let found = self.blocks.range(..=address).next_back();
         let device = found.map_or(Device::CPU, |(_, block)| block.place.device);
         self.resolve(device, address, 0, 0).map(|(place, _)| place)
     }
 
-    /// Where a tensor that a client describes is, and the block that it is in.
+    /// Returns the location of a tensor that a client describes, and the block that contains it.
     pub(super) fn resolve_tensor(&self, header: &TensorHeader) -> Result<(Place, &Block)> {
         self.resolve(header.device, header.data, header.byte_offset, header.size()?)
     }
 }
 
-/// Whether DLPack's `data` is an address on such devices, to which one may add.
+/// Returns true if DLPack's `data` is an address on such devices, to which offsets may be added.
 fn has_addresses(device: Device) -> bool {
     !matches!(
         device.device_type(),

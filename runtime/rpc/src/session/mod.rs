@@ -35,7 +35,7 @@ use crate::wire::{Bounds, Code, Connection, Patience, Transport, WireError};
 
 pub(crate) use self::functions::{POLL, START};
 
-/// Why a request was not served.
+/// The reason why a request was not served.
 enum Failure {
     /// The client is told, and the session goes on.
     Error(Error),
@@ -57,10 +57,12 @@ impl From<WireError> for Failure {
 
 /// Serves a client until it ends the session.
 ///
-/// `folder` is where uploads go, and `emulator` what starts programs of clients, if they do not start by themselves. Global functions of the protocol are registered in this process.
+/// `folder` is the folder for uploads, and `emulator` the command that starts programs of clients,
+/// if they do not start by themselves. The protocol's global functions are registered in this
+/// process.
 ///
 /// # Errors
-/// What ended the connection; the client has been told if that was possible.
+/// The reason why the connection ended; the client has been notified if that was possible.
 pub(crate) fn serve<T: Transport>(
     transport: T,
     limits: &Limits,
@@ -94,7 +96,7 @@ fn hook(name: &str) {
     }
 }
 
-/// What a client has in this process.
+/// The state of a client in this process.
 struct Session<'a, T> {
     connection: Connection<T>,
     bounds: Bounds,
@@ -105,7 +107,7 @@ struct Session<'a, T> {
     functions: Functions,
     position: &'a Position,
     limit: usize,
-    /// What replies are written to first.
+    /// The buffer in which replies are encoded.
     scratch: Vec<u8>,
 }
 

@@ -26,16 +26,17 @@ use crate::wire::Output;
 const ANSWER: usize = 256 << 10;
 /// The most that one answer waits, whatever the client asks for.
 const WAIT: Duration = Duration::from_secs(10);
-/// How often the end of a program is looked for that has closed its output, or has left it to others.
+/// The interval at which the end of a program is polled if it has closed its output, or has left it
+/// to other processes.
 const TICK: Duration = Duration::from_millis(20);
 
 /// The program of a session.
 pub(super) struct Programs {
     allowed: bool,
-    /// What starts programs of this process's kind, where the system does not do it.
+    /// The command that starts programs of this process's kind, if the system does not start them.
     emulator: Vec<OsString>,
     folder: PathBuf,
-    /// How long a client may ask nothing before its program is ended.
+    /// The longest time without a request from the client before its program is ended.
     patience: Option<Duration>,
     running: Mutex<Option<Running>>,
 }
@@ -45,9 +46,9 @@ struct Running {
     input: Option<ChildStdin>,
     output: Option<ChildStdout>,
     errors: Option<ChildStderr>,
-    /// What the client has sent and the program has not read.
+    /// Input from the client that the program has not read yet.
     pending: Vec<u8>,
-    /// Whether nothing comes behind `pending`.
+    /// True if no input follows after `pending`.
     input_ends: bool,
     asked: Instant,
 }

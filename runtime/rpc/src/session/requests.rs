@@ -1,4 +1,4 @@
-//! What each request does.
+//! The handlers of the requests.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -31,7 +31,7 @@ pub(super) enum Reply {
     Plain(Any),
     /// A handle, an address or a stream.
     Opaque(u64),
-    /// What a function returned.
+    /// The value that a function returned.
     Returned(Returned),
     /// Bytes of a tensor, whose memory the session keeps.
     Data(Place, u64),

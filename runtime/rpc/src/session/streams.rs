@@ -17,7 +17,7 @@ impl Streams {
         Self { next: 1, streams: HashMap::new() }
     }
 
-    /// How many there are.
+    /// The number of streams.
     pub(super) fn len(&self) -> usize {
         self.streams.len()
     }

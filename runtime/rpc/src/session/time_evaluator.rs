@@ -12,7 +12,7 @@ use super::arguments::Arguments;
 
 const NAME: &str = "runtime.RPCTimeEvaluator";
 
-/// How a function is measured.
+/// The parameters of a measurement.
 struct Plan {
     function: Function,
     device: Device,

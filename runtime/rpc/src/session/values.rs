@@ -12,7 +12,7 @@ use crate::wire::{Encoder, TensorHeader, Transport, Value};
 /// Bytes that are at least this long are not copied.
 const LARGE: usize = 1 << 10;
 
-/// What a function returned, with its handles given out.
+/// The result of a function, with its handles allocated.
 pub(super) enum Returned {
     /// A plain value, text or bytes.
     Plain(Any),

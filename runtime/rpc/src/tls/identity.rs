@@ -37,7 +37,7 @@ impl Identity {
         Ok(Self { chain, key })
     }
 
-    /// What a client has to know of the certificate.
+    /// The fingerprint of the certificate, which clients need to verify it.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(&self.chain[0])
     }

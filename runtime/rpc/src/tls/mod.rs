@@ -32,7 +32,7 @@ pub use identity::Identity;
 pub(crate) use relay::relay;
 pub use stream::TlsStream;
 
-/// How a client knows that a server is the right one.
+/// The way a client verifies the identity of a server.
 #[derive(Clone, Debug)]
 pub enum Trust {
     /// By its certificate: names and dates in it do not matter.

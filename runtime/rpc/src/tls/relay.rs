@@ -12,7 +12,8 @@ use crate::wire::Transport;
 /// The most bytes of either direction that are here at one time.
 const AT_ONCE: usize = 256 << 10;
 
-/// How long a client may take to read what a session has sent, once that has ended.
+/// The longest time that a client may take to read what a session has sent, after the session has
+/// ended.
 const LINGER: Duration = Duration::from_secs(30);
 
 /// Bytes on their way to the session.

@@ -23,9 +23,9 @@ pub struct TlsStream {
     pub(super) socket: TcpStream,
     /// Encrypted bytes. `read_tls` alone would ask the system for each 4 KiB.
     input: Box<[u8]>,
-    /// What of them is still to be decrypted.
+    /// The range of `input` that is not decrypted yet.
     ready: Range<usize>,
-    /// How long a read and a write may take, however few bytes of a record come at a time.
+    /// The timeouts of a read and of a write, however few bytes of a record arrive at a time.
     times: [Option<Duration>; 2],
 }
 
@@ -104,12 +104,13 @@ impl TlsStream {
         Ok(before)
     }
 
-    /// Whether [`TlsStream::receive`] has work without reading.
+    /// Returns true if [`TlsStream::receive`] has work without reading.
     pub(super) fn has_input(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// What is decrypted already. The end of the connection is the end of what can be read, whether the peer has said so or not: messages have lengths.
+    /// Reads decrypted bytes. The end of the connection is the end of the stream even if the peer
+    /// did not announce it: messages have lengths.
     pub(super) fn plain(&mut self, target: &mut [u8]) -> io::Result<usize> {
         match self.connection.reader().read(target) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),

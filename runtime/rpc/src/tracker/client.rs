@@ -15,7 +15,8 @@ use crate::client::{Connect, already_raised, are_pending};
 use crate::wire::WireError;
 use crate::wire::proof::Relation;
 
-/// How long a tracker may take to be reached, and to answer what it knows.
+/// The longest time to reach a tracker, and the longest time until it answers a request for its
+/// state.
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// A tracker, by its address. Each question is a connection of its own, so that it may be restarted in between.
@@ -28,7 +29,7 @@ pub struct TrackerClient {
 /// A server that a tracker has given: no other client gets it until the session that is opened with it has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Where it is: `host:port`.
+    /// The address of the tracker: `host:port`.
     pub address: String,
     /// The key to name, which is good for one session.
     pub match_key: String,
@@ -98,7 +99,8 @@ impl TrackerClient {
         self
     }
 
-    /// How long it may take to reach the tracker, and how long until it says what it knows; 10 seconds unless set.
+    /// Sets the longest time to reach the tracker, and the longest time until it answers a request
+    /// for its state; the default is 10 seconds.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
@@ -111,7 +113,7 @@ impl TrackerClient {
         line.ask(message, within).map_err(|error| failed(&self.place.address, &error))
     }
 
-    /// What the tracker knows.
+    /// The state of the tracker.
     ///
     /// # Errors
     /// ConnectionError and TimeoutError for a tracker that is not there or does not answer.

@@ -39,7 +39,7 @@ impl Drop for Lookup {
 /// elsewhere tomorrow.
 ///
 /// # Errors
-/// What is wrong with the host, for the peer.
+/// A description of the problem with the host, for the peer.
 pub(super) fn address_of(host: &str, peer: IpAddr) -> Result<IpAddr, String> {
     let other = || {
         format!(

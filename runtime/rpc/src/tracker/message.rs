@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::wire::WireError;
 use crate::wire::proof::{Relation, Side, Terms, is_digits, nonce, proof, proves};
 
-/// What a connection begins with, in both directions.
+/// The first number of a connection, in both directions.
 const MAGIC: i32 = 0x2F271;
 
 /// The most bytes of a message.
@@ -19,10 +19,10 @@ pub(super) const MOST: usize = 1 << 20;
 /// The most bytes of a message to a tracker: texts of a peer there are short, and JSON takes more memory as values than as text.
 pub(super) const MOST_TO_TRACKER: usize = 8 << 10;
 
-/// How long a message may take from its first byte to its last one.
+/// The longest time between the first and the last byte of a message.
 pub(super) const MESSAGE_TIME: Duration = Duration::from_secs(10);
 
-/// What a message is about: the first element of a list.
+/// The kind of a message: the first element of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i64)]
 pub(super) enum Code {
@@ -63,13 +63,13 @@ pub(super) struct Line {
     stream: Arc<TcpStream>,
     /// The most bytes of a message that is read.
     most: usize,
-    /// Whether a wait for an answer is to end before its time.
+    /// Returns true if a wait for an answer has to end before its time.
     interrupt: Option<fn() -> bool>,
     /// The TLS connection that proofs are tied to.
     channel: Option<[u8; 32]>,
 }
 
-/// How often a wait that can be interrupted is looked at.
+/// The interval at which an interruptible wait checks for interruption.
 const SLICE: Duration = Duration::from_millis(100);
 
 fn late(awaited: &'static str, after: Duration) -> WireError {
@@ -299,7 +299,7 @@ impl Line {
     }
 }
 
-/// What a peer of a tracker calls itself.
+/// The name by which a peer of a tracker refers to itself.
 const fn role_of(relation: Relation) -> &'static str {
     if matches!(relation, Relation::ServerTracker) { "server" } else { "client" }
 }

@@ -3,13 +3,14 @@ use std::fmt;
 use super::PORT;
 use crate::Listen;
 
-/// How a tracker listens, and what it allows.
+/// The address that a tracker listens at, and its limits.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct TrackerOptions {
-    /// Where it listens, and to whom it answers. Peers of Apache TVM have no word for a token.
+    /// The address that it listens at, and the peers that it accepts. Peers of Apache TVM cannot
+    /// send a token.
     pub listen: Listen,
-    /// What a peer has to say to end the tracker; `None`: none can.
+    /// The key that a peer must send to end the tracker; with `None` no peer can.
     pub stop_key: Option<String>,
     /// Servers may say that they are at other hosts than they connect from, as [`ServerOptions::tracker_host`](crate::ServerOptions) does
     /// behind a router. Each of them can send clients anywhere then.

@@ -44,7 +44,7 @@ fn request(
     Ok((found.address, found.match_key))
 }
 
-/// What a tracker knows, as a table.
+/// The state of a tracker, as a table.
 #[packed_func(name = "kernpack.rpc.tracker.summary")]
 fn summary(address: &str, token: Option<&str>, fingerprint: Option<&str>) -> Result<String> {
     Ok(client(address, token, fingerprint)?.summary()?.to_string())

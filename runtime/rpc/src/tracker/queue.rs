@@ -1,4 +1,4 @@
-//! Who is free, and who waits: the tracker's state without its connections.
+//! The free servers and the waiting clients: the tracker's state without its connections.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub(super) struct Free {
     /// The connection that offered it.
     pub(super) peer: u64,
-    /// Where clients reach it.
+    /// The host by which clients reach it.
     pub(super) host: String,
     pub(super) port: u16,
     /// The key that the client is to name.
@@ -140,12 +140,13 @@ impl Queue {
         own.filter_map(|(key, place)| Some(self.keys.get(key)?.free.get(place)?.match_key.as_str())).collect()
     }
 
-    /// How many servers a connection has offered that are free, and how often it waits.
+    /// The number of free servers that a connection has offered, plus the number of its waiting
+    /// requests.
     pub(super) fn count_of(&self, peer: u64) -> usize {
         self.peers.get(&peer).map_or(0, |of_peer| of_peer.free.len() + of_peer.waiting.len())
     }
 
-    /// How often a connection waits.
+    /// The number of waiting requests of a connection.
     pub(super) fn requests_of(&self, peer: u64) -> usize {
         self.peers.get(&peer).map_or(0, |of_peer| of_peer.waiting.len())
     }

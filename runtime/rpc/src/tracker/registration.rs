@@ -16,16 +16,17 @@ use crate::log::say;
 use crate::wire::WireError;
 use crate::wire::proof::Relation;
 
-/// How often a server asks which of its match keys are still there.
+/// The interval at which a server asks which of its match keys are still registered.
 const ROUND: Duration = Duration::from_secs(2);
 
-/// How long a client has to come after it has got a match key; then another key is offered.
+/// The longest time that a client may take to connect after it has received a match key; then
+/// another key is offered.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The longest time between two tries to reach a tracker.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// What a server offers, and where.
+/// The key and the address that a server offers.
 #[derive(Clone, Debug)]
 pub struct Offer {
     /// The tracker.
@@ -110,7 +111,7 @@ impl Registration {
         self
     }
 
-    /// Whether the tracker has the offer now.
+    /// Returns true if the tracker has the offer now.
     pub fn is_connected(&self) -> bool {
         self.shared.lock().connection.is_some()
     }

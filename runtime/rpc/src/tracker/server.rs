@@ -54,9 +54,9 @@ struct State {
 struct Peer {
     /// To answer it, and to give it a server while its own thread reads.
     writer: Arc<Mutex<Line>>,
-    /// What a server has said of itself.
+    /// A server's information about itself.
     info: Option<Value>,
-    /// What it is, if it has proved that.
+    /// The proven relation of the peer to the tracker, if any.
     relation: Option<Relation>,
 }
 
@@ -81,7 +81,7 @@ impl Tracker {
         Ok(Self { address, shared, listener: Some(listening.map_err(failed)?) })
     }
 
-    /// Where it listens.
+    /// The address that it listens at.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -179,7 +179,7 @@ impl Shared {
         })
     }
 
-    /// How to write to a peer.
+    /// Stores the line by which a peer is answered.
     fn remember(&self, number: u64, line: &Line) {
         let writer = Arc::new(Mutex::new(line.share()));
         let _ = self.lock().peers.insert(number, Peer { writer, info: None, relation: None });
@@ -365,10 +365,10 @@ impl Shared {
     }
 }
 
-/// What a tracker answers to the first 32 KiB of these bytes of one peer, for fuzzers.
+/// The answer of a tracker to the first 32 KiB of these bytes of one peer, for fuzzers.
 ///
 /// # Errors
-/// When the system has no sockets left.
+/// The error of the system if it cannot create a pair of sockets.
 #[doc(hidden)]
 pub fn answers_to(bytes: &[u8]) -> io::Result<Vec<u8>> {
     let (mut peer, own) = UnixStream::pair()?;

@@ -1,4 +1,4 @@
-//! What a tracker knows, as a table.
+//! The state of a tracker, as a table.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,7 +11,7 @@ use super::message::shortened;
 /// A server that is connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerStatus {
-    /// Where clients reach it: `host:port`.
+    /// The address by which clients reach it: `host:port`.
     pub address: String,
     /// The key that it is offered under.
     pub key: String,
@@ -30,7 +30,7 @@ pub struct KeyStatus {
     pub waiting: usize,
 }
 
-/// What a tracker knows. Its text form is a table.
+/// The state of a tracker. Its text form is a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// The servers, by key and address.
@@ -84,7 +84,7 @@ impl Summary {
         all
     }
 
-    /// What a tracker has sent.
+    /// Decodes a tracker's answer.
     pub(super) fn from_json(value: &Value) -> Result<Self> {
         let wrong = || error!(RuntimeError, "the tracker's summary is none: {}", shortened(value));
         let infos = value.get("server_info").and_then(Value::as_array).ok_or_else(wrong)?;

@@ -1,4 +1,4 @@
-/// What a packet is: the first four bytes of its payload.
+/// The kind of a packet: the first four bytes of its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
 #[non_exhaustive]

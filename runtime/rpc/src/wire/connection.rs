@@ -9,27 +9,28 @@ use super::{Bounds, Code, Encoder, Source, TensorHeader, Transport, Value, WireE
 
 /// Bytes that are read ahead. What is longer goes straight to where it belongs.
 const BUFFER: usize = 16 << 10;
-/// How long a reader asks again before it sleeps, while the peer answers that fast.
+/// The time for which a reader polls before it sleeps, as long as the peer answers that fast.
 const SPIN: Duration = Duration::from_micros(40);
-/// What the connection waits for inside packets.
+/// The objects of waits inside packets, for messages.
 const REST: &str = "the rest of a packet";
 const TAKEN: &str = "the peer to take a packet";
 /// Between two looks at a socket.
 const PAUSES: u32 = 8;
 /// A wait that was shorter than this makes the next one begin with asking.
 const QUICK: Duration = Duration::from_micros(80);
-/// How many waits begin with sleep after asking was in vain, at first and at most. Where both sides share a processor, because others are busy, asking only
-/// keeps the peer from answering.
+/// The number of waits that begin with sleep after polling was in vain, at first and at most. If
+/// both sides share a processor because others are busy, polling only keeps the peer from
+/// answering.
 const IN_VAIN: [u32; 2] = [8, 128];
 
 /// Bytes a second that a peer sends and takes inside packets, on average behind the first [`Patience::stall`]: one that is slower keeps the
 /// connection open and nothing else. A line of 9600 baud has that many.
 const SLOWEST: u64 = 512;
 
-/// How often a wait that can be interrupted is looked at.
+/// The interval at which an interruptible wait checks for interruption.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// How long a connection waits for its peer; `None` is without end.
+/// The timeouts of a connection; `None` is unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
     /// For the next packet to begin, however many keep-alives come before it.
@@ -48,14 +49,14 @@ impl Default for Patience {
 /// A packet that has begun: its body is read from the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// What it is, as a number; see [`Packet::code`].
+    /// The kind of the packet, as a number; see [`Packet::code`].
     pub number: i32,
     /// Bytes of the body, behind the code.
     pub length: u64,
 }
 
 impl Packet {
-    /// What it is; `None` for a number that is not defined.
+    /// The kind of the packet; `None` for an undefined number.
     pub const fn code(&self) -> Option<Code> {
         Code::from_number(self.number)
     }
@@ -68,24 +69,26 @@ impl Packet {
 pub struct Connection<T> {
     transport: T,
     buffer: Box<[u8]>,
-    /// What of the buffer is still to be used.
+    /// The range of the buffer that is not consumed yet.
     ready: std::ops::Range<usize>,
     /// Bytes of the packet that is being read.
     left: u64,
-    /// How long the rest of the packet that is being read was waited for, and its bytes that came meanwhile.
+    /// The time spent waiting for the rest of the packet that is being read, and the bytes of it
+    /// that arrived meanwhile.
     waited: Duration,
     come: u64,
     /// The most bytes of a packet.
     limit: u64,
     patience: Patience,
-    /// Whether a wait is to end before its time.
+    /// Returns true if a wait has to end before its time.
     interrupt: Option<fn() -> bool>,
     may_interrupt: bool,
-    /// What the transport was told last.
+    /// The read timeout that was last set on the transport.
     waits: Option<Option<Duration>>,
     spins: bool,
     quick: bool,
-    /// How many waits do not begin with asking, and how many will not after it was in vain the next time.
+    /// The number of coming waits that do not begin with polling, and the number of them after
+    /// polling is in vain the next time.
     sleeps: u32,
     in_vain: u32,
     output: Vec<u8>,
@@ -144,7 +147,7 @@ impl<T: Transport> Connection<T> {
         self.interrupt = Some(is_interrupted);
     }
 
-    /// Whether what was given to [`Connection::set_interrupt`] is asked; it is, at first.
+    /// Sets whether the function given to [`Connection::set_interrupt`] is called; at first it is.
     pub const fn allow_interrupt(&mut self, allowed: bool) {
         self.may_interrupt = allowed;
     }
@@ -267,7 +270,7 @@ impl<T: Transport> Connection<T> {
     /// Skips the rest of the packet.
     ///
     /// # Errors
-    /// What the connection reports.
+    /// Any error of the connection.
     pub fn skip(&mut self) -> Result<(), WireError> {
         while self.left > 0 {
             if self.ready.is_empty() && self.fill_rest()? == 0 {
@@ -283,7 +286,7 @@ impl<T: Transport> Connection<T> {
     /// Sends a packet whose body `write` puts behind what is in the buffer.
     ///
     /// # Errors
-    /// What the connection reports.
+    /// Any error of the connection.
     pub fn send(&mut self, code: Code, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), WireError> {
         self.send_with(code, &[], write)
     }
@@ -291,7 +294,7 @@ impl<T: Transport> Connection<T> {
     /// Sends a packet: what `write` puts into the buffer, and then data that is not copied.
     ///
     /// # Errors
-    /// What the connection reports.
+    /// Any error of the connection.
     pub fn send_with(&mut self, code: Code, data: &[u8], write: impl FnOnce(&mut Vec<u8>)) -> Result<(), WireError> {
         self.send_head(code, data.len() as u64, data, write)
     }
@@ -299,7 +302,7 @@ impl<T: Transport> Connection<T> {
     /// Sends the beginning of a packet, to which `more` bytes belong that follow by [`Connection::send_more`].
     ///
     /// # Errors
-    /// What the connection reports.
+    /// Any error of the connection.
     pub fn send_begin(&mut self, code: Code, more: u64, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), WireError> {
         self.send_head(code, more, &[], write)
     }
@@ -307,7 +310,7 @@ impl<T: Transport> Connection<T> {
     /// Sends a piece of the packet that [`Connection::send_begin`] has begun.
     ///
     /// # Errors
-    /// What the connection reports.
+    /// Any error of the connection.
     pub fn send_more(&mut self, data: &[u8]) -> Result<(), WireError> {
         self.write(&mut [IoSlice::new(data)])
     }
@@ -476,7 +479,8 @@ impl<T: Transport> Connection<T> {
         Ok(())
     }
 
-    /// What an error of the transport means: an interruption and the end of a slice mean nothing, unless the wait is to end.
+    /// Converts an error of the transport: an interruption and the end of a slice are not errors,
+    /// unless the wait has to end.
     fn check(&self, error: io::Error, wait: &Wait) -> Result<(), WireError> {
         match error.kind() {
             io::ErrorKind::Interrupted => self.ask(),
@@ -512,7 +516,7 @@ impl<T: Transport> Connection<T> {
     /// Sends [`Code::Exception`] with a message.
     ///
     /// # Errors
-    /// What the connection reports.
+    /// Any error of the connection.
     pub fn send_exception(&mut self, message: &str) -> Result<(), WireError> {
         self.send(Code::Exception, |body| {
             Encoder::begin(body, 1).text(message);

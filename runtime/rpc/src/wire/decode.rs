@@ -4,7 +4,7 @@ use kernpack::{DataType, Device};
 use super::encode::OBJECT_REF;
 use super::{TensorHeader, Value, WireError};
 
-/// How much a packed sequence may ask for.
+/// The limits of a packed sequence.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Values in a sequence.
@@ -21,7 +21,7 @@ impl Default for Bounds {
     }
 }
 
-/// Where the bytes of one packet come from.
+/// A source of the bytes of one packet.
 pub trait Source {
     /// Bytes of the packet that are still to come.
     fn left(&self) -> u64;

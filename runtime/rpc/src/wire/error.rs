@@ -2,7 +2,7 @@ use std::io;
 use std::time::Duration;
 use std::{error, fmt};
 
-/// Why talking to a peer failed.
+/// The reason why communication with a peer failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WireError {
@@ -12,12 +12,12 @@ pub enum WireError {
     Cut,
     /// The peer was silent for too long.
     TimedOut {
-        /// What was expected: `the handshake`, `a reply`, `the rest of a packet`.
+        /// The awaited part: `the handshake`, `a reply`, `the rest of a packet`.
         awaited: &'static str,
         /// For how long.
         after: Duration,
     },
-    /// What the peer sent is not the protocol; the connection cannot be used any more.
+    /// The peer violated the protocol; the connection cannot be used any more.
     Protocol(String),
     /// A packet whose content is not what it should be. The packet's end is known, so the connection goes on after
     /// [`Connection::skip`](super::Connection::skip).
@@ -29,7 +29,7 @@ pub enum WireError {
 }
 
 impl WireError {
-    /// Whether the next packet can still be read.
+    /// Returns true if the next packet can still be read.
     pub const fn is_recoverable(&self) -> bool {
         matches!(self, Self::Content(_))
     }

@@ -7,13 +7,14 @@ use super::clock::{Clock, push_text};
 use super::proof::{self, Relation, Side, Terms};
 use super::{Key, Transport, WireError};
 
-/// What a connection to a server begins with.
+/// The first number of a connection to a server.
 pub const MAGIC: i32 = 0xFF271;
 
-/// What a server answers with, behind [`MAGIC`], to ask for a proof of the token. Ours alone: peers of Apache TVM send no number.
+/// A server's request for a proof of the token, sent after [`MAGIC`]. Specific to Kernpack: peers
+/// of Apache TVM do not send it.
 const CHALLENGE: i32 = 3;
 
-/// What a server answers with to a proof that is right, with its own proof behind it.
+/// A server's answer to a correct proof, followed by its own proof.
 const PROVED: i32 = 4;
 
 /// The role of a proxy that asks for a proof.
@@ -33,7 +34,7 @@ pub enum Hello {
 /// Server: reads a client's key. No byte behind it is read.
 ///
 /// # Errors
-/// What went wrong; the only thing to do is to close the connection.
+/// The reason of the failure; the caller can only close the connection.
 pub fn hear(transport: &mut dyn Transport, within: Duration) -> Result<Key, WireError> {
     let mut clock = Clock::new(within);
     let magic = clock.read_number(transport)?;
@@ -46,7 +47,7 @@ pub fn hear(transport: &mut dyn Transport, within: Duration) -> Result<Key, Wire
 /// Server: answers a key. With another answer than [`Hello::Welcome`] the connection is to be closed behind it.
 ///
 /// # Errors
-/// What went wrong.
+/// The reason of the failure.
 pub fn answer(transport: &mut dyn Transport, hello: Hello, key: &Key, within: Duration) -> Result<(), WireError> {
     let offset = match hello {
         Hello::Welcome => 0,
@@ -63,7 +64,7 @@ pub fn answer(transport: &mut dyn Transport, hello: Hello, key: &Key, within: Du
 /// Server: lets a client that has sent a number with its key prove that it knows the token, and proves the same. False: it does not know it.
 ///
 /// # Errors
-/// What went wrong.
+/// The reason of the failure.
 pub(crate) fn challenge(
     transport: &mut dyn Transport,
     (key, caller): (&Key, &str),
@@ -145,7 +146,8 @@ fn meet(transport: &mut dyn Transport, key: &Key, within: Duration, is_through_p
     Ok(Key { proof: None, ..server })
 }
 
-/// What a client is to the side that asks for a proof. Only a proxy that the user has named can ask, and have its server ask.
+/// The relation of a client to the side that asks for a proof. Only a proxy that the user has named
+/// can ask, and have its server ask.
 fn relation_to(asked: &Key, is_through_proxy: bool, proved: Option<Relation>) -> Result<Relation, WireError> {
     let is_proxy = asked.role == PROXY;
     match (is_through_proxy, is_proxy, proved) {

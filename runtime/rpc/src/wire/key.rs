@@ -7,7 +7,7 @@ use super::proof::is_digits;
 /// The most bytes of a key with its options.
 pub const MAX_KEY: usize = 4096;
 
-/// What a peer says of itself in the handshake: `client:pi -timeout=60`.
+/// The description of a peer in the handshake: `client:pi -timeout=60`.
 ///
 /// ```
 /// use kernpack_rpc::wire::Key;
@@ -20,11 +20,13 @@ pub const MAX_KEY: usize = 4096;
 pub struct Key {
     /// `client` or `server`.
     pub role: String,
-    /// Which server is meant; empty for one that has no key. What a tracker gives (`pi:0.7341`) contains a colon.
+    /// The key of the requested server; empty for a server without a key. A key from a tracker
+    /// (`pi:0.7341`) contains a colon.
     pub name: String,
-    /// How long the session may last at most.
+    /// The longest duration of the session.
     pub timeout: Option<Duration>,
-    /// What allows to use the server. Clients here prove that they know it and never send it; those of Apache TVM send it as it is.
+    /// The token of the server. Kernpack's clients prove that they know it and never send it; those
+    /// of Apache TVM send it in plain text.
     pub token: Option<String>,
     /// A random number of the side that is asked to prove something, or offers to: 64 hexadecimal digits.
     pub nonce: Option<String>,
@@ -87,10 +89,11 @@ impl Key {
         Ok(key)
     }
 
-    /// Whether name and token can be sent: without white space, and not too long together.
+    /// Checks that name and token can be sent: they do not contain white space, and are not too
+    /// long together.
     ///
     /// # Errors
-    /// [`WireError::Content`] that says what is wrong.
+    /// [`WireError::Content`] with a description of the problem.
     pub fn check(&self) -> Result<(), WireError> {
         let words = [("key", Some(&self.name)), ("token", self.token.as_ref())];
         for (what, word) in words {

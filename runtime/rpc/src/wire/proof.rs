@@ -9,7 +9,8 @@ use sha2::{Digest, Sha256};
 /// Bytes of a block of SHA-256.
 const BLOCK: usize = 64;
 
-/// Who proves the token to whom. A proof for one relation counts for no other: nobody can pass it on to a peer of another kind.
+/// The two sides of a proof of the token. A proof for one relation is not valid for another: a peer
+/// cannot pass it on to a peer of another kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
     /// A client and the server that it has connected to.

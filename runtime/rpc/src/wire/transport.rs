@@ -9,10 +9,10 @@ use std::time::Duration;
 ///
 /// Reads and writes give up with [`io::ErrorKind::WouldBlock`] or [`io::ErrorKind::TimedOut`] after the times set.
 pub trait Transport: Read + Write + Send {
-    /// How long one read and one write wait at most; `None` is without end. Not zero.
+    /// Sets the longest time that one read and one write may wait; `None` is unlimited. Not zero.
     ///
     /// # Errors
-    /// What the system reports.
+    /// The error of the system.
     fn set_timeouts(&mut self, read: Option<Duration>, write: Option<Duration>) -> io::Result<()>;
 
     /// Reads what is there, without waiting: [`io::ErrorKind::WouldBlock`] when nothing is.
@@ -183,7 +183,8 @@ pub(crate) fn notice_when_gone(stream: &TcpStream) {
     }
 }
 
-/// Whether the peer of a socket has ended the connection, or it has failed; what the peer has sent before may still be unread.
+/// Returns true if the peer of a socket has ended the connection, or the connection has failed;
+/// data that the peer sent before may still be unread.
 pub(crate) fn is_hung_up(socket: RawFd) -> bool {
     // The end of what the peer sends is enough where the system tells it: a client does not send it while it waits for a reply.
     #[cfg(target_os = "linux")]
@@ -196,14 +197,15 @@ pub(crate) fn is_hung_up(socket: RawFd) -> bool {
     poll.revents & (events | libc::POLLHUP | libc::POLLERR) != 0
 }
 
-/// Whether a read would give something now: bytes, the end, or an error.
+/// Returns true if a read would return something now: bytes, the end, or an error.
 pub(super) fn has_input(socket: RawFd) -> bool {
     let mut poll = libc::pollfd { fd: socket, events: libc::POLLIN, revents: 0 };
     // SAFETY: the struct is valid for the call.
     unsafe { libc::poll(&mut poll, 1, 0) > 0 }
 }
 
-/// Whether a read or write gave up because of its time. That the system has given up the connection is another matter.
+/// Returns true if a read or write gave up because of its timeout. A connection that the system has
+/// given up is not such a timeout.
 pub(super) fn is_timeout(error: &io::Error) -> bool {
     error.raw_os_error() != Some(libc::ETIMEDOUT)
         && matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)

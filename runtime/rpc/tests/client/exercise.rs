@@ -1,4 +1,5 @@
-//! What a session with a server that has the functions `rpc_test.*` is to do, ours or the stock one.
+//! Tests of a session with a server that has the functions `rpc_test.*`, either Kernpack's or the
+//! stock one.
 
 use kernpack::device::{self, DeviceAttribute, Stream};
 use kernpack::{Any, Bytes, DataType, Device, Function, IntoAny, Module, ObjRef, Tensor};
@@ -202,7 +203,7 @@ pub(crate) fn library(session: &Session, kinds: bool, path: &str) {
     drop((object, coordinates));
 }
 
-/// What belongs to one session is refused by another.
+/// A session rejects values that belong to another session.
 pub(crate) fn two_sessions(a: &Session, b: &Session) {
     let echo = function(b, "echo");
     let tensor: Tensor = function(a, "arange").call_as((3, "int32")).unwrap();

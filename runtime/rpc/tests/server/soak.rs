@@ -1,5 +1,5 @@
-//! What many calls, sessions, strangers and bytes leave behind in a server: nothing. `KERNPACK_RPC_SOAK` (`cargo xtask rpc --soak`) makes it
-//! the whole amount; without it each takes a second or two.
+//! Many calls, sessions, strangers and bytes leave nothing behind in a server. `KERNPACK_RPC_SOAK`
+//! (`cargo xtask rpc --soak`) runs the full amount; without it each test takes a second or two.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -25,7 +25,7 @@ pub(crate) fn program() -> Command {
     program
 }
 
-/// How many entries a folder of a process in /proc has.
+/// The number of entries in a folder of a process in /proc.
 fn count(process: u32, folder: &str) -> usize {
     fs::read_dir(format!("/proc/{process}/{folder}")).map_or(0, Iterator::count)
 }
@@ -51,7 +51,7 @@ pub(crate) fn descendants(process: u32) -> Vec<u32> {
     found.split_off(1)
 }
 
-/// What a server has when nothing is asked of it: descriptors, and bytes of memory.
+/// The descriptors, and the bytes of memory, of an idle server.
 fn settled(server: &Program) -> (usize, u64) {
     let id = server.process.id();
     let end = Instant::now() + TIME;
