@@ -24,11 +24,12 @@ use kernpack_core::generated_code::{CarriedKind, note_carried};
 /// The rows of one file.
 type Rows = &'static [Builtin];
 
-/// What libraries in other languages need of the artifact that serves them. The files' lists are constants: of a static, code would be
-/// generated also where it is left out.
+/// The functions that libraries in other languages need from the artifact that serves them. The
+/// lists of the files are constants: for a static, code would be generated even where it is left
+/// out.
 static HOST: &[Rows] = &[modules::BUILTINS, values::MARKERS, dataclass::CONSTRUCTORS];
 
-/// What the constructors of types need that are made of the fields.
+/// The functions that constructors made of a type's fields need.
 static CONSTRUCTORS: &[Rows] = &[values::MARKERS, dataclass::CONSTRUCTORS];
 
 /// The rest of what the stock library has.

@@ -46,7 +46,7 @@ pub(crate) fn create_empty(info: TypeInfo) -> Result<Any> {
     }
 }
 
-/// Whether [`create_empty`] has a way to make an object of this type.
+/// Returns true if [`create_empty`] can create an object of this type.
 pub(crate) fn has_creator(info: TypeInfo) -> bool {
     info.metadata().is_some_and(|metadata| metadata.creator.is_some())
         || NEW.get(info.index()).is_some_and(|new| new.type_index() == type_index::FUNCTION)

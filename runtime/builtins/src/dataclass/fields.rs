@@ -17,14 +17,14 @@ type Convert = unsafe extern "C" fn(converter: *mut c_void, value: *const TVMFFI
 
 /// A setter with the language's own conversion in front.
 struct Setter {
-    /// What the field is declared with.
+    /// The type index that the field is declared with.
     index: i32,
     /// Borrowed from the language, which keeps it as long as the type.
     converter: *mut c_void,
     convert: Convert,
 }
 
-/// What a field holds.
+/// The kind of values that a field holds.
 #[derive(Clone, Copy)]
 enum Kind {
     Int,

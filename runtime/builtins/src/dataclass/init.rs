@@ -24,19 +24,19 @@ struct Init {
     fields: Box<[Field]>,
     /// Parameters that may be given by position, as indices of fields.
     positional: Box<[u32]>,
-    /// Whether no two fields have the same name.
+    /// True if all fields have different names.
     distinct: bool,
     /// The address of the marker in front of the names, which lives as long as the process.
     marker: u64,
 }
 
-/// Which fields have a value.
+/// The set of fields that have a value.
 struct FieldSet {
     few: u64,
     more: Vec<u64>,
 }
 
-/// What an error message calls a value that a field does not take.
+/// The origin of a value that a field does not accept, for error messages.
 enum Origin {
     Argument,
     Default,

@@ -1,4 +1,5 @@
-//! What languages with classes need to define types of objects at run time, and the enums that they share.
+//! Support for languages with classes: definitions of object types at run time, and enums, which
+//! all languages share.
 
 pub(crate) mod creation;
 pub(crate) mod enum_registration;

@@ -20,7 +20,8 @@ use super::init;
 
 static NEW: AttrColumn = AttrColumn::new("__ffi_new__");
 
-/// What the objects of a type look like. Lives as long as the process, in the type's `__ffi_new__`.
+/// The memory layout of a type's objects. Lives as long as the process, in the type's
+/// `__ffi_new__`.
 pub(crate) struct Layout {
     info: TypeInfo,
     total_size: usize,
@@ -34,7 +35,7 @@ struct Owner {
     kind: Storage,
 }
 
-/// How a field is stored.
+/// The representation of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Storage {
     /// Plain data.
@@ -123,7 +124,7 @@ impl Layout {
         Ok(copy)
     }
 
-    /// What an object's fields own.
+    /// The values that an object's fields own.
     unsafe fn owned(&self, object: *mut TVMFFIObject) -> impl Iterator<Item = TVMFFIAny> {
         self.owners.iter().filter_map(move |owner| {
             // SAFETY: the caller passes an object of this type, with valid values in its fields.

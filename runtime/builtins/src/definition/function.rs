@@ -17,7 +17,8 @@ pub(crate) struct Builtin {
     pub(crate) name: &'static str,
     /// Parameters and result.
     pub(crate) signature: Signature,
-    /// What it does. The arguments are as many as there are parameters, each of a type that its parameter accepts.
+    /// The implementation. There is one argument for each parameter, of a type that the parameter
+    /// accepts.
     pub(crate) run: fn(&Arguments<'_>) -> Result<Any>,
 }
 
@@ -194,7 +195,8 @@ unsafe fn run(builtin: &'static Builtin, views: &[AnyView<'_>], result: *mut TVM
     })
 }
 
-/// Whether a function can be called with these arguments; raises what is wrong with them.
+/// Returns true if a function can be called with these arguments; else raises an error that
+/// describes the problem.
 #[inline(always)]
 pub(crate) fn check(name: &str, signature: &Signature, views: &[AnyView<'_>]) -> bool {
     signature.takes(views) || check_closely(name, signature, views)

@@ -11,7 +11,7 @@ use crate::function::guard_nameless;
 use crate::value::Any;
 use crate::{Result, embedded};
 
-/// What follows the header of an object of a builtin type.
+/// The part of a builtin type's object that follows the header.
 pub(crate) trait Body: Send + Sync + Sized + 'static {
     /// A reference to an object of this type, alone in a list of parameters.
     const SELF: &'static [&'static Type];
@@ -43,7 +43,7 @@ pub(crate) unsafe extern "C" fn creator<T: Body + Default>(result: *mut TVMFFIOb
     })
 }
 
-/// What a type of objects with this body registers about itself.
+/// The metadata that a type of objects with this body registers.
 pub(crate) const fn metadata_of<T: Body + Default>(structural_kind: i32) -> Metadata {
     Metadata { creator: Some(creator::<T>), ..metadata_without_creator::<T>(structural_kind) }
 }

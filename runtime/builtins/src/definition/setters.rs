@@ -12,7 +12,8 @@ use crate::{Result, embedded};
 
 /// The type of an object field, for [`set_object`].
 pub(crate) trait ObjectField {
-    /// What may be stored. [`Accepts::Optional`](super::signature::Accepts) for a field that may hold none, which is NULL.
+    /// The type of the stored values. [`Accepts::Optional`](super::signature::Accepts) for a field
+    /// that may hold `None`, which is NULL.
     const TYPE: &'static Type;
 }
 

@@ -13,13 +13,13 @@ use kernpack_core::reflect::TypeInfo;
 pub(crate) struct Type {
     /// JSON of the type schema.
     pub(crate) schema: &'static str,
-    /// What messages call it.
+    /// Its name in messages.
     pub(crate) text: &'static str,
-    /// What a caller may pass.
+    /// The accepted arguments.
     pub(crate) accepts: Accepts,
 }
 
-/// What a caller may pass for a parameter.
+/// The arguments that a parameter accepts.
 pub(crate) enum Accepts {
     /// Anything.
     Anything,
@@ -48,7 +48,7 @@ pub(crate) enum Accepts {
 }
 
 impl Type {
-    /// Whether a value can be passed for a parameter of this type.
+    /// Returns true if a value can be passed for a parameter of this type.
     pub(crate) fn accepts(&self, value: &AnyView<'_>) -> bool {
         let index = value.type_index();
         match &self.accepts {
@@ -83,7 +83,8 @@ impl Type {
         }
     }
 
-    /// Whether a value is what is passed most for a parameter of this type. Quick; others may be accepted, too.
+    /// Returns true if a value has the most usual form for a parameter of this type. Fast; other
+    /// values may be accepted, too.
     #[inline]
     fn takes(&self, value: &AnyView<'_>) -> bool {
         let index = value.type_index();
@@ -95,7 +96,7 @@ impl Type {
             || matches!(self.accepts, Accepts::Flag) && index == type_index::BOOL
     }
 
-    /// What a message calls a value that this type does not accept.
+    /// The description, for a message, of a value that this type does not accept.
     pub(crate) fn describe(&self, value: &AnyView<'_>) -> String {
         match &self.accepts {
             Accepts::Optional(inner) => return inner.describe(value),
@@ -150,7 +151,7 @@ pub(crate) enum Signature {
 }
 
 impl Signature {
-    /// Whether arguments are what is passed most. Quick; others may be accepted, too.
+    /// Returns true if the arguments have their most usual form. Fast; others may be accepted, too.
     #[inline(always)]
     pub(crate) fn takes(&self, views: &[AnyView<'_>]) -> bool {
         let Self::Typed(params, _) = self else { return true };

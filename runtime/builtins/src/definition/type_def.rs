@@ -21,7 +21,7 @@ pub(crate) struct BuiltinType {
     pub(crate) index: Index,
     /// Index of the parent.
     pub(crate) parent: fn() -> i32,
-    /// What the type registers about itself; types without are only known by key and index.
+    /// The metadata of the type; types without metadata have only a key and an index.
     pub(crate) metadata: Option<Metadata>,
     /// Fields.
     pub(crate) fields: &'static [BuiltinField],
@@ -31,10 +31,10 @@ pub(crate) struct BuiltinType {
     pub(crate) attrs: &'static [(&'static str, Attr)],
 }
 
-/// Where the index of a type is kept.
+/// The storage of a type's index.
 pub(crate) struct Index(AtomicI32);
 
-/// What a type registers about itself.
+/// The metadata that a type registers.
 pub(crate) struct Metadata {
     /// Size in bytes, header included.
     pub(crate) total_size: i32,
@@ -122,7 +122,8 @@ impl BuiltinType {
         Ok(())
     }
 
-    /// Whether the provider has this type with all that belongs to it: another implementation, or another library, brought it.
+    /// Returns true if the provider has this type with all that belongs to it: another
+    /// implementation, or another library, registered it.
     pub(crate) fn is_registered(&self) -> bool {
         TypeInfo::find(self.index.get()).is_some_and(|info| info.metadata().is_some())
     }

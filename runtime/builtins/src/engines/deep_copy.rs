@@ -82,22 +82,22 @@ struct Frame {
     key: Option<Any>,
     /// The field whose value is being copied.
     field: Option<Field>,
-    /// How many references there are to the value of a field while it is copied, if there is no other.
+    /// The reference count of a field's value while it is copied, if there is no other reference.
     field_references: u32,
-    /// Whether others refer to the object.
+    /// True if there are other references to the object.
     is_shared: bool,
-    /// Whether an original stands for its copy in this copy.
+    /// True if an original takes the place of its copy in this copy.
     has_original: bool,
 }
 
-/// Where the reference to a copy is.
+/// The place of the reference to a copy.
 enum CopyPlace {
     Here(Any),
     /// Among the copies.
     There(usize),
 }
 
-/// What a value that needs no frame is copied to.
+/// The copy of a value that needs no frame.
 enum Leaf {
     /// To this.
     Copy(Any),
@@ -406,14 +406,15 @@ impl Copier {
     }
 }
 
-/// Whether values of this type never change and consist of nothing that does.
+/// Returns true if values of this type never change and do not contain any value that does.
 #[inline]
 fn is_constant(index: i32) -> bool {
     index < type_index::STATIC_OBJECT_BEGIN && index != type_index::OBJECT_RVALUE_REF
         || matches!(index, type_index::STR | type_index::BYTES | type_index::SHAPE | type_index::BIG_INT)
 }
 
-/// Whether a field can only hold what is copied with the object: numbers, data types, devices.
+/// Returns true if a field can only hold values that are copied with the object: numbers, data
+/// types, devices.
 #[inline]
 fn is_plain(field: Field) -> bool {
     // Not `OPAQUE_PTR`: a field of a Rust layout says that, whatever its values are.

@@ -86,7 +86,7 @@ fn object(args: &Arguments<'_>, expected: i32) -> Option<Any> {
     if fits { args.owned(0).ok() } else { None }
 }
 
-/// What a parameter of this type takes.
+/// An argument that a parameter of this type accepts.
 #[inline]
 fn accepted(args: &Arguments<'_>, expected: &Type) -> Option<Any> {
     if expected.accepts(args.view(0)) { args.owned(0).ok() } else { None }

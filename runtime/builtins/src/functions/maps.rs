@@ -177,10 +177,12 @@ fn iterate(args: &Arguments<'_>) -> Result<Any> {
 struct Iteration {
     object: *mut TVMFFIObject,
     can_change: bool,
-    /// Where the walk ends in a small map: entries that come later are left out.
+    /// The position at which the walk ends in a small map: entries that are added later are left
+    /// out.
     end: u64,
     position: AtomicU64,
-    /// What followed the entry when the walk came to it: where to go on when the entry is gone.
+    /// The position that followed the entry when the walk reached it: the place to continue at if
+    /// the entry is gone.
     following: AtomicU64,
     _map: Any,
 }

@@ -32,7 +32,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
     },
 ];
 
-/// What calls of constructors need: every provider has them.
+/// The functions that calls of constructors need: every provider has them.
 pub(crate) const MARKERS: &[Builtin] = &[
     Builtin { name: "ffi.GetInvalidObject", signature: Signature::Typed(&[], &OBJECT), run: |_| Ok(own_missing()) },
     Builtin {
@@ -65,14 +65,14 @@ fn marker(function: &str, own: fn() -> Any) -> Any {
     }
 }
 
-/// What our function gives out, where it is the process's.
+/// The object that our function returns if the process uses it.
 #[inline]
 fn own_missing() -> Any {
     static OWN: OnceLock<Any> = OnceLock::new();
     OWN.get_or_init(new_marker).clone()
 }
 
-/// What our function gives out, where it is the process's.
+/// The object that our function returns if the process uses it.
 #[inline]
 fn own_keyword_arguments() -> Any {
     static OWN: OnceLock<Any> = OnceLock::new();

@@ -44,7 +44,8 @@ fn write(value: &AnyView<'_>) -> Result<String> {
 /// The value that [`to_json`] wrote, or `ffi.ToJSONGraphString` of any implementation: new objects, made by their types.
 ///
 /// # Errors
-/// Where the text is not JSON or no graph, types that are not registered, and what creators and setters of fields raise.
+/// Fails if the text is not JSON or not a graph, if a type is not registered, or with the errors of
+/// creators and setters of fields.
 #[inline]
 pub fn from_json(text: &str) -> Result<Any> {
     provider::api();

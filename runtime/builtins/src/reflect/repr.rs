@@ -13,7 +13,7 @@ use crate::{Result, provider};
 /// For several lines, and for large values, there is [`Tree`](super::Tree).
 ///
 /// # Errors
-/// What a field's getter or a hook raises.
+/// Any error of a field's getter or a hook.
 ///
 /// ```
 /// use kernpack::reflect::repr;

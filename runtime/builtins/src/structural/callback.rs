@@ -22,7 +22,7 @@ use crate::{Array, Map, ObjRef, Object, Result};
             Array<Any>, Map<Any, Any>, Any or &AnyView<'_>, and which may have a second one of type Region"
 )]
 pub trait Callback<Form> {
-    /// What it returns.
+    /// The return type.
     type Output;
 
     /// Index of the type that it is called for.
@@ -63,7 +63,8 @@ values!(
     [] Map<Any, Any> => type_index::MAP,
 );
 
-/// How a closure takes its node; only so that closures of all forms implement [`Callback`].
+/// The ways a closure takes its node; they exist only so that closures of all forms implement
+/// [`Callback`].
 #[doc(hidden)]
 pub mod forms {
     use core::marker::PhantomData;

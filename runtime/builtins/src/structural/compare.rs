@@ -5,7 +5,7 @@ use crate::container::{Sequence, sequence};
 use crate::engines::structural as engine;
 use crate::value::{AnyView, ToArg};
 
-/// What structural equality and hash do with free variables and with the content of tensors.
+/// The treatment of free variables and of the content of tensors by structural equality and hash.
 ///
 /// ```
 /// use kernpack::Array;
@@ -22,7 +22,7 @@ pub struct Options {
     skip_tensor_content: bool,
 }
 
-/// Where two values differ first: the way there in each of them.
+/// The first difference of two values: the path to it in each of them.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Difference {
@@ -38,13 +38,14 @@ impl Options {
         Self { map_free_vars: false, skip_tensor_content: false }
     }
 
-    /// Whether variables without a definition count as defined where they are met first, so that their names do not matter.
+    /// Sets whether variables without a definition count as defined at their first occurrence, so
+    /// that their names do not matter.
     pub const fn map_free_vars(mut self, yes: bool) -> Self {
         self.map_free_vars = yes;
         self
     }
 
-    /// Whether tensors are equal when shape and data type are.
+    /// Sets whether tensors are equal if their shapes and data types are.
     pub const fn skip_tensor_content(mut self, yes: bool) -> Self {
         self.skip_tensor_content = yes;
         self
@@ -83,10 +84,11 @@ impl Options {
     }
 }
 
-/// Whether two values are structurally equal.
+/// Returns true if two values are structurally equal.
 ///
 /// # Errors
-/// TypeError for objects whose type has no structure (`structural = "unsupported"`, functions); what a type's own hook raises.
+/// TypeError for objects whose type has no structure (`structural = "unsupported"`, functions); any
+/// error of a type's own hook.
 ///
 /// ```
 /// use kernpack::structural::equal;
@@ -116,7 +118,7 @@ pub fn hash(value: &(impl ToArg + ?Sized)) -> Result<u64> {
     Options::new().hash(value)
 }
 
-/// Where two values differ first; `None` when they are equal.
+/// Returns the first difference of two values; `None` if they are equal.
 ///
 /// # Errors
 /// As for [`equal`].

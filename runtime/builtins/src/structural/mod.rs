@@ -56,7 +56,8 @@ pub use walk::Walk;
 use crate::provider;
 use crate::value::{AnyView, Arg};
 
-/// What an argument lends to an operation: never an offer to take the object. Ensures that the provider is bound.
+/// The view of an argument for an operation: it never gives the object away. Ensures that the
+/// provider is bound.
 fn lent<'a>(arg: &'a Arg<'_>) -> AnyView<'a> {
     provider::api();
     // SAFETY: the argument is a valid view as long as it lives.

@@ -37,7 +37,7 @@ pub struct Mutate<'a> {
     note = "write a closure `|node: ObjRef<T>, mutator: &Mutator<'_>| ...` that may be called while it runs"
 )]
 pub trait MutateCallback<Form> {
-    /// What it returns.
+    /// The return type.
     type Output;
 
     /// Index of the type that it is called for.

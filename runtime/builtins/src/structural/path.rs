@@ -73,11 +73,12 @@ impl fmt::Display for AccessStep {
     }
 }
 
-/// Where in a value a [`Walk`](super::Walk) or [`Rewrite`](super::Rewrite) was when it failed: the paths to the object whose callback
-/// or hook raised the error, as many as there are places where it is met on the recorded way. Empty when the error has no such record.
+/// The place in a value at which a [`Walk`](super::Walk) or [`Rewrite`](super::Rewrite) failed: the
+/// paths to the object whose callback or hook raised the error, one for each place at which it
+/// occurs on the recorded path. Empty when the error does not have such a record.
 ///
 /// # Errors
-/// What a field's getter raises.
+/// Any error of a field's getter.
 ///
 /// ```
 /// use kernpack::structural::{Walk, paths_of_error};

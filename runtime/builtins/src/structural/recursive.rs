@@ -5,11 +5,12 @@ use crate::Result;
 use crate::engines::recursive as engine;
 use crate::value::{AnyView, ToArg};
 
-/// Whether two values are equal field by field: what `==` means for objects, as `ffi.RecursiveEq` says. Fields that were registered
-/// with `compare = false` do not count; a type's own `__ffi_eq__` decides about its objects.
+/// Returns true if two values are equal field by field: the meaning of `==` for objects, as
+/// computed by `ffi.RecursiveEq`. Fields that were registered with `compare = false` are ignored; a
+/// type's own `__ffi_eq__` decides about its objects.
 ///
 /// # Errors
-/// What a type's own comparison raises.
+/// Any error of a type's own comparison.
 ///
 /// ```
 /// use kernpack::Array;

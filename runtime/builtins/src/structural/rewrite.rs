@@ -5,16 +5,18 @@ use crate::abi::TVMFFIAny;
 use crate::engines::visit;
 use crate::value::{Any, AnyView, FromAny, IntoAny};
 
-/// A rewrite of a value: what `ffi.StructuralMap` does, with typed closures.
+/// A rewrite of a value: `ffi.StructuralMap` with typed closures.
 ///
-/// Callbacks are closures over nodes of one type each, see [`Callback`]; of those for the same order, the first one whose type fits is
-/// called. One for before the children (top-down) gets the node as it is, and the rewrite goes on into what it gives; one for after
-/// them (bottom-up) gets what has become of the node.
+/// Callbacks are closures over nodes of one type each, see [`Callback`]; among those for the same
+/// order, the first one whose type fits is called. A callback for before the children (top-down)
+/// gets the node as it is, and the rewrite continues in the node that it returns; a callback for
+/// after the children (bottom-up) gets the node with its children rewritten.
 ///
-/// What does not change is shared with the result, and what changes is copied: objects field by field through their setters. Arrays,
-/// lists, maps and dicts without other references are changed in place, all the way from a root that is given away. A variable and a
-/// node of a graph (`structural = "var"`, `"dag"`) become the same thing wherever they are used; for all other objects
-/// [`keep_sharing`](Self::keep_sharing) does that.
+/// Unchanged parts are shared with the result, and changed parts are copied: objects field by field
+/// through their setters. Arrays, lists, maps and dicts without other references are changed in
+/// place, if the root is given away and they are only reachable from it. A variable and a node of a
+/// graph (`structural = "var"`, `"dag"`) become the same object at all their uses;
+/// [`keep_sharing`](Self::keep_sharing) extends this to all other objects.
 ///
 /// ```
 /// use kernpack::structural::Rewrite;
@@ -85,8 +87,9 @@ impl<'a> Rewrite<'a> {
     /// Rewrites a value, in place as far as there are no other references. The result has the same type; [`Any`] lets it be any.
     ///
     /// # Errors
-    /// What a callback, a hook, a getter or a setter raises, with a record of the objects that were being rewritten
-    /// ([`paths_of_error`](super::paths_of_error)); TypeError when the result has another type.
+    /// Any error of a callback, a hook, a getter or a setter, with a record of the objects that
+    /// were being rewritten ([`paths_of_error`](super::paths_of_error)); TypeError when the result
+    /// has another type.
     ///
     /// # Panics
     /// When a callback does.

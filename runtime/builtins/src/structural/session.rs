@@ -16,7 +16,8 @@ use crate::value::{Any, AnyView, IntoAny};
 use crate::walker::reentry::this_thread;
 use crate::{Error, Function, Result, embedded, provider};
 
-/// What the engine calls, with a node and a region or a mutator: gives an outcome, see `engines::visit::outcome`.
+/// The closure that the engine calls with a node and a region or a mutator. Returns an outcome, see
+/// `engines::visit::outcome`.
 type Call<'a> = Box<dyn FnMut(&AnyView<'_>, &TVMFFIAny) -> TVMFFIAny + 'a>;
 
 /// Like [`Call`], and may be called while it runs.
@@ -64,7 +65,7 @@ pub(super) struct Session {
     shared: Arc<Shared>,
 }
 
-/// What the functions of a run share. Only the thread of the run looks at the cells.
+/// The shared state of a run's functions. Only the thread of the run accesses the cells.
 struct Shared {
     thread: *const c_void,
     runs: Cell<bool>,

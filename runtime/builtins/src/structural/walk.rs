@@ -61,7 +61,7 @@ pub struct Walk<'a, B = ()> {
 
 type Interrupted<'a, B> = Box<dyn FnMut(Any) -> Result<B> + 'a>;
 
-/// What a callback stopped with, and the interrupt that stands for it on the way out.
+/// The value that a callback stopped with, and the interrupt that represents it on the way out.
 type Stopped<B> = Rc<Cell<Option<(Any, B)>>>;
 
 impl Walk<'_> {
@@ -110,11 +110,11 @@ impl<'a, B: 'a> Walk<'a, B> {
         self
     }
 
-    /// Walks through a value; gives what the walk stopped with.
+    /// Walks through a value; returns the value that the walk stopped with.
     ///
     /// # Errors
-    /// What a callback, a hook or a getter raises, with a record of the objects that were being visited
-    /// ([`paths_of_error`](super::paths_of_error)).
+    /// Any error of a callback, a hook or a getter, with a record of the objects that were being
+    /// visited ([`paths_of_error`](super::paths_of_error)).
     ///
     /// # Panics
     /// When a callback does.

@@ -12,8 +12,8 @@ const FIRST_SLOTS: usize = 16;
 const FEW_SLOTS: usize = 1 << 17;
 
 impl AddressMap {
-    /// Where the search for an address begins. Neighbours in memory are often asked for one after the other, so they are
-    /// neighbours here, too.
+    /// The slot at which the search for an address begins. Neighbours in memory are often looked up
+    /// one after the other, so they are neighbours here, too.
     #[inline]
     const fn start(&self, key: usize) -> usize {
         let group = (key as u64 >> 9).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;

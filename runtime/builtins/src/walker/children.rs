@@ -1,4 +1,4 @@
-//! What an object consists of: elements, entries or fields, one after the other.
+//! The parts of an object: elements, entries or fields, one after the other.
 
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::embedded::list::shared::Contents;
@@ -66,7 +66,8 @@ impl Children {
         fields.find(|field| field.as_raw().flags & skipped == 0)
     }
 
-    /// Whether elements, keys and values have one more reference than the ones that others hold.
+    /// Returns true if elements, keys and values are held with a reference of their own, in
+    /// addition to the references of others.
     pub(crate) const fn are_owned(&self) -> bool {
         matches!(self, Self::Owned(_))
     }

@@ -3,7 +3,7 @@
 
 use crate::{Result, bail};
 
-/// How deep a walk goes before it looks whether it goes in a circle.
+/// The depth at which a walk next checks for a cycle.
 pub(crate) struct CycleCheck {
     next: usize,
 }
@@ -13,7 +13,7 @@ impl CycleCheck {
         Self { next: 1 << 17 }
     }
 
-    /// Whether it is time to look.
+    /// Returns true if the check is due.
     #[inline]
     pub(crate) const fn is_due(&self, depth: usize) -> bool {
         depth >= self.next

@@ -45,7 +45,7 @@ fn unknown(index: i32) -> Error {
 #[derive(Clone, Copy)]
 pub(crate) struct Read {
     pub(crate) value: TVMFFIAny,
-    /// Whether the reader owns a reference; otherwise the value is borrowed from the object.
+    /// True if the reader owns a reference; otherwise the value is borrowed from the object.
     pub(crate) owned: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a walk reads of a container.
+//! A stable state of a container, for a walk.
 
 use crate::abi::{TVMFFIObject, type_index};
 use crate::embedded::{self, list, map, seq};

@@ -13,7 +13,8 @@ use crate::value::{Any, AnyView};
 use crate::{Error, Result, bail, embedded, error};
 use kernpack_core::reflect::{AttrColumn, call_function};
 
-/// What the function does with the operation and its arguments, which are as the signature says.
+/// The implementation of the function: it gets the operation and its arguments, which match the
+/// signature.
 pub(crate) type Run = unsafe fn(operation: *mut c_void, args: &[AnyView<'_>]) -> Result<Any>;
 
 /// A function that calls back into an operation while a hook of it runs.

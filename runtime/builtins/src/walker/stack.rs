@@ -27,7 +27,7 @@ pub(crate) fn check_depth(frames: usize) -> Result<()> {
 /// One object of each graph, whose parts the walk goes through, and what the walk knows of them.
 pub(crate) struct Frame<const N: usize, S> {
     pub(crate) objects: [*mut TVMFFIObject; N],
-    /// Whether the frame has references to the objects.
+    /// True if the frame holds references to the objects.
     owned: [bool; N],
     pub(crate) state: S,
 }

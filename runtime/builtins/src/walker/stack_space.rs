@@ -1,13 +1,14 @@
-//! How much of the thread's stack is left, for recursion whose depth foreign code decides: a hook that calls back into the
-//! operation that called it. Such a recursion ends in an error before it ends the process.
+//! The remaining space of the thread's stack, for recursion whose depth foreign code decides: a
+//! hook that calls back into the operation that called it. Such a recursion fails with an error
+//! before it would end the process.
 
 use core::cell::Cell;
 use core::mem::MaybeUninit;
 
 use crate::{Result, bail};
 
-/// What has to be left for one more level: an interpreter's frames between two of ours, and the destructors and messages on the
-/// way back.
+/// The space that one more level needs: an interpreter's frames between two of ours, and the
+/// destructors and messages on the way back.
 const RESERVE: usize = 192 * 1024;
 
 thread_local! {

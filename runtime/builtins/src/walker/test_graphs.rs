@@ -111,7 +111,7 @@ const fn hook(
     Attr::Function(Builtin { name, signature: Signature::Typed(params, result), run })
 }
 
-/// What a hook of [`hooked`] does first, by the object's number.
+/// The actions that a hook of [`hooked`] does first, by the object's number.
 pub(crate) mod behaviour {
     /// Keeps the function that it gets; see [`super::KEPT`].
     pub(crate) const KEEP: i64 = 1;

@@ -18,7 +18,8 @@ use crate::value::{Any, AnyView};
 use crate::{Error, Result, bail, error};
 use kernpack_core::reflect::call_function;
 
-/// How a step goes from an object to a part of it, or to where a part is missing.
+/// The kind of a step: it leads from an object to a part of it, or to a place where a part is
+/// missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub(crate) enum Kind {
@@ -242,7 +243,7 @@ fn to_steps(args: &Arguments<'_>) -> Result<Any> {
     Ok(value(seq::new_array(steps.into_iter().map(Any::into_raw).collect())))
 }
 
-/// What the printing function says about a value.
+/// Appends the text that the printing function returns for a value.
 fn printed(print: *mut c_void, value: &AnyView<'_>, text: &mut Vec<u8>) -> Result<()> {
     // SAFETY: the callers pass the hook's second argument, a function, and a value that they keep alive.
     let printed = unsafe { call_function(print.cast(), &[*value.as_raw()]) }?;

@@ -69,7 +69,7 @@ struct Decoder<'a> {
     nodes: &'a [TVMFFIAny],
     /// The nodes' values, owned.
     decoded: Vec<TVMFFIAny>,
-    /// What is being decoded, the root first.
+    /// The nodes that are being decoded, the root first.
     frames: Vec<Frame>,
     /// The parts of the frames so far, borrowed from `decoded`.
     parts: Vec<TVMFFIAny>,
@@ -78,10 +78,10 @@ struct Decoder<'a> {
 /// A node whose parts are being decoded.
 struct Frame {
     node: usize,
-    /// What it consists of: an array of indices, or a map of fields.
+    /// Its content: an array of indices, or a map of fields.
     data: Any,
     kind: Kind,
-    /// Where its parts begin.
+    /// The index of its first part.
     first: usize,
 }
 
@@ -100,7 +100,7 @@ struct Object {
     fields: Fields,
     /// The field that waits for its value.
     waiting: Option<Field>,
-    /// Where in the data the next field should be.
+    /// The position in the data at which the next field is expected.
     position: u64,
 }
 

@@ -22,7 +22,7 @@ use kernpack_core::reflect::{AttrColumn, Fields, TypeInfo, call_function};
 
 static HOOKS: AttrColumn = AttrColumn::new("__data_to_json__");
 
-/// Where the nodes go, one after the other.
+/// The receiver of the nodes, one after the other.
 pub(super) trait Output {
     /// A node, of a type with this key.
     fn node(&mut self, key: &'static [u8], data: Data<'_>) -> Result<()>;
@@ -40,7 +40,7 @@ pub(super) enum Data<'a> {
     List(&'a [TVMFFIAny]),
     /// The fields of an object: integers, and what is written in place.
     Fields(Fields, &'a [TVMFFIAny]),
-    /// What a hook has made.
+    /// The value that a hook has returned.
     Made(Any),
 }
 
@@ -65,7 +65,7 @@ struct Encoder<'a> {
     nodes: NodeTable,
     /// Keeps the nodes' values alive.
     held: HeldObjects,
-    /// What is being encoded, the root first.
+    /// The objects that are being encoded, the root first.
     frames: Stack<1, Progress>,
     /// The data of the frames so far: plain values.
     items: Vec<TVMFFIAny>,
@@ -74,15 +74,15 @@ struct Encoder<'a> {
     cycles: CycleCheck,
 }
 
-/// How far the walk is with an object.
+/// The state of the walk for an object.
 struct Progress {
     hash: u32,
     parts: Parts,
-    /// Where its data begin.
+    /// The index of its first data item.
     first: usize,
 }
 
-/// Which part comes next.
+/// The next part.
 enum Parts {
     /// Its index.
     Elements(Frozen, usize),
@@ -91,7 +91,7 @@ enum Parts {
     Fields(Fields),
 }
 
-/// What is known about a value.
+/// The state of a value.
 enum Seen {
     /// It is this node.
     Known(i64),
@@ -318,13 +318,14 @@ impl Encoder<'_> {
     }
 }
 
-/// Whether an object has no parts that are nodes.
+/// Returns true if no part of an object is a node.
 #[inline]
 const fn is_leaf(index: i32) -> bool {
     matches!(index, type_index::STR | type_index::BYTES | type_index::SHAPE)
 }
 
-/// Whether fields that are declared with this type index always hold a value of that type, and one that JSON has.
+/// Returns true if fields that are declared with this type index always hold a value of that type,
+/// and JSON can represent it.
 #[inline]
 const fn is_written_in_place(index: i32) -> bool {
     matches!(index, type_index::NONE | type_index::BOOL | type_index::INT | type_index::FLOAT | type_index::DATA_TYPE)

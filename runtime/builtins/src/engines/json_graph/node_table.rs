@@ -1,4 +1,4 @@
-//! Which value is which node.
+//! The map from values to the numbers of their nodes.
 
 use crate::Result;
 use crate::abi::{TVMFFIAny, type_index};
@@ -18,7 +18,7 @@ pub(super) struct NodeTable {
 
 const FIRST_SLOTS: usize = 16;
 
-/// Whether looking for this value may call a hook.
+/// Returns true if the lookup of this value may call a hook.
 #[inline]
 pub(super) fn may_call_hooks(value: &TVMFFIAny) -> bool {
     value.type_index > type_index::BYTES

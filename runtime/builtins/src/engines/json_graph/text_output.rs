@@ -36,7 +36,7 @@ pub(super) fn to_text(root: &Any, metadata: &Any) -> Result<Vec<u8>> {
 #[derive(Default)]
 struct NodeTexts {
     text: Vec<u8>,
-    /// What a hook made is not JSON.
+    /// The error if a value that a hook has returned cannot be written as JSON.
     problem: Option<Error>,
 }
 
@@ -139,7 +139,7 @@ impl NodeTexts {
     }
 }
 
-/// Whether a type has a field with the name of an ancestor's.
+/// Returns true if a field of a type has the name of an ancestor's field.
 #[inline]
 fn has_same_names(fields: &Fields) -> bool {
     let info: TypeInfo = fields.type_info();

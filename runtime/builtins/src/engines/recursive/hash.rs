@@ -55,23 +55,23 @@ struct Hasher {
     memo: AddressMap,
     /// Keeps objects in the memo alive.
     held: HeldObjects,
-    /// What is being hashed, the root first.
+    /// The objects that are being hashed, the root first.
     frames: Stack<1, Progress>,
-    /// Where the frames of the innermost run begin.
+    /// The index of the innermost run's first frame.
     base: usize,
     /// Hashes of the entries of the maps on the stack.
     entries: Vec<u64>,
     reentry: Option<Reentry>,
 }
 
-/// How far the walk is with an object.
+/// The state of the walk for an object.
 struct Progress {
     /// The hash so far.
     hash: u64,
     parts: Parts,
 }
 
-/// Which part comes next.
+/// The next part.
 enum Parts {
     /// Its index.
     Elements(Frozen, usize),
@@ -210,7 +210,7 @@ impl Hasher {
         }
     }
 
-    /// What is read of a container.
+    /// Returns the container as it is now.
     #[inline]
     unsafe fn freeze(&mut self, container: *mut TVMFFIObject) -> Frozen {
         // SAFETY: see above.
@@ -336,7 +336,7 @@ fn prepare(index: i32) -> Result<(TypeInfo, Option<TVMFFIAny>)> {
     Ok((info, hook))
 }
 
-/// What a hook calls with a value.
+/// The function that a hook calls with a value.
 #[inline]
 unsafe fn callback(hasher: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
     // SAFETY: the hasher waits for the hook and lends itself; the value is alive for the call.

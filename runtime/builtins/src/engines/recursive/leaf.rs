@@ -51,7 +51,7 @@ pub(super) fn hash_leaf(value: &TVMFFIAny) -> Option<u64> {
     }
 }
 
-/// What two values without parts are to each other; `None` when they have parts.
+/// The order of two values without parts; `None` when they have parts.
 #[inline]
 pub(super) unsafe fn compare_leaves(
     left: &TVMFFIAny,

@@ -12,7 +12,7 @@ const FREE: (usize, usize) = (0, 0);
 const FIRST_SLOTS: usize = 16;
 
 impl PairSet {
-    /// Where the search for a pair begins.
+    /// The slot at which the search for a pair begins.
     #[inline]
     const fn start(&self, pair: (usize, usize)) -> usize {
         let mixed = (pair.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (pair.1 as u64).rotate_left(20);

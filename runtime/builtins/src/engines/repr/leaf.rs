@@ -1,4 +1,4 @@
-//! How repr writes devices, tensors and markers.
+//! The repr of devices, tensors and markers.
 
 use super::number::push_int;
 use crate::Result;
@@ -7,7 +7,7 @@ use crate::embedded::dtype;
 use crate::functions::values;
 use crate::value::Any;
 
-/// What stands for one of the markers.
+/// The text of a marker; `None` for any other object.
 #[inline]
 pub(super) fn name_of_marker(object: *mut TVMFFIObject) -> Option<&'static [u8]> {
     let is = |marker: Any| marker.as_view().object() == Some(object);

@@ -1,4 +1,4 @@
-//! How repr writes numbers.
+//! The repr of numbers.
 
 /// Decimal digits.
 #[inline]

@@ -52,9 +52,10 @@ pub(super) struct Printer {
     /// The other texts; the place of the current one is empty, or not there.
     texts: Vec<Vec<u8>>,
     frames: Vec<Frame>,
-    /// How many of the texts `seen` refers to.
+    /// The number of texts that `seen` refers to.
     kept_texts: usize,
-    /// How many of the frames are in `seen`, whether others refer to their objects or not.
+    /// The number of frames whose objects are in `seen`, whether or not there are other references
+    /// to them.
     remembered: usize,
     seen: AddressMap,
     done: Vec<Done>,
@@ -62,9 +63,9 @@ pub(super) struct Printer {
     copied: usize,
     /// The objects in `seen`: no other object gets the address of one of them meanwhile.
     kept: Vec<Any>,
-    /// Whether the value that was visited last is an object whose parts are to be printed.
+    /// True if the last visited value is an object whose parts have to be printed.
     pub(super) has_parts: bool,
-    /// Whether objects are shown with their addresses; not known before the first one.
+    /// True if objects are printed with their addresses; `None` before the first one.
     with_addresses: Option<bool>,
     /// The function that hooks get to print what their object consists of.
     callback: Option<Reentry>,
@@ -77,7 +78,7 @@ struct Frame {
     children: Children,
     /// Number of children so far.
     count: usize,
-    /// Where its text begins.
+    /// The offset at which its text begins.
     start: usize,
     /// The object again, if no other reference is sure to keep it.
     _kept: Any,
@@ -111,13 +112,13 @@ impl Printer {
         }
     }
 
-    /// What is printed.
+    /// The text.
     #[inline]
     pub(super) fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// What is printed, taken out.
+    /// Returns the text and consumes the printer.
     #[inline]
     pub(super) fn into_text(self) -> Vec<u8> {
         self.text
@@ -464,7 +465,7 @@ unsafe fn shared(object: *mut TVMFFIObject) -> Any {
 
 static CALLBACK: Signature = Signature::Typed(&[&ANY_VIEW], &STRING);
 
-/// What the function does that hooks get.
+/// The implementation of the function that hooks get.
 #[inline]
 unsafe fn print_for_hook(printer: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
     // SAFETY: the operation is the printer, which nothing else uses while its hook runs; the argument is a valid view.

@@ -1,4 +1,4 @@
-//! How repr writes text and bytes: as literals of Python, in ASCII.
+//! The repr of text and bytes: Python literals, in ASCII.
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
@@ -33,7 +33,7 @@ pub(super) fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
-/// Whether a byte may stand for itself, quotes aside.
+/// Returns true if a byte is written as it is, apart from quotes.
 #[inline]
 fn is_plain(byte: u8) -> bool {
     matches!(byte, 0x20..0x7f) && byte != b'\\'

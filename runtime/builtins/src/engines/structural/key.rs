@@ -67,7 +67,7 @@ fn body<'a>(value: &'a TVMFFIAny, name: &str) -> Result<&'a KeyBody> {
     Ok(unsafe { embedded::body(value.payload.v_obj) })
 }
 
-/// Whether two keys wrap values that are structurally equal.
+/// Returns true if two keys wrap values that are structurally equal.
 pub(super) fn equal(left: &TVMFFIAny, right: &TVMFFIAny) -> Result<bool> {
     if (left.type_index, left.small_len, left.bits()) == (right.type_index, right.small_len, right.bits()) {
         return Ok(true);

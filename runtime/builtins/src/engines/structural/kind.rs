@@ -1,4 +1,4 @@
-//! What structural operations need to know about a type.
+//! The properties of a type that structural operations depend on.
 
 use crate::abi::{TVMFFITypeInfo, seq_hash_kind};
 use crate::walker::field_value::type_info;

@@ -4,7 +4,7 @@ use crate::abi::{TVMFFIAny, TVMFFIByteArray, type_index};
 use crate::embedded::any_hash::{combine, hash_bytes};
 use crate::embedded::{self, big_int, text_of};
 
-/// What small strings are hashed modulo.
+/// The modulus of the hashes of small strings.
 const MODULUS: u64 = 2_147_483_647;
 
 /// The hash of a value without parts that needs no state.
@@ -57,7 +57,7 @@ fn hash_borrowed_bytes(value: &TVMFFIAny) -> u64 {
     }
 }
 
-/// Whether two values are equal, if that can be said at once.
+/// Returns true if two values are equal; `None` if that cannot be decided at once.
 #[inline]
 pub(super) unsafe fn leaves_equal(left: &TVMFFIAny, right: &TVMFFIAny) -> Option<bool> {
     let index = left.type_index;
@@ -80,7 +80,8 @@ pub(super) unsafe fn leaves_equal(left: &TVMFFIAny, right: &TVMFFIAny) -> Option
     }
 }
 
-/// Whether two values of different types are equal: texts in different forms may be.
+/// Returns true if two values of different types are equal: texts in different representations may
+/// be.
 #[inline(never)]
 fn unlike_equal(left: &TVMFFIAny, right: &TVMFFIAny) -> bool {
     let class = text_class(left.type_index);

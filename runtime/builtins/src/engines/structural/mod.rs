@@ -20,7 +20,7 @@ use crate::definition::signature::{ANY, Accepts, BOOL, INT, Signature, Type};
 use crate::value::Any;
 use crate::{Error, Result};
 
-/// What an operation does with free variables and tensors.
+/// The treatment of free variables and tensors by an operation.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Options {
     pub(crate) map_free_vars: bool,

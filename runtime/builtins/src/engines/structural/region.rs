@@ -1,4 +1,5 @@
-//! Where variables are defined: the regions of a walk in which a free variable that is met for the first time gets a name.
+//! Definition regions: the parts of a walk in which a free variable that occurs for the first time
+//! gets a name.
 
 use crate::abi::field_flag;
 
@@ -45,7 +46,7 @@ impl Region {
         if self.0 == Self::SIMPLE.0 { Self::NONE } else { self }
     }
 
-    /// Whether a variable that is met here is defined by that.
+    /// Returns true if a variable that occurs here is defined by its occurrence.
     #[inline]
     pub(super) const fn defines(self) -> bool {
         self.0 != Self::NONE.0

@@ -26,7 +26,7 @@ pub(super) unsafe fn hash(tensor: *mut TVMFFIObject, key_hash: u64, skip_content
     }
 }
 
-/// Whether two tensors are equal.
+/// Returns true if two tensors are equal.
 ///
 /// # Safety
 /// As for [`hash`], for both.

@@ -23,7 +23,7 @@ fn mismatch(left: &Any, right: &Any) -> String {
     call("ffi.ReprPrint", &[&pair]).unwrap().to().unwrap()
 }
 
-/// Whether the values are equal, and have the same hash exactly then.
+/// Asserts that the values are equal as expected, and that their hashes are equal exactly then.
 #[track_caller]
 fn check(left: &Any, right: &Any, map_free_vars: bool, expected: bool) {
     assert_eq!(equal(left, right, map_free_vars).unwrap(), expected);

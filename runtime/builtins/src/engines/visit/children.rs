@@ -23,7 +23,7 @@ pub(super) struct Children {
     own_scope: Scope,
 }
 
-/// Where children come from, and where the current one is.
+/// The source of the children, and the position of the current one.
 pub(super) enum Source {
     /// An array or list; the index is -1 before the first step. No more elements than there were at first.
     Elements { seq: *mut TVMFFIObject, index: i64, size: i64 },
@@ -84,7 +84,7 @@ impl Children {
         Self::new(Source::Fields { object, fields: info.fields(), current: None }, scope)
     }
 
-    /// Where the current child is.
+    /// The position of the current child.
     #[inline]
     pub(super) const fn source(&self) -> &Source {
         &self.source

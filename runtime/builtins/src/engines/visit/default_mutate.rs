@@ -77,7 +77,8 @@ pub(super) unsafe fn mutate_whole(
     }
 }
 
-/// What a value without children becomes: text and numbers on the heap are left as they are, other values become themselves, owned.
+/// The outcome of a value without children: text and numbers on the heap stay unchanged, other
+/// values become themselves, owned.
 ///
 /// # Safety
 /// `value` is a valid view.

@@ -18,7 +18,7 @@ use crate::function::guard_nameless;
 use crate::object::{ObjRef, ObjectRoot};
 use crate::value::AnyView;
 
-/// What follows the header of a context.
+/// The part of a context that follows the header.
 #[derive(Clone)]
 #[repr(C)]
 struct ContextBody {
@@ -103,7 +103,7 @@ unsafe extern "C" fn set_pattern(slot: *mut c_void, value: *const TVMFFIAny) -> 
     })
 }
 
-/// Whether an object is such a context.
+/// Returns true if an object is such a context.
 ///
 /// # Safety
 /// It is alive, or NULL.

@@ -28,7 +28,7 @@ impl<T> Frames<T> {
         Self { frames: Vec::new(), spare }
     }
 
-    /// Whether one frame more is too many.
+    /// Returns true if there is no room for another frame.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.frames.len() >= MAX_DEPTH

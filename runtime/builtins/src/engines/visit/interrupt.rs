@@ -10,7 +10,7 @@ use crate::definition::type_def::{BuiltinType, Index};
 use crate::value::Any;
 use crate::{Result, embedded};
 
-/// What follows the header of an interrupt.
+/// The part of an interrupt that follows the header.
 #[derive(Clone, Default)]
 #[repr(C)]
 struct InterruptBody {
@@ -69,7 +69,7 @@ pub(crate) fn interrupt_value(interrupt: &Any) -> Any {
     }
 }
 
-/// What a function gave, which has to be none, an interrupt or an error.
+/// Checks a function's result, which must be `None`, an interrupt or an error.
 ///
 /// # Safety
 /// The caller owns the outcome and gives it up for the returned one.

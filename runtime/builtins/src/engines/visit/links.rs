@@ -15,7 +15,7 @@ pub(super) struct Link {
     function: *mut TVMFFIObject,
     // The type index that it is for.
     target: i32,
-    /// Whether it takes one argument more: the region, or whether the value may be changed in place.
+    /// True if it takes another argument: the region, or whether the value may be changed in place.
     pub(super) takes_more: bool,
 }
 
@@ -34,7 +34,7 @@ pub(crate) type Callback = (i32, Function);
 /// More callbacks than anyone has; a plan has 24 bits for their number.
 const MAX_LINKS: usize = 1 << 20;
 
-/// Where each number is one of a pair.
+/// The limit on callbacks where each one is a pair.
 pub(crate) const MAX_PAIRED: usize = (1 << 12) - 2;
 
 /// The body of an object that has callbacks.
@@ -79,8 +79,8 @@ impl Style {
     }
 }
 
-/// What `ffi.StructuralWalk` and `ffi.StructuralMap` get behind the value: callbacks of the value, callbacks that get the region as
-/// well, and when they are called.
+/// The arguments of `ffi.StructuralWalk` and `ffi.StructuralMap` after the value: callbacks of the
+/// value, callbacks that also get the region, and the order in which they are called.
 pub(super) fn in_order<'a>(args: &Arguments<'a>) -> (Style, [Callbacks<'a>; 2]) {
     let style = if args.int(3) as i32 == 0 { Style::Before } else { Style::After };
     let callbacks = [(1, false), (2, true)]
@@ -186,7 +186,7 @@ impl Drop for Links {
     }
 }
 
-/// Whether a value of one type is also of the other.
+/// Returns true if a value of the first type also is of the second type.
 fn fits(actual: i32, target: i32) -> bool {
     match target {
         type_index::ANY => true,

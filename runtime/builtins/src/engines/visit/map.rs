@@ -30,7 +30,7 @@ use crate::value::Any;
 use crate::walker::stack_space;
 use kernpack_core::reflect::TypeInfo;
 
-/// What follows the header of such a mutator.
+/// The part of such a mutator that follows the header.
 #[repr(C)]
 struct MapBody {
     cell: Traversal<MutatorTable>,

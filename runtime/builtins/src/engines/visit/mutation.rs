@@ -9,9 +9,9 @@ use crate::abi::{TVMFFIAny, TVMFFIObject};
 pub(super) struct Mutation {
     /// The value.
     pub(super) node: TVMFFIAny,
-    /// Whether the value may be changed in place.
+    /// True if the value may be changed in place.
     pub(super) in_place: bool,
-    /// What is done when its children are mutated.
+    /// The action after its children are mutated.
     pub(super) then: Then,
     /// Owned.
     pub(super) given: TVMFFIAny,
@@ -27,7 +27,7 @@ impl Mutation {
     }
 }
 
-/// What is done when a value's children are mutated.
+/// The action after a value's children are mutated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Then {
     /// Nothing.

@@ -23,7 +23,7 @@ pub(super) struct MutatorTable {
     pub(super) mutate: Mutate,
     /// May change the value in place: there is no other reference to it.
     pub(super) maybe_inplace_mutate: Mutate,
-    /// What a variable or shared node was mapped to; none when it was not.
+    /// Returns the value that a variable or shared node was mapped to; `None` if it was not mapped.
     pub(super) var_remap_get: Mutate,
     /// Remembers what a variable or shared node is mapped to.
     pub(super) var_remap_set: RemapSet,
@@ -94,8 +94,8 @@ pub(super) unsafe fn table<'a>(mutator: *mut TVMFFIObject) -> Result<&'a Mutator
         .ok_or_else(|| crate::error!(RuntimeError, "a StructuralMutator without a function table cannot mutate"))
 }
 
-/// Whether a value may be changed in place: an object without other references, that Rust code may not be reading without a
-/// reference of its own.
+/// Returns true if a value may be changed in place: an object without other references, which Rust
+/// code cannot be reading without a reference of its own.
 ///
 /// # Safety
 /// `value` is a valid view.

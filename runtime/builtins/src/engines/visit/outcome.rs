@@ -16,19 +16,19 @@ pub(crate) const UNCHANGED: TVMFFIAny = TVMFFIAny { type_index: type_index::UNCH
 /// No outcome yet: the children come first. Never leaves the traversal that it is in.
 pub(super) const PENDING: TVMFFIAny = TVMFFIAny { type_index: i32::MIN, ..TVMFFIAny::NONE };
 
-/// Whether this is [`PENDING`].
+/// Returns true if this is [`PENDING`].
 #[inline]
 pub(super) const fn is_pending(outcome: &TVMFFIAny) -> bool {
     outcome.type_index == PENDING.type_index
 }
 
-/// Whether this is a failure.
+/// Returns true if this is a failure.
 #[inline]
 pub(super) const fn is_error(outcome: &TVMFFIAny) -> bool {
     outcome.type_index == type_index::ERROR
 }
 
-/// Whether two values are the same: equal plain values, the same object.
+/// Returns true if two values are the same: equal plain values, or the same object.
 #[inline]
 pub(super) const fn same(left: &TVMFFIAny, right: &TVMFFIAny) -> bool {
     left.type_index == right.type_index && left.small_len == right.small_len && left.bits() == right.bits()

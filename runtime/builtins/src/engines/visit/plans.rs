@@ -1,4 +1,4 @@
-//! What a traversal does with values of a type, remembered for the types that it met last.
+//! A traversal's plans for values of a type, cached for the types that it met last.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -53,7 +53,7 @@ impl Plan {
         (self.0 >> 32) as i32
     }
 
-    /// Whether there is nothing to do: neither a callback nor children.
+    /// Returns true if there is nothing to do: neither a callback nor children.
     #[inline]
     pub(super) const fn is_quiet(self) -> bool {
         self.0 as u32 == 0

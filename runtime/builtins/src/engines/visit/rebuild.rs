@@ -28,7 +28,7 @@ pub(super) struct Rebuild {
     identity: Identity,
 }
 
-/// Whether what an object becomes is the same wherever the object is.
+/// The rule whether an object becomes the same object at all its uses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Identity {
     /// No: it is a tree's node.
@@ -39,13 +39,13 @@ pub(super) enum Identity {
     Shared,
 }
 
-/// What comes next.
+/// The next step.
 pub(super) enum Next {
     /// A child, borrowed; its outcome is to be given to [`Rebuild::take`].
     Child {
         /// The child.
         child: TVMFFIAny,
-        /// Whether it may be changed in place.
+        /// True if it may be changed in place.
         in_place: bool,
     },
     /// Nothing: an owned error outcome. [`Rebuild::abandon`] is next.

@@ -11,7 +11,7 @@ pub(super) const PATTERN: i32 = 1;
 /// Variables are definitions, what is inside them are uses.
 pub(super) const SIMPLE: i32 = 2;
 
-/// Where a visitor or mutator keeps its region: C++ code reads and writes it, too.
+/// The offset of the region in a visitor or mutator: C++ code reads and writes it, too.
 const OFFSET: usize = 32;
 
 /// The region of a visitor or mutator.

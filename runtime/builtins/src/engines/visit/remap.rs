@@ -1,4 +1,4 @@
-//! What variables and shared nodes were mapped to.
+//! The values that variables and shared nodes were mapped to.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -27,7 +27,7 @@ impl Remap {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the object was mapped to, owned; none when it was not.
+    /// Returns the value that the object was mapped to, owned; `None` if it was not mapped.
     pub(super) fn get(&self, object: *mut TVMFFIObject) -> TVMFFIAny {
         let table = self.table();
         match table.numbers.get(object) {

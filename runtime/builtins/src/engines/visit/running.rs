@@ -18,7 +18,7 @@ impl Running {
         Self(mutator)
     }
 
-    /// What a value becomes; with `children_only` its own callback is not called.
+    /// Mutates a value; with `children_only` its own callback is not called.
     pub(crate) fn mutate(self, value: &AnyView<'_>, children_only: bool) -> Result<Any> {
         // SAFETY: the caller keeps the value alive, and the creator of this the mutator, which is one of ours.
         unsafe {
@@ -43,7 +43,7 @@ impl Running {
         result
     }
 
-    /// What an object was mapped to; none when it was not.
+    /// Returns the value that an object was mapped to; `None` if it was not mapped.
     pub(crate) fn mapped(self, object: &AnyView<'_>) -> Result<Any> {
         // SAFETY: as for `mutate`.
         unsafe { into_result(remap_get(self.0, *object.as_raw())) }

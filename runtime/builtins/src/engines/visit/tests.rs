@@ -1,5 +1,6 @@
-//! What the suites of the stock package do not ask for: depth, cycles, values that change under a traversal, copies of visitors.
-//! `tests/c/traversal.cc` has the rest: visitors, mutators and hooks of another language.
+//! Tests of cases that the suites of the stock package do not cover: depth, cycles, values that
+//! change under a traversal, copies of visitors. `tests/c/traversal.cc` covers the rest: visitors,
+//! mutators and hooks of another language.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -111,7 +112,7 @@ fn a_long_chain() {
     });
 }
 
-/// What an error's context recorded.
+/// The objects that an error's context recorded.
 fn recorded(error: &Error) -> Contents<'_> {
     let raw = error.clone().into_raw();
     // SAFETY: the error keeps its context alive, and ours is a second reference.

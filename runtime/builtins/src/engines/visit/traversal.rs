@@ -1,4 +1,5 @@
-//! What follows the header of a visitor and of a mutator: a table of functions that any language fills, and the definition region.
+//! The part of a visitor and of a mutator that follows the header: a table of functions that any
+//! language fills, and the definition region.
 
 use crate::abi::{TVMFFIObject, seq_hash_kind};
 use crate::definition::instance::{Body, metadata_without_creator};

@@ -24,7 +24,7 @@ use crate::embedded::{self, list};
 use crate::value::{Any, AnyView};
 use crate::walker::stack_space;
 
-/// What follows the header of such a visitor.
+/// The part of such a visitor that follows the header.
 #[repr(C)]
 struct WalkBody {
     cell: Traversal<VisitorTable>,

@@ -140,7 +140,8 @@ fn nesting_has_no_bound() {
     checked.unwrap().join().unwrap();
 }
 
-/// What comes out of any text is written, and read again as the same.
+/// If a changed text can be parsed, the result can be written, and is the same when it is parsed
+/// again.
 #[test]
 fn changed_texts() {
     let seeds: [&[u8]; 3] = [

@@ -1,4 +1,4 @@
-//! What an object consists of, as lines: a visitor of its fields.
+//! The content of an object, as lines: a visitor of its fields.
 
 use core::ffi::c_void;
 
@@ -18,7 +18,7 @@ pub(super) struct Child {
     pub(super) what: What,
 }
 
-/// What a line says.
+/// The content of a line.
 pub(super) enum What {
     /// A value without parts.
     Text(String),
@@ -225,7 +225,7 @@ pub(super) fn size_of(object: &ObjRef<ObjectRoot>) -> Option<usize> {
     }
 }
 
-/// Whether an object has anything to show below its own line.
+/// Returns true if an object has something to show below its own line.
 #[inline]
 pub(super) fn has_any(object: &ObjRef<ObjectRoot>) -> bool {
     match size_of(object) {

@@ -71,7 +71,7 @@ pub struct Tree<'a> {
     limits: Limits,
 }
 
-/// How much is shown.
+/// The limits of the output.
 #[derive(Clone, Copy)]
 struct Limits {
     /// Levels of objects below the value.
@@ -138,13 +138,13 @@ const INDENTED: usize = 24;
 struct Writer {
     limits: Limits,
     text: String,
-    /// Where in the text objects are that may come again or have come again, in order.
+    /// The places in the text of objects that occur again, or may occur again, in order.
     marks: Vec<Mark>,
     /// By address, the number of the mark where an object is shown.
     shown: HashMap<usize, usize>,
     /// The objects in `shown`: no other object gets the address of one of them meanwhile.
     kept: Vec<ObjRef<ObjectRoot>>,
-    /// What the objects on the way consist of; the innermost last.
+    /// The children of the objects on the path; the innermost last.
     frames: Vec<IntoIter<Child>>,
 }
 
@@ -153,7 +153,7 @@ struct Mark {
     position: usize,
     /// The mark where the object is shown; itself for that one.
     shown_at: usize,
-    /// Whether the object comes again, for the mark where it is shown.
+    /// True if the object occurs again, for the mark at which it is shown.
     comes_again: bool,
 }
 

@@ -57,9 +57,9 @@ struct Comparer {
     on_stack: PairSet,
     /// Pairs of shared objects that were found equal: they are compared once.
     equal: FoundEqual,
-    /// What is being compared, the roots first.
+    /// The objects that are being compared, the roots first.
     frames: Stack<2, Progress>,
-    /// Where the frames of the innermost run begin.
+    /// The index of the innermost run's first frame.
     base: usize,
     /// Values of the same keys, of the maps on the stack.
     pairs: Waiting<(), 2>,
@@ -67,14 +67,14 @@ struct Comparer {
     compare_reentry: Option<Reentry>,
 }
 
-/// How far the walk is with two objects.
+/// The state of the walk for a pair of objects.
 struct Progress {
     parts: Parts,
-    /// Whether the objects are in the set of those on the stack.
+    /// True if the objects are in the set of those on the stack.
     listed: bool,
 }
 
-/// Which part comes next.
+/// The next part.
 enum Parts {
     /// Its index.
     Elements([Frozen; 2], usize),
@@ -182,7 +182,8 @@ impl Comparer {
         }
     }
 
-    /// What a difference inside the frames on the stack means for the whole: maps are equal or not, but have no order.
+    /// The result for the roots of a difference inside the frames on the stack: maps are equal or
+    /// not, but have no order.
     #[inline]
     fn decide(&self, ordering: Ordering) -> Result<Ordering> {
         let in_map = || self.frames.from(self.base).iter().any(|frame| matches!(frame.state.parts, Parts::Entries(..)));
@@ -219,7 +220,7 @@ impl Comparer {
         }
     }
 
-    /// What can be said about two objects of the same type before their parts are looked at.
+    /// Compares two objects of the same type as far as possible before their parts are visited.
     #[inline]
     unsafe fn prepare(&mut self, left: *mut TVMFFIObject, right: *mut TVMFFIObject) -> Result<Prepared> {
         // SAFETY: see above.
@@ -262,7 +263,7 @@ impl Comparer {
         }
     }
 
-    /// What is read of two containers.
+    /// Returns the two containers as they are now.
     #[inline]
     unsafe fn freeze(&mut self, containers: [*mut TVMFFIObject; 2]) -> [Frozen; 2] {
         // SAFETY: see above.

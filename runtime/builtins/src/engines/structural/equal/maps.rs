@@ -62,7 +62,8 @@ impl Comparer {
         }
     }
 
-    /// What the lengths of two maps say when the right one has all keys of the left one, with equal values.
+    /// Compares the lengths of two maps when the right one has all keys of the left one, with equal
+    /// values.
     unsafe fn compare_map_sizes(&mut self, top: usize) -> Result<Step> {
         let Parts::Entries { maps, .. } = &self.frames[top].state.parts else { return Ok(Step::Done) };
         let [left, right] = maps.each_ref().map(Frozen::get);
@@ -88,7 +89,7 @@ impl Comparer {
     }
 }
 
-/// What a key stands for on the other side.
+/// The key that corresponds to a key on the other side.
 unsafe fn map_key(to_other: &AddressMap, key: &TVMFFIAny) -> TVMFFIAny {
     if key.type_index < type_index::STATIC_OBJECT_BEGIN {
         return *key;
@@ -105,7 +106,7 @@ unsafe fn map_key(to_other: &AddressMap, key: &TVMFFIAny) -> TVMFFIAny {
     }
 }
 
-/// Whether hash or equality of a map key may call a hook.
+/// Returns true if the hash or equality of a map key may call a hook.
 const fn may_call_hooks(key: &TVMFFIAny) -> bool {
     key.type_index >= type_index::DYN_OBJECT_BEGIN
 }

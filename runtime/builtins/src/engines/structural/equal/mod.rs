@@ -32,7 +32,7 @@ static HOOKS: AttrColumn = AttrColumn::new("__s_equal__");
 const HOOK_SIGNATURE: &str = "(0: ffi.Object, 1: ffi.Object, \
     2: (0: AnyView, 1: AnyView, 2: int, 3: AnyView) -> bool) -> bool";
 
-/// Whether two values are structurally equal.
+/// Returns true if two values are structurally equal.
 ///
 /// # Safety
 /// Both are valid values or views, but no rvalue references, and stay alive for the call.
@@ -63,21 +63,22 @@ struct Comparer {
     skip_tensor_content: bool,
     /// The region of the hook that runs.
     region: Region,
-    /// What the variables and shared nodes on the left have been found equal to, and the other way round.
+    /// The counterparts on the right of the variables and shared nodes on the left, and the
+    /// reverse.
     to_right: AddressMap,
     to_left: AddressMap,
     /// Shared objects whose parts were compared already, and are equal.
     equal: EqualPairs,
     /// Keeps the objects in these three alive.
     held: HeldObjects,
-    /// What is being compared, the roots first.
+    /// The objects that are being compared, the roots first.
     frames: Stack<2, Progress>,
     trace: Option<Trace>,
     cycles: CycleCheck,
     reentry: Option<Reentry>,
 }
 
-/// How far the walk is with two objects.
+/// The state of the walk for a pair of objects.
 struct Progress {
     parts: Parts,
     /// The region of their parts.
@@ -86,7 +87,7 @@ struct Progress {
     outer_region: Region,
 }
 
-/// Which part comes next, or is being compared.
+/// The next part, or the one that is being compared.
 enum Parts {
     /// The sequences, the index of the next element.
     Elements([Frozen; 2], usize),
@@ -97,7 +98,7 @@ enum Parts {
     Fields(i32, Fields, Option<Field>),
 }
 
-/// What comes of looking at the parts of the top frame.
+/// The result of comparing parts of the top frame.
 enum Step {
     /// A part differs, and the trace has the way to it.
     Different,
@@ -231,7 +232,7 @@ impl Comparer {
         Ok(Step::Different)
     }
 
-    /// What the lengths of two sequences say when all elements that both have are equal.
+    /// Compares the lengths of two sequences when all elements that both have are equal.
     fn compare_sizes(&mut self, left: usize, right: usize) -> Step {
         if left == right {
             return Step::Done;
@@ -305,7 +306,7 @@ impl Comparer {
         }
     }
 
-    /// What can be said about two values before their parts are looked at.
+    /// Compares two values as far as possible before their parts are visited.
     unsafe fn prepare(&mut self, left: &TVMFFIAny, right: &TVMFFIAny, region: Region) -> Result<Prepared> {
         // SAFETY: see above.
         unsafe {
@@ -347,7 +348,7 @@ impl Comparer {
         }
     }
 
-    /// What is read of two containers.
+    /// Returns the two containers as they are now.
     unsafe fn freeze(&mut self, containers: [*mut TVMFFIObject; 2]) -> [Frozen; 2] {
         // SAFETY: see above.
         let frozen = containers.map(|container| unsafe { Frozen::of(container) });
@@ -412,7 +413,8 @@ impl Comparer {
         }
     }
 
-    /// Whether two objects are equal whose parts are. Takes the readers' references over.
+    /// Returns true if two objects whose parts are equal are equal themselves. Takes over the
+    /// readers' references.
     unsafe fn finish(&mut self, left: Read, right: Read, kind: i32, region: Region) -> bool {
         let is_same = left.value.bits() == right.value.bits();
         // SAFETY: see above.

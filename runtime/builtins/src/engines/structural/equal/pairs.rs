@@ -29,7 +29,7 @@ impl EqualPairs {
         })
     }
 
-    /// Whether two objects were found equal.
+    /// Returns true if two objects were found equal.
     #[inline]
     pub(super) fn contains(&self, left: *mut TVMFFIObject, right: *mut TVMFFIObject) -> bool {
         match self.first.get(left) {

@@ -63,7 +63,7 @@ struct Hasher {
     containers: ContainerHashes,
     /// Keeps objects in the memo alive.
     held: HeldObjects,
-    /// What is being hashed, the root first.
+    /// The objects that are being hashed, the root first.
     frames: Stack<1, Progress>,
     /// Entries of the maps on the stack: the key's hash and the value.
     entries: Waiting<u64, 1>,
@@ -71,7 +71,7 @@ struct Hasher {
     reentry: Option<Reentry>,
 }
 
-/// How far the walk is with an object.
+/// The state of the walk for an object.
 struct Progress {
     /// The hash so far.
     hash: u64,
@@ -80,11 +80,11 @@ struct Progress {
     region: Region,
     /// The region that it is in.
     outer_region: Region,
-    /// What the hash of a container depends on.
+    /// The state that the hash of a container depends on.
     since: Since,
 }
 
-/// Which part comes next.
+/// The next part.
 enum Parts {
     Elements(Frozen, usize),
     /// Among the entries: the first one of this map, the next one.
@@ -92,7 +92,7 @@ enum Parts {
     Fields(i32, Fields),
 }
 
-/// What is known about a value at once, or that its parts are on the stack now.
+/// The hash of a value, if it is known at once; `None` if its parts are on the stack now.
 type Entered = Option<u64>;
 
 // SAFETY of all unsafe blocks below: the caller of `hash` keeps the root alive. What a frame borrows lives as long as the frame
@@ -230,7 +230,7 @@ impl Hasher {
         }
     }
 
-    /// What is read of a container.
+    /// Returns the container as it is now.
     unsafe fn freeze(&mut self, container: *mut TVMFFIObject) -> Frozen {
         // SAFETY: see above.
         let frozen = unsafe { Frozen::of(container) };
@@ -277,7 +277,7 @@ impl Hasher {
         }
     }
 
-    /// What is known about an object before its fields are looked at.
+    /// Looks an object up in the memo and finds its hook, before its fields are visited.
     unsafe fn prepare(&self, object: *mut TVMFFIObject, index: i32) -> Result<Prepared> {
         let (info, kind) = kind::of(index)?;
         if let Some(hash) = self.memo.get(object) {
