@@ -1,4 +1,4 @@
-//! How a crate brings a kind of devices.
+//! Registration of a kind of devices by a crate.
 
 /// Brings a kind of device: its number in DLPack (one of [`device_type`](crate::device::device_type)) and a function that makes its
 /// [`DeviceApi`](crate::device::DeviceApi).

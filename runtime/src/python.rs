@@ -18,7 +18,7 @@ mod module {
             Self(kernpack_python::Module::new(name, doc, collected))
         }
 
-        /// What `PyInit_<name>` returns.
+        /// The result of `PyInit_<name>`.
         ///
         /// # Safety
         /// CPython calls: this thread runs in an interpreter and holds its lock.

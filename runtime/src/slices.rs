@@ -42,7 +42,7 @@ pub static KERNPACK_EXCEPTIONS_V1: [ExceptionInfo];
 #[distributed_slice]
 pub static KERNPACK_LIBRARIES_V1: [LibraryInfo];
 
-/// What the crates of this artifact have added to the slices.
+/// The entries that the crates of this artifact have added to the slices.
 pub(crate) fn collected() -> Collected {
     Collected {
         #[cfg(feature = "builtins")]

@@ -106,7 +106,7 @@ fn types() {
     });
 }
 
-/// What C++ code reads of a column, with the order that its machine gives it.
+/// Reads a column as C++ code does, with the memory order that its machine provides.
 unsafe fn column_value(column: *const TVMFFITypeAttrColumn, index: i32) -> Option<TVMFFIAny> {
     // SAFETY: columns live forever, and so do their outgrown arrays; others change them by atomic stores.
     unsafe {
@@ -205,7 +205,7 @@ fn fields() {
     });
 }
 
-/// What a function is made with.
+/// The context of a function.
 struct Number {
     value: i64,
     /// Functions that were made with this counter and are not destroyed.
@@ -507,8 +507,8 @@ fn views_of_tensors() {
     assert!(refused.into_inner() < THREADS * ROUNDS);
 }
 
-/// What safe Rust can do with one list and one dict on many threads, also through what only reads them: conversions, JSON, comparison,
-/// hashes, copies.
+/// Uses one list and one dict on many threads in every way that safe Rust can, also through
+/// operations that only read them: conversions, JSON, comparison, hashes, copies.
 #[test]
 fn lists_and_dicts() {
     let list = List::from([Array::from([1i64]), Array::from([2])]);

@@ -6,7 +6,8 @@ use core::ffi::{CStr, c_int, c_void};
 use core::ptr;
 use std::ffi::CString;
 
-/// Where symbols are looked for: a loaded file, or one of the dynamic linker's own orders.
+/// A scope in which symbols are searched: a loaded file, or one of the dynamic linker's own search
+/// orders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scope(*mut c_void);
 
@@ -73,7 +74,7 @@ pub fn keep_loaded(name: &CStr) -> bool {
     })
 }
 
-/// What the dynamic linker says went wrong last on this thread.
+/// The dynamic linker's last error message on this thread.
 ///
 /// The text is lent to the function because the next call of the dynamic linker may change it.
 pub fn with_last_error<R>(read: impl FnOnce(Option<&CStr>) -> R) -> R {
@@ -164,7 +165,7 @@ pub fn loaded_files() -> Vec<CString> {
     Vec::new()
 }
 
-/// How a file is loaded: the flags of `dlopen`.
+/// The flags of `dlopen`: the way a file is loaded.
 #[cfg(unix)]
 pub mod flags {
     pub use libc::{
@@ -173,7 +174,7 @@ pub mod flags {
     };
 }
 
-/// How a file would be loaded.
+/// The flags for loading a file, which have no effect on this system.
 #[cfg(not(unix))]
 #[expect(missing_docs, reason = "as the flags of `dlopen`")]
 pub mod flags {
@@ -195,7 +196,7 @@ mod system {
     };
 }
 
-/// What is said where libraries cannot be loaded while a program runs.
+/// The error message on systems where libraries cannot be loaded while a program runs.
 pub const UNSUPPORTED: &CStr = c"Kernpack does not load libraries on this system yet; Linux is supported";
 
 #[cfg(not(unix))]

@@ -427,7 +427,7 @@ impl Py {
         HEADER.load(Ordering::Relaxed) == 16
     }
 
-    /// Whether there may be more than so many references to an object.
+    /// Returns true if there may be more than this number of references to an object.
     ///
     /// # Safety
     /// `object` is alive.

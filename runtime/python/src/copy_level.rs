@@ -1,4 +1,5 @@
-//! What `copy.deepcopy` is copying on this thread, and the error for what was found to be a part of itself.
+//! The objects that `copy.deepcopy` is copying on this thread, and the error for an object that is
+//! a part of itself.
 
 use core::cell::{Cell, RefCell};
 use core::ptr;

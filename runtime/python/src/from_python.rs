@@ -173,7 +173,7 @@ pub(crate) unsafe fn argument(py: Py, object: *mut PyObject, wanted: &Wanted) ->
     }
 }
 
-/// What was made of the containers in an argument.
+/// The conversions of the containers in an argument.
 type Made = Parts<Owned, Any>;
 
 /// In place of the number of references to a part: what is converted is the whole.

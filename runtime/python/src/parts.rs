@@ -16,7 +16,7 @@ const BETWEEN_LOOKS: usize = 1 << 14;
 /// meanwhile.
 type ByOrigin<Origin, Made> = HashMap<(usize, usize), (Origin, Made)>;
 
-/// What one conversion has made so far, and of what.
+/// The results of one conversion so far, and their origins.
 pub(crate) struct Parts<Origin, Made> {
     made: Option<Box<ByOrigin<Origin, Made>>>,
     items: usize,
@@ -28,7 +28,7 @@ impl<Origin, Made> Parts<Origin, Made> {
         Self { made: None, items: 0 }
     }
 
-    /// What was made of an object for a place of this type.
+    /// The result of converting an object for a place of this type.
     #[inline]
     pub(crate) fn get(&self, origin: *const c_void, ty: &TypeSchema) -> Option<&Made> {
         Some(&self.made.as_ref()?.get(&key(origin, ty))?.1)

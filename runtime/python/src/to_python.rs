@@ -113,7 +113,7 @@ pub(crate) unsafe fn contents(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema
     unsafe { contents_with(py, object, ty, &mut Parts::new()) }
 }
 
-/// What was made of the containers in a value.
+/// The conversions of the containers in a value.
 type Made = Parts<Any, Owned>;
 
 /// # Safety

@@ -13,9 +13,9 @@ use crate::value::{Any, AnyView, FromAny, IntoAny};
 /// after the children (bottom-up) gets the node with its children rewritten.
 ///
 /// Unchanged parts are shared with the result, and changed parts are copied: objects field by field
-/// through their setters. Arrays, lists, maps and dicts without other references are changed in
-/// place, if the root is given away and they are only reachable from it. A variable and a node of a
-/// graph (`structural = "var"`, `"dag"`) become the same object at all their uses;
+/// through their setters. Arrays, lists, maps and dicts are changed in place if they have no other
+/// references, nor has any object on the path to them from a root that is given away. A variable
+/// and a node of a graph (`structural = "var"`, `"dag"`) become the same object at all their uses;
 /// [`keep_sharing`](Self::keep_sharing) extends this to all other objects.
 ///
 /// ```

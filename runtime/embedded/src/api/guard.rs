@@ -1,4 +1,5 @@
-//! What every C function with a status does: it catches panics, raises what went wrong, and returns -1 then.
+//! The common frame of all C functions that return a status: it catches panics, raises errors, and
+//! then returns -1.
 
 use core::any::Any;
 use core::cell::Cell;

@@ -35,7 +35,7 @@ unsafe impl Sync for Empty {}
 
 static EMPTY: Empty = Empty(TVMFFIByteArray { data: c"".as_ptr().cast(), size: 0 });
 
-/// Where the native frames of a backtrace begin and end.
+/// The begin and the end of a backtrace's native frames.
 #[cfg_attr(not(feature = "native-frames"), allow(dead_code, reason = "there are no native frames"))]
 pub(crate) struct Extent {
     /// The first frame is that of the caller of the function whose [`here`] this is.
@@ -52,7 +52,8 @@ pub(crate) fn here() -> usize {
     core::hint::black_box(marker.get()).addr()
 }
 
-/// Whether a frame is of no interest in a backtrace: the way of a call through the runtime and the C++ library.
+/// Returns true if a frame is irrelevant in a backtrace: part of a call's path through the runtime
+/// and the C++ library.
 pub(crate) fn is_hidden(symbol: &[u8], file: &[u8]) -> bool {
     // Texts with a line for each name: of arrays, every library would carry a comparison for each, and relocations.
     const SYMBOLS: &str = "tvm::ffi::Function

@@ -16,7 +16,7 @@ const DEFAULT_LIMIT: usize = 512;
 /// Addresses whose lines are kept; when there are more, all are forgotten.
 const MAX_KNOWN: usize = 8192;
 
-/// What a frame's symbol says about the backtrace.
+/// The effect of a frame's symbol on the backtrace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     /// The frame is shown.
@@ -55,7 +55,8 @@ impl FrameLine {
 /// The lines of the addresses that were looked up, sorted by address.
 struct Known {
     entries: Vec<(usize, Vec<FrameLine>)>,
-    /// How many libraries had been unloaded then: another one may be at the same address now.
+    /// The number of libraries that had been unloaded at the last lookup: after another unload, a
+    /// different library may be at the same address.
     unloads: u64,
 }
 

@@ -62,7 +62,7 @@ pub unsafe fn hash(key: &TVMFFIAny) -> Result<u64, Failure> {
     }
 }
 
-/// Whether the payload refers to something that hash and equality may have to look at.
+/// Returns true if the payload refers to data that hash and equality may have to read.
 #[inline]
 const fn has_content(index: i32) -> bool {
     index >= type_index::STATIC_OBJECT_BEGIN || matches!(index, type_index::RAW_STR | type_index::BYTE_ARRAY_PTR)
@@ -84,14 +84,14 @@ unsafe fn hash_content(key: &TVMFFIAny) -> Result<u64, Failure> {
     }
 }
 
-/// Whether two values are the same bits: the same plain value, or the same object.
+/// Returns true if two values have the same bits: the same plain value, or the same object.
 #[inline]
 #[must_use]
 pub const fn is_identical(left: &TVMFFIAny, right: &TVMFFIAny) -> bool {
     left.type_index == right.type_index && left.small_len == right.small_len && left.bits() == right.bits()
 }
 
-/// Whether two keys are equal. Views count as the keys that they would be.
+/// Returns true if two keys are equal. A view is equal to the key that would be made of it.
 ///
 /// # Errors
 /// The hook of the keys' type failed.
@@ -134,7 +134,7 @@ unsafe fn equal_content(left: &TVMFFIAny, right: &TVMFFIAny) -> Result<bool, Fai
     }
 }
 
-/// Whether hash or equality of a key calls a hook, which is code of others.
+/// Returns true if hash or equality of a key calls a hook, which is foreign code.
 ///
 /// # Safety
 /// `key` is a valid value or view, but no rvalue reference.
@@ -171,7 +171,7 @@ pub(super) fn forget_columns() {
     EQUAL.column.store(core::ptr::null_mut(), Ordering::Release);
 }
 
-/// What the type of an object has registered in the column.
+/// The value that the type of an object has registered in the column.
 #[inline]
 fn hook(column: &Column, type_index: i32) -> Option<TVMFFIAny> {
     let mut found = column.column.load(Ordering::Acquire);

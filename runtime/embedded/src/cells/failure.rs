@@ -1,4 +1,4 @@
-//! Why one of our own functions failed, before it becomes an error object.
+//! The failure of one of our own functions, before it becomes an error object.
 
 use core::fmt;
 use core::panic::Location;
@@ -112,7 +112,7 @@ impl Failure {
         }
     }
 
-    /// What went wrong.
+    /// The message of the error.
     pub fn message(&self) -> String {
         match &*self.cause {
             Cause::New { message, .. } => lossy(message),

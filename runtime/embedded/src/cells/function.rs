@@ -29,7 +29,7 @@ pub unsafe fn closure_of<'a, C>(handle: *mut c_void) -> &'a C {
     unsafe { &(*handle.cast::<ObjectCell<FunctionBody<C>>>()).body.closure }
 }
 
-/// What `TVMFFIFunctionCreate` keeps for a function with a context of its own.
+/// The context that `TVMFFIFunctionCreate` stores for a function.
 struct Context {
     this: *mut c_void,
     safe_call: SafeCall,

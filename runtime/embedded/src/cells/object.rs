@@ -124,7 +124,7 @@ unsafe extern "C" fn delete_polymorphic<T>(this: *mut c_void, flags: i32) {
 /// Drops the body of an object.
 type DropBody = unsafe fn(*mut c_void);
 
-/// What drops a `T` in an object; nothing where a `T` needs none.
+/// The function that drops a `T` in an object; `None` if a `T` needs no drop.
 const fn drop_body<T>() -> Option<DropBody> {
     unsafe fn drop_body<T>(this: *mut c_void) {
         // SAFETY: the last strong reference is gone, so the body is ours alone, and it is dropped once.
@@ -330,7 +330,8 @@ pub unsafe fn try_promote(object: *mut TVMFFIObject) -> bool {
     ref_count::try_promote(unsafe { counts(object) })
 }
 
-/// Whether exactly one strong and no weak reference exists: the condition for changing an object in place.
+/// Returns true if exactly one strong and no weak reference exists: the condition for changing an
+/// object in place.
 ///
 /// # Safety
 /// `object` is alive.

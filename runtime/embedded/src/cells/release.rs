@@ -17,11 +17,11 @@ const MAX_DEPTH: u32 = 64;
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     static WAITING: RefCell<Vec<Waiting>> = const { RefCell::new(Vec::new()) };
-    /// Whether there may be something in the queue.
+    /// True if the queue may be non-empty.
     static ANY_WAITING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What waits until fewer destructors are on the stack.
+/// A release that waits until fewer destructors are on the stack.
 enum Waiting {
     /// A reference to give up.
     Reference(*mut TVMFFIObject),
@@ -29,7 +29,7 @@ enum Waiting {
     Object { this: *mut c_void, flags: i32, deleter: unsafe extern "C" fn(*mut c_void, i32), keeps: bool },
 }
 
-/// Whether a value owns (or, as a view, borrows) an object.
+/// Returns true if a value owns (or, as a view, borrows) an object.
 #[inline]
 pub fn is_object(value: &TVMFFIAny) -> bool {
     value.type_index >= type_index::STATIC_OBJECT_BEGIN
@@ -181,7 +181,7 @@ fn next_waiting() -> Option<Waiting> {
     next
 }
 
-/// Whether a view has the form of an owned value, so that [`retain`] makes it one.
+/// Returns true if a view has the form of an owned value, so that [`retain`] makes it one.
 #[inline]
 pub fn is_owned_form(view: &TVMFFIAny) -> bool {
     !matches!(view.type_index, type_index::RAW_STR | type_index::BYTE_ARRAY_PTR | type_index::OBJECT_RVALUE_REF)

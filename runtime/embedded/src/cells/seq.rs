@@ -104,8 +104,9 @@ fn empty_array(capacity: usize) -> *mut TVMFFIObject {
     object
 }
 
-/// What a body is before it gets its buffer. A constant is written into a new object at once; a value that is put together first
-/// would be read again before it is written, at a price that shows.
+/// The initial body, before it gets its buffer. A constant is written directly into a new object; a
+/// value that is first assembled elsewhere would be read again before it is written, at a
+/// measurable cost.
 const EMPTY: SeqBody =
     SeqBody { cell: TVMFFISeqCell { data: core::ptr::null_mut(), size: 0, capacity: 0, data_deleter: None } };
 
@@ -252,7 +253,7 @@ pub unsafe fn get(seq: *mut TVMFFIObject, index: i64) -> Result<TVMFFIAny, Failu
     unsafe { Ok(*element(&*cell(seq), index)?) }
 }
 
-/// Whether an element is equal to `value`, as map keys are.
+/// Returns true if an element is equal to `value`, by the equality of map keys.
 ///
 /// # Errors
 /// An equality hook failed.

@@ -1,4 +1,4 @@
-//! Which implementation serves this process, as far as the cells need to know.
+//! The implementation that serves this process, as far as the cells depend on it.
 //!
 //! Cells are the same for every provider, but some of their operations need the tables: hashing a map key asks for the
 //! attribute columns of its type, and a failed callback leaves its error in the error slot.

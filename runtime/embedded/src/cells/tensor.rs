@@ -368,7 +368,7 @@ pub unsafe fn unsafe_view(source: *mut TVMFFIObject, prototype: &DLTensor) -> Re
     }
 }
 
-/// Whether the elements lie one behind the other in row-major order.
+/// Returns true if the elements are contiguous in row-major order.
 ///
 /// # Safety
 /// `tensor` is valid.
@@ -396,7 +396,8 @@ pub unsafe fn is_contiguous(tensor: &DLTensor) -> bool {
     true
 }
 
-/// Whether the first element is aligned to `alignment` bytes, as far as its address says it.
+/// Returns true if the first element is aligned to `alignment` bytes, as far as its address shows
+/// it.
 fn is_aligned(tensor: &DLTensor, alignment: u64) -> bool {
     let kind = tensor.device.device_type;
     let direct = kind <= device_type::CUDA_HOST

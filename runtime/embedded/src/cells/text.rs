@@ -34,7 +34,7 @@ pub fn new_bytes_object(bytes: &[u8]) -> *mut TVMFFIObject {
 /// # Safety
 /// `bytes` stays valid as long as `owner` is not dropped, wherever `owner` is moved.
 pub unsafe fn new_bytes_object_of<T: Send + 'static>(bytes: *const [u8], owner: T) -> *mut TVMFFIObject {
-    /// What readers look at, then what keeps it alive.
+    /// The array that readers access, followed by the owner of its memory.
     #[repr(C)]
     struct Body<T> {
         array: TVMFFIByteArray,

@@ -12,9 +12,9 @@ use crate::sync::atomic::{AtomicPtr, Mutex, MutexGuard, Ordering, lock};
 
 /// Handles in the making.
 struct Progress {
-    /// Which thread initializes which handle.
+    /// The thread that initializes each handle.
     running: Vec<(Thread, Handle)>,
-    /// Which thread waits for which handle.
+    /// The handle that each thread waits for.
     waiting: Vec<(Thread, Handle)>,
 }
 
@@ -55,7 +55,7 @@ impl Progress {
         self.running.iter().find(|running| running.1 == handle).map(|running| running.0)
     }
 
-    /// Whether `thread` is, or waits for what in the end is, `other`.
+    /// Returns true if `thread` is `other`, or waits for it, directly or through other threads.
     fn depends_on(&self, mut thread: Thread, other: Thread) -> bool {
         while thread != other {
             let Some((_, handle)) = self.waiting.iter().find(|waiting| waiting.0 == thread) else { return false };
@@ -92,7 +92,7 @@ pub unsafe fn init_once(
     unsafe { if is_initialized(handle) { Ok(0) } else { initialize(AtomicPtr::from_ptr(handle), init) } }
 }
 
-/// Whether there is nothing to initialize.
+/// Returns true if the handle is already initialized.
 ///
 /// # Safety
 /// `handle` is valid and only accessed atomically.

@@ -25,7 +25,8 @@ struct StreamEntry {
 thread_local! {
     /// The streams that were set on this thread.
     static STREAMS: Streams = const { Streams(UnsafeCell::new(Vec::new())) };
-    /// Where they are, for reading only. Without a destructor, which every access would have to check.
+    /// Points to the streams, for reading only. Without a destructor, which every access would have
+    /// to check.
     static SET: Cell<*const [StreamEntry]> = const { Cell::new(&[]) };
     static ALLOCATOR: Cell<Option<DLPackManagedTensorAllocator>> = const { Cell::new(None) };
 }
@@ -98,7 +99,7 @@ unsafe fn function<F: Copy>(address: &AtomicPtr<c_void>) -> Option<F> {
     unsafe { core::mem::transmute_copy(&address.load(Ordering::Acquire)) }
 }
 
-/// What became of an allocation.
+/// The result of an allocation.
 #[derive(Debug)]
 pub enum Allocation {
     /// A new tensor; the caller owns the reference.
@@ -179,7 +180,7 @@ pub unsafe fn register_c_api(name: &[u8], symbol: *mut c_void) -> Result<(), Fai
     Ok(())
 }
 
-/// Whether there is a frontend with signals.
+/// Returns true if there is a frontend with signals.
 #[inline]
 pub fn has_signals() -> bool {
     !CHECK_SIGNALS.load(Ordering::Acquire).is_null()

@@ -1,4 +1,5 @@
-//! What compiled libraries ask the runtime for: context symbols, system-library symbols, functions of their imports.
+//! The services of the runtime for compiled libraries: context symbols, system-library symbols,
+//! functions of their imports.
 
 use core::ffi::c_void;
 use core::ptr::null_mut;

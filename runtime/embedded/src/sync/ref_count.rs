@@ -102,9 +102,9 @@ pub(crate) fn give_up_weak(counts: &AtomicU64) -> bool {
     last
 }
 
-/// What others did with the object before they gave up their references is seen from here on. A load does this as well as
-/// a fence, because it reads the end of a chain of read-modify-writes in which every one of theirs is a release; and the
-/// thread sanitizer understands it.
+/// Makes visible what other threads did with the object before they gave up their references. A
+/// load does this as well as a fence, because it reads the end of a chain of read-modify-writes in
+/// which every one of theirs is a release; and the thread sanitizer understands it.
 #[inline]
 fn acquire(counts: &AtomicU64) {
     counts.load(Ordering::Acquire);
@@ -122,7 +122,7 @@ pub(crate) fn try_promote(counts: &AtomicU64) -> bool {
     before.is_ok()
 }
 
-/// Whether exactly one strong and no weak reference exists.
+/// Returns true if exactly one strong and no weak reference exists.
 #[inline]
 pub(crate) fn is_unique(counts: &AtomicU64) -> bool {
     counts.load(Ordering::Acquire) == ONE_STRONG_ONE_WEAK
@@ -140,7 +140,7 @@ pub(crate) fn try_lock(counts: &AtomicU64) -> bool {
     counts.fetch_or(LOCKED, Ordering::Acquire) & LOCKED == 0
 }
 
-/// Whether a thread has the lock at this moment.
+/// Returns true if a thread holds the lock at this moment.
 #[inline]
 pub(crate) fn is_locked(counts: &AtomicU64) -> bool {
     counts.load(Ordering::Relaxed) & LOCKED != 0

@@ -6,11 +6,13 @@
 //! turn out to be too many are given up afterwards, with the word's own. A thread that cannot unpin any more gives up
 //! what was paid for it.
 //!
-//! Why this is right, also when the same object comes back into the word: of the threads between pin and unpin of an
-//! object, as many are unpaid as the word has pins (none, if it points elsewhere). Pinning and unpinning change both
-//! sides by one; replacing turns pins into payments. A thread that finds no pin in the word therefore finds a payment,
-//! and it does not matter for whom it was made, because payments are alike. So an object with such threads is alive: the
-//! word's own reference keeps it, or else every one of them is paid for. `tests/loom` checks this file.
+//! This is correct even if the same object returns into the word: of the threads between pin and
+//! unpin of an object, as many are unpaid as the word has pins (none, if it points elsewhere).
+//! Pinning and unpinning change both sides by one; replacing turns pins into payments. A thread
+//! that finds no pin in the word therefore finds a payment, and it does not matter for which thread
+//! it was made, because payments are interchangeable. So an object with such threads is alive: the
+//! word's own reference keeps it, or else every one of them is paid for. `tests/loom` checks this
+//! file.
 
 use core::ptr::null_mut;
 
@@ -77,7 +79,7 @@ impl<T: Counted> SharedRef<T> {
         Self { word }
     }
 
-    /// Whether the address of an object leaves room for the pins.
+    /// Returns true if the address of an object leaves room for the pins.
     pub fn can_hold(object: *mut T) -> bool {
         object.addr() < PIN
     }

@@ -12,7 +12,7 @@ use crate::sync::atomic::{AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering, loc
 use crate::sync::name_table::NameTable;
 use crate::sync::shared_ref::SharedRef;
 
-/// What the table keeps for a name, from its first registration on.
+/// The table's entry for a name, created at its first registration.
 struct GlobalFunction {
     /// Replaced under the lock of `record` only; NULL while no function has the name.
     function: SharedRef<TVMFFIObject>,
@@ -45,7 +45,7 @@ static TABLE: NameTable<GlobalFunction> =
 /// Number of the next registration.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// What can be asked about a global function.
+/// The public information about a global function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GlobalFunctionInfo {
     /// Documentation.
@@ -171,7 +171,7 @@ pub fn find_global(name: &[u8]) -> *mut TVMFFIObject {
     TABLE.get(name).map_or(null_mut(), |entry| entry.function.copy())
 }
 
-/// What was registered with a function, if there is one of this name.
+/// Returns the information registered with a function, if there is one of this name.
 pub fn global_info(name: &[u8]) -> Option<GlobalFunctionInfo> {
     Some(TABLE.get(name)?.record().as_ref()?.info.clone())
 }

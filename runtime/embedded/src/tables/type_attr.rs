@@ -54,7 +54,7 @@ static COLUMNS: NameTable<Column> =
     // SAFETY: NULL and 0.
     unsafe { NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0)) };
 
-/// Whether the columns that have to exist do.
+/// True if the required columns exist.
 static READY: AtomicBool = AtomicBool::new(false);
 
 fn lock() -> MutexGuard<'static, ()> {

@@ -11,7 +11,7 @@ use crate::cells::HEADER_SIZE;
 use crate::cells::failure::Failure;
 use crate::sync::atomic::{self, Mutex, MutexGuard, Ordering};
 
-/// What only registration needs.
+/// The state that only registration needs.
 pub(super) struct Registry {
     /// The first index that is not reserved for anyone.
     end: i32,
@@ -19,7 +19,7 @@ pub(super) struct Registry {
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry { end: type_index::DYN_OBJECT_BEGIN });
 
-/// Whether the types whose index is part of the ABI are registered.
+/// True if the types whose index is part of the ABI are registered.
 static READY: AtomicBool = AtomicBool::new(false);
 
 /// The lock of all type registration.
@@ -32,7 +32,7 @@ pub(super) fn lock() -> MutexGuard<'static, Registry> {
     registry
 }
 
-/// Whether the types whose index is part of the ABI are registered.
+/// Returns true if the types whose index is part of the ABI are registered.
 pub(super) fn is_ready() -> bool {
     READY.load(Ordering::Acquire)
 }

@@ -33,7 +33,7 @@ pub(super) static INDICES: NameTable<i32> =
     // SAFETY: NULL and 0.
     unsafe { NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0)) };
 
-/// What the table keeps about a type: the ABI's part and our own. Changed under the lock only.
+/// The table's entry for a type: the ABI's part and our own. Changed under the lock only.
 #[repr(C)]
 pub(super) struct TypeEntry {
     pub(super) info: TVMFFITypeInfo,
@@ -43,9 +43,9 @@ pub(super) struct TypeEntry {
     pub(super) methods_capacity: usize,
     /// Indices reserved for this type and its children, this one included.
     pub(super) num_slots: i32,
-    /// How many of those are used, this one included.
+    /// The number of used indices among them, this type's included.
     pub(super) used_slots: i32,
-    /// Whether children may get indices elsewhere when the slots are used up.
+    /// True if children may get indices elsewhere when the slots are used up.
     pub(super) can_overflow: bool,
 }
 
@@ -72,7 +72,7 @@ pub struct NewType<'a> {
     pub depth: i32,
     /// Indices to reserve for children.
     pub num_child_slots: i32,
-    /// Whether children may get indices elsewhere when the reserved ones are used up.
+    /// True if children may get indices elsewhere when the reserved ones are used up.
     pub can_overflow: bool,
     /// Index of the parent; negative for none, [`LOOKUP_ONLY`] for not registering.
     pub parent: i32,

@@ -34,7 +34,8 @@ pub(crate) type Callback = (i32, Function);
 /// More callbacks than anyone has; a plan has 24 bits for their number.
 const MAX_LINKS: usize = 1 << 20;
 
-/// The limit on callbacks where each one is a pair.
+/// The most callbacks of each order if there are callbacks for both orders: a plan then stores a
+/// pair of numbers.
 pub(crate) const MAX_PAIRED: usize = (1 << 12) - 2;
 
 /// The body of an object that has callbacks.

@@ -26,7 +26,7 @@ use crate::cells::failure::Failure;
 use crate::cells::release::{release, release_elements, retain};
 use crate::cells::seq::{allocate_buffer, cell, elements, free_buffer, remove};
 
-/// How many times the capacity is multiplied when it runs out.
+/// The factor by which the capacity grows when it is exhausted.
 const GROWTH: i64 = 2;
 
 /// Makes room for `capacity` elements in all. Does nothing when there is room.

@@ -54,7 +54,7 @@ impl Contents<'_> {
         self.iter().map(|value| unsafe { retain(value) }).collect()
     }
 
-    /// Whether the values have references of their own.
+    /// Returns true if the values have references of their own.
     #[must_use]
     pub const fn are_owned(&self) -> bool {
         matches!(self.0, Values::Owned(_))
@@ -152,7 +152,7 @@ unsafe fn owned_elements<'a>(list: *mut TVMFFIObject) -> Contents<'a> {
     }
 }
 
-/// Whether one of the elements of this moment is equal to `value`, as map keys are.
+/// Returns true if an element of this moment is equal to `value`, by the equality of map keys.
 ///
 /// # Errors
 /// An equality hook failed.

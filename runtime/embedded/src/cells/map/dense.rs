@@ -23,7 +23,7 @@ pub(super) struct DenseTable {
     pub(super) tail: u64,
 }
 
-/// Where a key is, or where its chain ends.
+/// The result of a search: the place of a key, or the end of its chain.
 pub(super) enum Search {
     /// The key's slot, and the slot before it in the chain.
     Found { slot: u64, previous: Option<u64> },
@@ -121,7 +121,7 @@ impl DenseTable {
         }
     }
 
-    /// Where a key and its value are, if they are there.
+    /// Returns the address of a key's entry, if the key is present.
     ///
     /// # Safety
     /// As for [`DenseTable::search`].
@@ -266,7 +266,7 @@ impl DenseTable {
         (self.size, self.head, self.tail) = (0, NO_SLOT, NO_SLOT);
     }
 
-    /// Whether `slot` is the number of a slot that has an entry.
+    /// Returns true if `slot` is the number of a slot that has an entry.
     ///
     /// # Safety
     /// The table is valid.

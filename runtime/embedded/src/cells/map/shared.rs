@@ -98,7 +98,7 @@ unsafe fn hash_without_hooks(key: &TVMFFIAny) -> Result<u64, Failure> {
     }
 }
 
-/// Which entry has the key.
+/// The index of the entry that has the key.
 #[inline]
 unsafe fn position(entries: &[TVMFFIAny], key: &TVMFFIAny) -> Result<Option<usize>, Failure> {
     for (index, entry) in entries.chunks_exact(2).enumerate() {
@@ -255,7 +255,7 @@ unsafe fn edit<T>(
     }
 }
 
-/// Whether the dict has the small form also after a key was set (`adds`) or removed.
+/// Returns true if the dict keeps the small form after a key is set (`adds`) or removed.
 unsafe fn stays_small(dict: *mut TVMFFIObject, adds: bool) -> bool {
     // SAFETY: see above; the caller has access.
     unsafe {
