@@ -79,7 +79,8 @@ fn session(address: &str, trust: Option<Trust>) -> Result {
     Ok(())
 }
 
-/// The same bytes from memory to memory through a plain socket, with one byte as receipt: of the kind that a client and a server on one machine have.
+/// Copies the same bytes from memory to memory through a plain socket, with one byte as receipt: a
+/// socket of the kind that a client and a server on one machine use.
 fn plain() -> Result {
     let (mut stream, mut other) = UnixStream::pair()?;
     let receiver = thread::spawn(move || -> std::io::Result<()> {

@@ -16,7 +16,7 @@ pub(crate) enum Phase {
     Starting,
     /// It waits for a packet.
     Idle,
-    /// It works on a request, of which nothing has been answered.
+    /// It works on a request; no part of the reply has been sent.
     Working,
     /// It sends a reply.
     Replying,
@@ -74,7 +74,7 @@ impl Position {
         unsafe { self.page.as_ref() }
     }
 
-    /// Notes what the session does.
+    /// Records the activity of the session.
     pub(crate) fn set(&self, phase: Phase) {
         self.page().phase.store(phase as u32, Ordering::Release);
     }
@@ -85,7 +85,7 @@ impl Position {
         PHASES.get(self.page().phase.load(Ordering::Acquire) as usize).copied().unwrap_or(Phase::Replying)
     }
 
-    /// Notes that a request has come.
+    /// Records that a request was received.
     pub(crate) fn begin(&self) {
         let page = self.page();
         page.name_length.store(0, Ordering::Relaxed);
@@ -93,7 +93,7 @@ impl Position {
         self.set(Phase::Working);
     }
 
-    /// Notes what is called.
+    /// Records the name of the called function.
     pub(crate) fn name(&self, name: &str) {
         let page = self.page();
         for (place, byte) in page.name.iter().zip(name.bytes()) {

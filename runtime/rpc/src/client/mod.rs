@@ -1,4 +1,5 @@
-//! The client: a session with a server, whose functions, modules, tensors and objects are used like those of this process.
+//! The client: a session with a server, whose functions, modules, tensors and objects are used like
+//! local ones.
 //!
 //! ```no_run
 //! use kernpack::{Device, Tensor};

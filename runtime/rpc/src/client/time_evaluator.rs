@@ -6,9 +6,11 @@ use kernpack::{Any, AnyView, Args, Device, Function, Object, Result, ensure};
 
 use super::shared::Shared;
 
-/// Measures a function on the server, where its machine's clock is: no round trip is a part of the times.
+/// Measures a function on the server, with the clock of the server's machine: the times do not
+/// include round trips.
 ///
-/// The function is called once to warm up; then `repeat` times it is called `number` times in a row, and the mean of each row is one result.
+/// The function is called once to warm up; then, `repeat` times, it is called `number` times in a
+/// row, and the mean of each row is one result.
 ///
 /// ```no_run
 /// # let session = kernpack_rpc::connect("pi.local").open()?;
@@ -53,13 +55,13 @@ impl TimeEvaluator {
         }
     }
 
-    /// Calls in a row, of which the mean is one result; 10 unless set.
+    /// Sets the number of calls in a row, whose mean is one result; the default is 10.
     pub fn number(mut self, number: u32) -> Self {
         self.number = number;
         self
     }
 
-    /// Number of results; 1 unless set.
+    /// Sets the number of results; the default is 1.
     pub fn repeat(mut self, repeat: u32) -> Self {
         self.repeat = repeat;
         self
@@ -86,23 +88,25 @@ impl TimeEvaluator {
         self
     }
 
-    /// Reads and writes so many bytes before each row, so that it begins with a cold cache; with `number(1)` each call does.
+    /// Reads and writes this number of bytes before each row, so that it begins with a cold cache;
+    /// with `number(1)` each call does.
     pub fn cache_flush(mut self, bytes: u64) -> Self {
         self.cache_flush_bytes = bytes;
         self
     }
 
-    /// A global function of the server that is called with the arguments before each row.
+    /// Sets a global function of the server that is called with the arguments before each row.
     pub fn preparation(mut self, function: impl Into<String>) -> Self {
         self.preparation = function.into();
         self
     }
 
-    /// The function of the server that measures: it takes the arguments of the measured one and returns bytes, `repeat` numbers of type f64
-    /// in seconds.
+    /// Returns the server's measuring function: it takes the arguments of the measured function and
+    /// returns bytes, `repeat` numbers of type f64 in seconds.
     ///
     /// # Errors
-    /// ValueError for options that make no sense; else what the server reports, such as a function that is not there.
+    /// ValueError for invalid options; any other error that the server reports, such as a missing
+    /// function.
     pub fn function(&self) -> Result<Function> {
         ensure!(self.number > 0 && self.repeat > 0, ValueError, "`number` and `repeat` are 1 at least");
         ensure!(self.repeats_to_cooldown > 0, ValueError, "the machine rests after 1 result at least");
@@ -130,7 +134,7 @@ impl TimeEvaluator {
     /// Measures the function with these arguments.
     ///
     /// # Errors
-    /// As for [`TimeEvaluator::function`], and what the measured function reports.
+    /// As for [`TimeEvaluator::function`], and any error of the measured function.
     pub fn run(&self, args: impl Args) -> Result<Timing> {
         Timing::from_bytes(&self.function()?.call(args)?)
     }
@@ -162,18 +166,18 @@ pub struct Timing {
     pub results: Vec<f64>,
     /// Mean of the results.
     pub mean: f64,
-    /// The middle one; the mean of the two in the middle of an even number.
+    /// The middle result; the mean of the two middle ones if the number is even.
     pub median: f64,
     /// The smallest.
     pub min: f64,
     /// The largest.
     pub max: f64,
-    /// Standard deviation, of the results themselves (not an estimate for more).
+    /// Standard deviation of the results themselves (not an estimate for a larger population).
     pub std: f64,
 }
 
 impl Timing {
-    /// The figures of these results. Without any, they are NaN.
+    /// Computes the statistics of these results. Without results, they are NaN.
     pub fn new(results: Vec<f64>) -> Self {
         let count = results.len() as f64;
         let mean = results.iter().sum::<f64>() / count;
@@ -196,7 +200,7 @@ impl Timing {
         }
     }
 
-    /// The figures of what a time evaluator returned.
+    /// Computes the statistics from the result of a time evaluator.
     fn from_bytes(returned: &Any) -> Result<Self> {
         let bytes: &[u8] = returned.get()?;
         let (results, rest) = bytes.as_chunks::<8>();
