@@ -1,4 +1,4 @@
-//! Tokens: what a peer must prove to know.
+//! Tokens: secrets that a peer must prove to know.
 
 /// Returns true if a token can be sent, and cannot be guessed at once.
 pub(crate) fn is_good(token: &str) -> bool {
@@ -11,7 +11,8 @@ pub(crate) fn is_same(expected: &str, given: &str) -> bool {
     let (expected, given) = (expected.as_bytes(), given.as_bytes());
     let mut differences = u8::from(expected.len() != given.len());
     for (index, byte) in given.iter().enumerate() {
-        // The length of the expected one stays unknown, too: as many steps as the given one has.
+        // The length of the expected token is not revealed either: the number of steps is the
+        // length of the given one.
         let other = expected.get(index % expected.len().max(1)).copied().unwrap_or(0);
         differences |= std::hint::black_box(byte ^ other);
     }

@@ -25,7 +25,7 @@ pub struct Keygen {
 }
 
 impl Keygen {
-    /// The options of a command line, behind the command's name; `None` asks for help.
+    /// Parses the options after the command's name; `None` asks for help.
     ///
     /// # Errors
     /// A description of the problem, in one line without the name of the command.
@@ -44,7 +44,8 @@ impl Keygen {
         Ok((!asks_for_help).then_some(keygen))
     }
 
-    /// Makes the files, and prints what to do with them. Files whose fingerprint cannot be printed are removed again.
+    /// Creates the files, and prints instructions for their use. If the fingerprint cannot be
+    /// printed, the files are removed again.
     ///
     /// # Errors
     /// As for [`Identity::generate`], and an output that is closed or full.
@@ -63,7 +64,7 @@ impl Keygen {
         );
         if let Err(problem) = print(&text) {
             for file in Identity::FILES {
-                // They were made here a moment ago.
+                // They were created just now.
                 let _ = fs::remove_file(self.folder.join(file));
             }
             if !was_there {

@@ -22,7 +22,7 @@ extern "C" fn look_at_output() {
 #[unsafe(link_section = ".init_array")]
 static LOOK_AT_OUTPUT: extern "C" fn() = look_at_output;
 
-/// Returns true if the standard output is a file that more users than its own may read.
+/// Returns true if the standard output is a file that users other than its owner may read.
 pub(super) fn is_readable_by_others() -> bool {
     io::stdout().as_fd().try_clone_to_owned().and_then(|copy| File::from(copy).metadata()).is_ok_and(|file| {
         const OTHERS: u32 = 0o044;
@@ -30,7 +30,7 @@ pub(super) fn is_readable_by_others() -> bool {
     })
 }
 
-/// Prints a text, all of it.
+/// Prints a text completely.
 ///
 /// # Errors
 /// The error of the system; a closed output is an error, too.

@@ -27,7 +27,7 @@ Options:
   --verbose              say on stderr who comes and goes
 ";
 
-/// The options of a command line, behind the command's name; `None` asks for help.
+/// Parses the options after the command's name; `None` asks for help.
 ///
 /// # Errors
 /// A description of the problem, in one line without the name of the command.
@@ -53,7 +53,7 @@ pub fn parse_proxy(words: impl IntoIterator<Item = OsString>) -> Result<Option<P
     Ok(Some(options))
 }
 
-/// Passes on until the process ends; prints the address first.
+/// Runs the proxy until the process ends; prints the address first.
 ///
 /// # Errors
 /// The reason why the proxy does not start.

@@ -1,4 +1,5 @@
-//! `cargo kernpack rpc runner`: what `cargo run` and `cargo test` start in place of a program for another machine.
+//! `cargo kernpack rpc runner`: the command that `cargo run` and `cargo test` start in place of a
+//! program for another machine.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -59,7 +60,7 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// The words behind the command's name; `None` asks for help.
+    /// Parses the words after the command's name; `None` asks for help.
     ///
     /// # Errors
     /// A description of the problem, in one line without the name of the command.
@@ -109,10 +110,11 @@ impl Runner {
         Ok(Some(runner))
     }
 
-    /// Runs the program there; its output comes here, and the result is what this process should end with.
+    /// Runs the program there and copies its output; the result is the exit status for this
+    /// process.
     ///
     /// # Errors
-    /// When the program cannot be run, or the connection ends before it.
+    /// Fails if the program cannot be run, or if the connection ends before the program.
     pub fn run(&self) -> Result<u8> {
         let name = file_name(&self.program)?;
         let session = self.connect()?;
@@ -161,7 +163,9 @@ impl Runner {
         connect.open()
     }
 
-    /// `NAME=VALUE` of what is sent: how Rust's own programs are to report (`RUST_BACKTRACE`, `RUST_LOG`, `RUST_TEST_THREADS`), and what was asked for.
+    /// The environment (`NAME=VALUE`) that is sent: the variables that control the output of Rust
+    /// programs (`RUST_BACKTRACE`, `RUST_LOG`, `RUST_TEST_THREADS`), and those that the user
+    /// requested.
     fn environment(&self) -> Vec<OsString> {
         let own = std::env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(b"RUST_"));
         let own = own.map(|(name, value)| {
@@ -173,7 +177,7 @@ impl Runner {
         own.chain(self.environment.iter().map(OsString::from)).collect()
     }
 
-    /// Passes on what the program writes and what it is to read, until it ends.
+    /// Copies the program's output and sends its input, until it ends.
     fn follow(&self, session: &Session, poll: &Function) -> Result<u8> {
         let start = Instant::now();
         let mut input = Some(read_input());
@@ -230,7 +234,7 @@ fn file_name(path: &Path) -> Result<&str> {
     name.ok_or_else(|| error!(ValueError, "{} has no file name that can be sent", path.display()))
 }
 
-/// Each word with a NUL behind it.
+/// Joins words, each terminated by NUL.
 fn joined(words: &[OsString]) -> Vec<u8> {
     words.iter().flat_map(|word| word.clone().into_vec().into_iter().chain([0])).collect()
 }

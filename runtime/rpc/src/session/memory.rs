@@ -6,7 +6,8 @@ use kernpack::{Device, Result, Tensor, bail, ensure, error};
 
 use crate::wire::TensorHeader;
 
-/// The memory that a client can name: blocks that it allocated, and those of tensors that functions returned.
+/// The memory that a client can refer to: blocks that it allocated, and those of tensors that
+/// functions returned.
 ///
 /// A client sees addresses of the session's own address space, which are never reused and reveal
 /// nothing about the process; a client may add offsets to them. Each access is checked against the
@@ -16,7 +17,7 @@ pub(super) struct Memory {
     blocks: BTreeMap<u64, Block>,
 }
 
-/// A block of memory, and what keeps it.
+/// A block of memory, and its owner.
 #[derive(Clone)]
 pub(super) struct Block {
     place: Place,
@@ -37,7 +38,7 @@ unsafe impl Send for Block {}
 // SAFETY: as above; shared access reads the place only.
 unsafe impl Sync for Block {}
 
-/// Blocks begin at multiples of this, with room between them.
+/// Blocks begin at multiples of this, with unused addresses between them.
 const STEP: u64 = 1 << 16;
 
 impl Memory {
@@ -64,7 +65,7 @@ impl Memory {
         Ok(self.add(Block { place: memory.place(), size, owner: Owner::Allocated(Arc::new(memory)) }))
     }
 
-    /// Takes in the memory of a tensor that a function returned.
+    /// Registers the memory of a tensor that a function returned.
     pub(super) fn adopt(&mut self, tensor: &Tensor) -> Result<u64> {
         ensure!(
             tensor.is_contiguous(),
@@ -85,13 +86,14 @@ impl Memory {
 
     fn add(&mut self, block: Block) -> u64 {
         let address = self.next;
-        // 2^63 addresses are not used up: each block takes time, and its size of the machine's memory.
+        // 2^63 addresses cannot be used up: each block takes time, and its size of the machine's
+        // memory.
         self.next += block.size.next_multiple_of(STEP) + STEP;
         self.blocks.insert(address, block);
         address
     }
 
-    /// Gives memory back that the client allocated.
+    /// Frees memory that the client allocated.
     pub(super) fn free(&mut self, device: Device, address: u64) -> Result<()> {
         match self.blocks.get(&address) {
             Some(block) if block.place.device != device => {
@@ -106,7 +108,7 @@ impl Memory {
         }
     }
 
-    /// Forgets the memory of a tensor.
+    /// Removes the memory of a tensor.
     pub(super) fn forget(&mut self, address: u64) {
         self.blocks.remove(&address);
     }
