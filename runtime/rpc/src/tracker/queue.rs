@@ -72,7 +72,7 @@ impl Queue {
         let _ = of_key.free.insert(place, free);
     }
 
-    /// Returns a server that was offered and not taken: it is the first one again.
+    /// Puts back a server that was offered and not taken: it is the first one again.
     pub(super) fn put_back(&mut self, key: &str, free: Free) {
         let Some(of_peer) = self.peers.get_mut(&free.peer) else { return };
         let Some(key) = of_peer.offered.get(key).map(Arc::clone) else { return };

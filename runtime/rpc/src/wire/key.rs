@@ -4,7 +4,7 @@ use std::time::Duration;
 use super::WireError;
 use super::proof::is_digits;
 
-/// The most bytes of a key with its options.
+/// The largest size of a key with its options, in bytes.
 pub const MAX_KEY: usize = 4096;
 
 /// The description of a peer in the handshake: `client:pi -timeout=60`.
@@ -28,11 +28,12 @@ pub struct Key {
     /// The token of the server. Kernpack's clients prove that they know it and never send it; those
     /// of Apache TVM send it in plain text.
     pub token: Option<String>,
-    /// A random number of the side that is asked to prove something, or offers to: 64 hexadecimal digits.
+    /// A nonce of the side that is asked for a proof, or offers one: 64 hexadecimal digits.
     pub nonce: Option<String>,
     /// The proof that this side knows the token: 64 hexadecimal digits.
     pub proof: Option<String>,
-    /// A server behind a proxy answers its clients itself, so that it can ask them for a proof.
+    /// True if a server behind a proxy answers its clients itself, so that it can ask them for a
+    /// proof.
     pub answers: bool,
 }
 
@@ -55,12 +56,13 @@ impl Key {
         Self { role: "server".to_owned(), ..Self::client(name) }
     }
 
-    /// Takes a key apart. Options that are not known are passed over, as stock servers do.
+    /// Parses a key. Unknown options are ignored, as stock servers do.
     ///
     /// # Errors
-    /// [`WireError::Protocol`] for a key without a role, with control characters, or with an option whose value is wrong.
+    /// [`WireError::Protocol`] for a key without a role, with control characters, or with an option
+    /// whose value is invalid.
     pub fn parse(text: &str) -> Result<Self, WireError> {
-        // Names come into logs, and terminals obey escape sequences.
+        // Names appear in logs, and terminals interpret escape sequences.
         if text.contains(|letter: char| letter.is_control() && !letter.is_ascii_whitespace()) {
             return Err(WireError::Protocol("a key has no control characters".to_owned()));
         }
@@ -111,7 +113,7 @@ impl Key {
     }
 }
 
-/// The value of an option that has 64 hexadecimal digits.
+/// Checks the value of an option that has 64 hexadecimal digits.
 fn digits(option: &str, value: &str) -> Result<String, WireError> {
     match is_digits(value) {
         true => Ok(value.to_owned()),
@@ -120,7 +122,7 @@ fn digits(option: &str, value: &str) -> Result<String, WireError> {
 }
 
 impl fmt::Display for Key {
-    /// As it is sent, the token included.
+    /// The form that is sent, including the token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.role, self.name)?;
         if let Some(timeout) = self.timeout {
@@ -142,7 +144,7 @@ impl fmt::Display for Key {
 }
 
 impl fmt::Debug for Key {
-    /// Without the token, which must not come into logs.
+    /// Omits the token, which must not appear in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Key")
             .field("role", &self.role)

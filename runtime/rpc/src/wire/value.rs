@@ -2,7 +2,7 @@ use kernpack::{DataType, Device};
 
 use super::WireError;
 
-/// An argument or a result as it is on the wire. Objects are handles of the other side's table.
+/// An argument or a result in the protocol. Objects are handles of the other side's table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// No value.
@@ -54,7 +54,7 @@ impl Value {
     }
 }
 
-/// A tensor without its elements, which lie in the server's memory, row-major.
+/// A tensor without its elements, which are in the server's memory, in row-major order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorHeader {
     /// The server's address of the memory.
