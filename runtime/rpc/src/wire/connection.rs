@@ -68,9 +68,6 @@ impl Packet {
 /// A packet's body is read piece by piece: [`Connection::sequence`], [`Connection::tensor`],
 /// [`Connection::data`], [`Connection::skip`]. Its unread rest is skipped when the next packet is
 /// requested.
-///
-/// A packet's body is read piece by piece: [`Connection::sequence`], [`Connection::tensor`], [`Connection::data`],
-/// [`Connection::skip`]. What of it was not read when the next packet is asked for is skipped.
 pub struct Connection<T> {
     transport: T,
     buffer: Box<[u8]>,

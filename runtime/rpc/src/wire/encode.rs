@@ -9,8 +9,6 @@ pub(super) const OBJECT_REF: i32 = 115;
 /// Appends a packed sequence to `bytes`.
 ///
 /// The caller writes as many values as it passed to [`Encoder::begin`].
-///
-/// The caller writes as many values as [`Encoder::begin`] was told.
 pub struct Encoder<'a> {
     bytes: &'a mut Vec<u8>,
 }
