@@ -4,7 +4,6 @@
 //!
 //! Crates use it through `kernpack`.
 //!
-//!
 //! | module | content |
 //! |---|---|
 //! | `definition` | a global function, a type, a signature as data |

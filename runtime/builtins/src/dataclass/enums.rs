@@ -117,7 +117,7 @@ const fn table(
     }
 }
 
-/// A second name of an index.
+/// The flags of a second name of an index.
 const VALUE_FLAGS: i64 = field_flag::INIT_OFF | field_flag::SEQ_HASH_IGNORE;
 
 pub(crate) static ENUM_STATE: BuiltinType = BuiltinType {
@@ -174,7 +174,8 @@ pub(crate) static ENUM: BuiltinType = BuiltinType {
     ..BuiltinType::new("ffi.Enum")
 };
 
-/// A base of enums whose `value` is one of the two indices, with the function that converts to its instances.
+/// A base of enums whose `value` is one of the two indices, with the function that converts to its
+/// instances.
 macro_rules! base_of_enums {
     ($definition:ident, $key:literal, $body:ty, $type:ident, $index:expr) => {
         pub(crate) static $definition: BuiltinType = BuiltinType {

@@ -15,7 +15,8 @@ mod tests;
 use crate::definition::function::Builtin;
 use crate::definition::signature::{FUNCTION, INT, Signature, VOID};
 
-/// The constructor that is made of a type's fields: every provider makes it, for libraries that do not bring it.
+/// The generated constructor of a type with fields: every provider registers this function, for
+/// libraries that do not contain it.
 pub(crate) const CONSTRUCTORS: &[Builtin] =
     &[Builtin { name: "ffi._RegisterFFIInit", signature: Signature::Typed(&[&INT], &VOID), run: init::register_init }];
 

@@ -1,5 +1,5 @@
-//! The types in the signatures of global functions, as the stock library writes them: in its metadata, in its messages, and
-//! what each of them accepts.
+//! The types in the signatures of global functions, as in the stock library: their form in metadata
+//! and messages, and the values that each accepts.
 
 use core::fmt::Write;
 
@@ -27,23 +27,23 @@ pub(crate) enum Accepts {
     Integer,
     /// A boolean; integers count.
     Flag,
-    /// An opaque pointer, or none.
+    /// An opaque pointer, or `None`.
     Pointer,
     /// Text.
     Text,
     /// Bytes.
     Bytes,
-    /// An object of exactly this type, which has no descendants.
+    /// An object of exactly this type, which does not have descendants.
     Exactly(i32),
-    /// An object of the first type, or of the second one, which is copied.
+    /// An object of the first type, or of the second type, which is copied.
     Either(i32, i32),
     /// An object of this type or of a descendant.
     Kind(fn() -> i32),
-    /// None, or what the other type accepts.
+    /// `None`, or a value that the other type accepts.
     Optional(&'static Type),
-    /// An array or list of what the other type accepts.
+    /// An array or list of elements that the other type accepts.
     Items(&'static Type),
-    /// An array or list of as many elements as there are types.
+    /// An array or list with one element for each of the types.
     Tuple(&'static [&'static Type]),
 }
 
@@ -125,7 +125,7 @@ impl Type {
     }
 }
 
-/// The type index of a value; of the object behind an rvalue reference.
+/// The type index of a value; for an rvalue reference that of its object.
 fn object_index(value: &AnyView<'_>) -> i32 {
     match value.object() {
         // SAFETY: the view keeps the object alive.
@@ -142,7 +142,7 @@ pub(crate) fn type_key(value: &AnyView<'_>) -> String {
     }
 }
 
-/// Parameters and result of a function; a packed function takes what it wants.
+/// Parameters and result of a function; a packed function checks its arguments itself.
 pub(crate) enum Signature {
     /// Fixed parameters.
     Typed(&'static [&'static Type], &'static Type),
@@ -175,7 +175,7 @@ impl Signature {
         type_schema_json(&schema)
     }
 
-    /// `(0: int, 1: Any) -> bool`.
+    /// The text form, such as `(0: int, 1: Any) -> bool`.
     pub(crate) fn text(&self) -> String {
         let Self::Typed(params, ret) = self else { return String::new() };
         let mut text = String::from("(");
@@ -187,7 +187,7 @@ impl Signature {
     }
 }
 
-/// The metadata of something with this type schema.
+/// The metadata of an item with this type schema.
 pub(crate) fn type_schema_json(schema: &str) -> String {
     let mut json = String::from("{\"type_schema\":");
     write_json_string(&mut json, schema);

@@ -77,6 +77,7 @@ macro_rules! socket {
             fn read_into(&mut self, target: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
                 // A reader that waits for all of it is woken once, not for each piece of a slow
                 // writer.
+                // SAFETY: as above.
                 unsafe { receive(self.as_raw_fd(), target.as_mut_ptr().cast(), target.len(), libc::MSG_WAITALL) }
             }
 

@@ -8,11 +8,13 @@ use kernpack_core::reflect::AttrColumn;
 static HASH_HOOKS: AttrColumn = AttrColumn::new("__any_hash__");
 static EQUAL_HOOKS: AttrColumn = AttrColumn::new("__any_equal__");
 
-/// The nodes' values, as keys of a map count them: numbers and texts by content, objects by address or by the hooks of their type.
+/// The nodes' values, compared like keys of a map: numbers and texts by content, objects by address
+/// or by the hooks of their type.
 #[derive(Default)]
 pub(super) struct NodeTable {
     values: Vec<TVMFFIAny>,
-    /// A power of two of them, or none: some bits of the hash, and the index plus one; 0 is a free slot.
+    /// The slots; their number is zero or a power of two. Each has some bits of the hash, and the
+    /// index plus one; 0 is a free slot.
     slots: Vec<(u32, u32)>,
 }
 
@@ -60,7 +62,7 @@ impl NodeTable {
         }
     }
 
-    /// Adds a node, and gives its index.
+    /// Adds a node, and returns its index.
     #[inline]
     pub(super) fn add(&mut self, hash: u32, value: TVMFFIAny) -> i64 {
         let index = self.values.len();

@@ -1,4 +1,4 @@
-//! Values without parts: their structural hash, and whether two of them are equal.
+//! Values without parts: their structural hash, and their equality.
 
 use crate::abi::{TVMFFIAny, TVMFFIByteArray, type_index};
 use crate::embedded::any_hash::{combine, hash_bytes};
@@ -13,7 +13,7 @@ pub(super) fn hash_leaf(value: &TVMFFIAny) -> Option<u64> {
     let index = value.type_index;
     match index {
         type_index::FLOAT => {
-            // All the ways to write NaN count as one.
+            // All NaN representations are equal.
             // SAFETY: the payload of a float.
             let number = unsafe { value.payload.v_float64 };
             let bits = if number.is_nan() { f64::NAN.to_bits() } else { value.bits() };
@@ -43,7 +43,7 @@ fn hash_text(value: &TVMFFIAny) -> u64 {
     combine(value.type_index as u64, hash_bytes(text))
 }
 
-/// Bytes as the owned value that they would become.
+/// Hashes bytes as the owned value that would be made of them.
 fn hash_borrowed_bytes(value: &TVMFFIAny) -> u64 {
     // SAFETY: the value is alive.
     let bytes = unsafe { text_of(value) }.unwrap_or_default();
@@ -73,7 +73,7 @@ pub(super) unsafe fn leaves_equal(left: &TVMFFIAny, right: &TVMFFIAny) -> Option
             type_index::BIG_INT => Some(big_int::content(left).as_slice() == big_int::content(right).as_slice()),
             type_index::STATIC_OBJECT_BEGIN.. => None,
             _ if left.bits() == right.bits() && left.small_len == right.small_len => Some(true),
-            // All the ways to write NaN count as one.
+            // All NaN representations are equal.
             type_index::FLOAT => Some(left.payload.v_float64.is_nan() && right.payload.v_float64.is_nan()),
             _ => Some(false),
         }
@@ -89,7 +89,7 @@ fn unlike_equal(left: &TVMFFIAny, right: &TVMFFIAny) -> bool {
     class.is_some() && class == text_class(right.type_index) && unsafe { text_of(left) == text_of(right) }
 }
 
-/// String or bytes, whatever the form.
+/// String or bytes, in any representation.
 const fn text_class(index: i32) -> Option<i32> {
     match index {
         type_index::SMALL_STR | type_index::STR | type_index::RAW_STR => Some(type_index::STR),

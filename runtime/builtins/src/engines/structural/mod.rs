@@ -1,5 +1,5 @@
-//! Structural equality, hash and key: values are the same when they are built in the same way, whatever the addresses of their
-//! objects and the names of their variables.
+//! Structural equality, hash and key: values are the same if they have the same structure,
+//! independent of the addresses of their objects and the names of their variables.
 
 mod container_hashes;
 pub(crate) mod equal;

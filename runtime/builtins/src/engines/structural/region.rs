@@ -26,7 +26,7 @@ impl Region {
         if flags & (field_flag::SEQ_HASH_DEF_PATTERN | field_flag::SEQ_HASH_DEF_SIMPLE) == 0
             || self.0 == Self::PATTERN.0
         {
-            // A pattern region reaches down to the leaves.
+            // A pattern region extends down to the leaves.
             self
         } else if flags & field_flag::SEQ_HASH_DEF_SIMPLE != 0 {
             Self::SIMPLE
@@ -35,7 +35,7 @@ impl Region {
         }
     }
 
-    /// The region of a value that a hook hands over; 0 is the one that the hook runs in.
+    /// The region of a value that a hook passes; 0 is the one that the hook runs in.
     pub(super) const fn of_hook(self, wanted: i32) -> Self {
         if wanted == Self::NONE.0 || self.0 == Self::PATTERN.0 { self } else { Self(wanted) }
     }

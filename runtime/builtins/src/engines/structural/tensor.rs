@@ -76,7 +76,7 @@ fn check_device(tensor: &DLTensor, place: &str, purpose: &str) -> Result<()> {
     )
 }
 
-/// An error unless the elements are one behind the other.
+/// An error unless the elements are contiguous.
 ///
 /// # Safety
 /// The tensor is alive.

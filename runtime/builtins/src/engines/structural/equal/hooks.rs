@@ -1,4 +1,4 @@
-//! Hooks: what is kept alive while they run, and what they call back.
+//! Hooks: the references that are held while they run, and the functions that they call back.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -28,7 +28,7 @@ impl Comparer {
         values.iter().map(|value| unsafe { Any::from_raw(release::retain(value)) }).collect()
     }
 
-    /// Takes references to all that is borrowed. A hook may let go of it.
+    /// Takes references to all borrowed values. A hook may release them.
     pub(super) fn retain_all(&mut self) {
         // SAFETY: see above.
         unsafe {

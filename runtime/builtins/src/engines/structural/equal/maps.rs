@@ -1,4 +1,4 @@
-//! Maps: entries go by their keys, variables among them by what they stand for.
+//! Maps: entries are matched by their keys, variable keys by their counterparts.
 
 use core::ptr;
 
@@ -16,7 +16,7 @@ use crate::walker::stack::Frame;
 // SAFETY of all unsafe blocks below: as in the parent module.
 
 impl Comparer {
-    /// Goes on with the entries of the top frame.
+    /// Continues with the entries of the top frame.
     pub(super) unsafe fn compare_entries(&mut self) -> Result<Step> {
         let top = self.frames.len() - 1;
         loop {
