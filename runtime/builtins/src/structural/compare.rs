@@ -26,14 +26,15 @@ pub struct Options {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Difference {
-    /// The way in the left value.
+    /// The path in the left value.
     pub left: AccessPath,
-    /// The way in the right value.
+    /// The path in the right value.
     pub right: AccessPath,
 }
 
 impl Options {
-    /// Variables without a definition are equal only to themselves, and tensors are compared with their content.
+    /// The default options: variables without a definition are equal only to themselves, and
+    /// tensors are compared with their content.
     pub const fn new() -> Self {
         Self { map_free_vars: false, skip_tensor_content: false }
     }
@@ -58,7 +59,7 @@ impl Options {
     /// See [`equal`], with these options.
     ///
     /// # Errors
-    /// See there.
+    /// As for [`equal`].
     pub fn equal(self, left: &(impl ToArg + ?Sized), right: &(impl ToArg + ?Sized)) -> Result<bool> {
         equal_views(&lent(&left.to_arg()), &lent(&right.to_arg()), self)
     }
@@ -66,7 +67,7 @@ impl Options {
     /// See [`hash`], with these options.
     ///
     /// # Errors
-    /// See there.
+    /// As for [`hash`].
     pub fn hash(self, value: &(impl ToArg + ?Sized)) -> Result<u64> {
         hash_view(&lent(&value.to_arg()), self)
     }
@@ -74,7 +75,7 @@ impl Options {
     /// See [`first_mismatch`], with these options.
     ///
     /// # Errors
-    /// See there.
+    /// As for [`first_mismatch`].
     pub fn first_mismatch(
         self,
         left: &(impl ToArg + ?Sized),
@@ -110,7 +111,8 @@ pub fn equal(left: &(impl ToArg + ?Sized), right: &(impl ToArg + ?Sized)) -> Res
     Options::new().equal(left, right)
 }
 
-/// The structural hash of a value: equal for equal values, and the number that `ffi.StructuralHash` gives in any language.
+/// Computes the structural hash of a value: equal for equal values, and the same number as
+/// `ffi.StructuralHash` in any language.
 ///
 /// # Errors
 /// As for [`equal`].

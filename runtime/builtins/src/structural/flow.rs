@@ -5,11 +5,11 @@ use crate::{Error, Result};
 /// The action of a [`Walk`](super::Walk) after a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow<B = ()> {
-    /// Goes on.
+    /// Continues.
     Continue,
-    /// Goes on, but not into the node's children. After the children it means the same as `Continue`.
+    /// Continues, but skips the node's children. After the children it is the same as `Continue`.
     Skip,
-    /// Stops; the walk gives this value.
+    /// Stops; the walk returns this value.
     Stop(B),
 }
 

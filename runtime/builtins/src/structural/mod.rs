@@ -1,10 +1,12 @@
-//! Structural operations on values and objects of any language: equality, hash, walk and rewriting, field by field as the types
-//! registered them.
+//! Structural operations on values and objects of any language: equality, hash, walk and rewriting,
+//! field by field as the types registered them.
 //!
-//! Objects are the same when they are built in the same way, whatever their addresses and the names of their variables; what
-//! counts is said at the fields and types (`structural = "..."`). Results are those of the global functions `ffi.StructuralEqual`,
-//! `ffi.StructuralHash`, `ffi.StructuralWalk`, `ffi.StructuralMap`, `ffi.RecursiveEq` and `ffi.DeepCopy`, which need not be there.
-//! All of it runs on a stack of its own on the heap, so that a chain of a million objects is no deeper than one.
+//! Objects are equal if they have the same structure, independent of their addresses and the names
+//! of their variables; the fields and types determine what is compared (`structural = "..."`).
+//! Results are those of the global functions `ffi.StructuralEqual`, `ffi.StructuralHash`,
+//! `ffi.StructuralWalk`, `ffi.StructuralMap`, `ffi.RecursiveEq` and `ffi.DeepCopy`, which need not
+//! be registered. All operations use a stack on the heap, so that a chain of a million objects does
+//! not use more native stack than one object.
 //!
 //! ```
 //! use kernpack::structural::{self, Flow, Rewrite, Walk};

@@ -8,7 +8,7 @@ use crate::value::{Any, FromAny, ToArg};
 /// The handle with which a callback of a [`Mutate`](super::Mutate) continues the mutation.
 pub struct Mutator<'m> {
     running: Running,
-    // Only for the call that lent it, and on its thread.
+    // Only valid during the call that lent it, and on its thread.
     lent: PhantomData<(&'m (), *const ())>,
 }
 
@@ -55,8 +55,8 @@ impl Mutator<'_> {
         Ok((!mapped.is_none()).then_some(mapped))
     }
 
-    /// Remembers what a variable or a node of a graph becomes: it stands in its place from now on, wherever it is met and not mutated
-    /// by a callback.
+    /// Records the value that a variable or a node of a graph becomes: it replaces the node from
+    /// now on, wherever the node occurs and is not mutated by a callback.
     ///
     /// # Errors
     /// TypeError for a node that is not an object.

@@ -7,7 +7,7 @@ pub enum Region {
     Use,
     /// Variables anywhere below are definitions.
     Pattern,
-    /// Variables are definitions; what is inside them are uses.
+    /// Variables are definitions; variables inside them are uses.
     Simple,
 }
 

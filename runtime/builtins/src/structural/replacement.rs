@@ -4,14 +4,14 @@ use crate::{Array, Error, ObjRef, Object, Result};
 /// The result of a callback of a [`Rewrite`](super::Rewrite) for a value.
 #[derive(Clone, Debug)]
 pub enum Replacement {
-    /// The value stays.
+    /// The value is kept.
     Keep,
-    /// This stands in its place.
+    /// This value replaces it.
     With(Any),
 }
 
 impl Replacement {
-    /// A value that stands in the place of another one.
+    /// Creates a replacement by a value.
     pub fn with(value: impl IntoAny) -> Self {
         Self::With(value.into_any())
     }

@@ -3,7 +3,7 @@
 /// A map from addresses, which are not 0, to words.
 #[derive(Default)]
 pub(crate) struct AddressMap {
-    /// A power of two of them, or none; a key of 0 is a free slot.
+    /// The slots; their number is zero or a power of two. A key of 0 is a free slot.
     slots: Vec<(usize, u64)>,
     len: usize,
 }
@@ -20,7 +20,7 @@ impl AddressMap {
         (group as usize * 8 + (key >> 6 & 7)) & (self.slots.len() - 1)
     }
 
-    /// The slot of a key, or the free one where it would go. There is a free one.
+    /// The slot of a key, or the free slot for it. There always is a free slot.
     #[inline]
     fn find(&self, key: usize) -> usize {
         let mut at = self.start(key);
@@ -43,7 +43,7 @@ impl AddressMap {
         (found != 0).then_some(value)
     }
 
-    /// Sets the word of an address, and gives the one that it had.
+    /// Sets the word of an address, and returns the previous one.
     #[inline]
     pub(crate) fn insert<T>(&mut self, key: *const T, value: u64) -> Option<u64> {
         // At most two thirds full.
@@ -62,7 +62,7 @@ impl AddressMap {
 
     #[cold]
     fn grow(&mut self) {
-        // Small ones grow faster, because each step costs as much as all before.
+        // Small maps grow faster, because each step costs as much as all steps before.
         let factor = if self.slots.len() < FEW_SLOTS { 4 } else { 2 };
         let size = (self.slots.len() * factor).max(FIRST_SLOTS);
         let old = core::mem::replace(&mut self.slots, vec![(0, 0); size]);

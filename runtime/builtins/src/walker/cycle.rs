@@ -1,5 +1,6 @@
-//! Objects that contain themselves have no structure that could be compared or hashed. A walk looks for them when it is deep;
-//! until then a long chain and a circle look the same.
+//! Detection of cycles: objects that contain themselves have no structure that could be compared or
+//! hashed. A walk checks for them only when it is deep; until then a long chain and a cycle are
+//! indistinguishable.
 
 use crate::{Result, bail};
 

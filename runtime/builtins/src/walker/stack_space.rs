@@ -12,7 +12,7 @@ use crate::{Result, bail};
 const RESERVE: usize = 192 * 1024;
 
 thread_local! {
-    /// The lowest address that the thread may use before a level that is refused; 0 when not known yet.
+    /// The lowest address that the thread may use before a level is refused; 0 while it is unknown.
     static LIMIT: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn check() -> Result<()> {
     let limit = match LIMIT.try_with(Cell::get) {
         Ok(0) => find_limit(),
         Ok(limit) => limit,
-        // The thread is ending; it recurses no more.
+        // The thread is ending; it does not recurse any more.
         Err(_) => return Ok(()),
     };
     if here < limit {
@@ -43,7 +43,7 @@ fn find_limit() -> usize {
     limit
 }
 
-/// The lowest address of this thread's stack, which not every system tells.
+/// The lowest address of this thread's stack; unknown on this system.
 #[cfg(not(target_os = "linux"))]
 fn stack_start() -> Option<usize> {
     None

@@ -15,7 +15,7 @@ pub(super) struct Remap(Mutex<Table>);
 struct Table {
     // The number of each object's entry.
     numbers: AddressMap,
-    // Objects and values, all owned: no address comes twice.
+    // Objects and values, all owned: an address cannot occur twice.
     entries: Vec<(*mut TVMFFIObject, TVMFFIAny)>,
 }
 
@@ -54,15 +54,15 @@ impl Remap {
             return;
         };
         drop(table);
-        // Now that the table is not locked any more: a destructor may do anything.
+        // After the table is unlocked: a destructor may do anything.
         // SAFETY: the table owned the value.
         unsafe { release(old) };
     }
 
-    /// Forgets everything.
+    /// Removes all entries.
     pub(super) fn clear(&self) {
         let old = core::mem::take(&mut *self.table());
-        // Now that the table is not locked any more: a destructor may do anything.
+        // After the table is unlocked: a destructor may do anything.
         drop(old);
     }
 }
