@@ -1,7 +1,8 @@
-//! Backtraces: the frame that the caller names, then the native frames below it, one line each, most recent call first.
+//! Backtraces: the frame that the caller names, then the native frames below it, one line each,
+//! most recent call first.
 //!
-//! Native frames are walked with feature `builtins`, that is in libraries that serve others. Without it, a backtrace
-//! is the given frame, which the ABI allows.
+//! Native frames are included with feature `builtins`, that is in libraries that serve others.
+//! Without it, a backtrace is the given frame, which the ABI allows.
 
 #[cfg(feature = "native-frames")]
 mod native_frames;
@@ -45,7 +46,7 @@ pub(crate) struct Extent {
     pub(crate) cross_boundary: bool,
 }
 
-/// An address in the calling function's part of the stack, to know its frame by.
+/// An address in the calling function's stack frame, which identifies the frame.
 #[inline(always)]
 pub(crate) fn here() -> usize {
     let marker = UnsafeCell::new(0_u8);
@@ -55,7 +56,8 @@ pub(crate) fn here() -> usize {
 /// Returns true if a frame is irrelevant in a backtrace: part of a call's path through the runtime
 /// and the C++ library.
 pub(crate) fn is_hidden(symbol: &[u8], file: &[u8]) -> bool {
-    // Texts with a line for each name: of arrays, every library would carry a comparison for each, and relocations.
+    // Texts with a line for each name: with arrays, every library would contain a comparison for
+    // each name, and relocations.
     const SYMBOLS: &str = "tvm::ffi::Function
 tvm::ffi::detail::
 TVMFFIBacktrace
@@ -124,7 +126,7 @@ fn write(text: &mut Vec<u8>, given: Option<(&[u8], i64, &[u8])>, extent: &Extent
 }
 
 /// The backtrace of the caller of the function whose [`here`] is `below`. Its most recent frame is
-/// the given one, which stands for the caller's own then. It is valid until this thread's next call.
+/// the given one, which then replaces the caller's own. It is valid until this thread's next call.
 ///
 /// # Safety
 /// `file` and `function` are NULL or NUL-terminated.

@@ -49,7 +49,7 @@ pub(super) fn walk(mut visit: Visit<'_>) {
 #[cfg(target_os = "linux")]
 pub(super) fn unload_count() -> u64 {
     let mut count = 0;
-    // All files say the same; the first is enough.
+    // All files report the same number; the first is enough.
     crate::dynamic_linker::each_loaded(&mut |info| {
         count = info.dlpi_subs;
         true
@@ -57,7 +57,7 @@ pub(super) fn unload_count() -> u64 {
     count
 }
 
-/// The same where the system does not tell.
+/// The same on systems that do not report it.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn unload_count() -> u64 {
     0
