@@ -29,7 +29,7 @@ pub use crate::slices::{
 /// artifact: Python's operators.
 #[cfg(feature = "python")]
 pub const RECURSION: Option<&'static Recursion> = Some(&kernpack_python::RECURSION);
-/// Nothing in this artifact compares objects by the hooks of their types.
+/// No code in this artifact compares objects by the hooks of their types.
 #[cfg(not(feature = "python"))]
 pub const RECURSION: Option<&'static Recursion> = None;
 
@@ -53,7 +53,8 @@ pub const fn tensor_hooks(fields: &[TypeSchema]) -> Option<fn() -> kernpack_core
     None
 }
 
-// The name follows the version of the workspace: in `lib.rs`, and wherever kernpack-macros-backend and kernpack-build write it.
+// The name follows the version of the workspace: in `lib.rs`, and wherever kernpack-macros-backend
+// and kernpack-build write it.
 const _: () = assert!(
     matches!((env!("CARGO_PKG_VERSION_MAJOR").as_bytes(), env!("CARGO_PKG_VERSION_MINOR").as_bytes()), (b"0", b"1")),
     "rename `__private_v0_1` after the new minor version, here and in what generates code"
