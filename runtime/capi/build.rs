@@ -1,4 +1,4 @@
-//! Gives the library the name under which others look for it.
+//! Sets the name under which other programs look up the library.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

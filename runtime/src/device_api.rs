@@ -1,14 +1,16 @@
-//! How a crate brings a kind of devices.
+//! Registration of a kind of devices by a crate.
 
-/// Brings a kind of device: its number in DLPack (one of [`device_type`](crate::device::device_type)) and a function that makes its
+/// Registers a kind of device: its number in DLPack (one of
+/// [`device_type`](crate::device::device_type)) and a function that creates its
 /// [`DeviceApi`](crate::device::DeviceApi).
 ///
-/// Every library and the program itself may bring kinds; of two APIs for one kind the one that comes first into the process
-/// serves all. The function is called when a device of the kind is first used; it may use devices of other kinds, the CPU for
-/// example.
+/// Every library and the program itself may register kinds; of two APIs for one kind, the first one
+/// in the process serves all. The function is called when a device of the kind is first used; it
+/// may use devices of other kinds, for example the CPU.
 ///
-/// `unsafe` is the promise that the API does what [`DeviceApi`](crate::device::DeviceApi) says: safe code relies on it that memory
-/// which the API allocates is there, as large as it was asked for, and not shared.
+/// `unsafe` is the promise that the API conforms to [`DeviceApi`](crate::device::DeviceApi): safe
+/// code relies on it that memory which the API allocates exists, has the requested size, and is not
+/// shared.
 ///
 /// ```
 /// use kernpack::device::{DeviceApi, DeviceAttribute, Place, RawStream, device_type};

@@ -1,6 +1,7 @@
-//! `exception!`: kinds of errors of a library's own.
+//! `exception!`: a library's own kinds of errors.
 
-/// Declares a kind of errors: a constant for [`bail!`](crate::bail!) and its like, and a class of exceptions in Python, derived from that of another kind.
+/// Declares a kind of errors: a constant for [`bail!`](crate::bail!) and similar macros, and an
+/// exception class in Python, derived from that of another kind.
 ///
 /// ```
 /// use kernpack::{Result, bail};
@@ -19,8 +20,10 @@
 /// assert_eq!(blur(-1).unwrap_err().kind(), FilterError);
 /// ```
 ///
-/// The other kind is one of [`error_kind`](mod@crate::error_kind), or one that is declared in the same way. A library that Python imports has the class as an attribute, so
-/// `except mylib.FilterError` and `except ValueError` both catch it. In other languages the error has this name.
+/// The other kind is one of [`error_kind`](mod@crate::error_kind), or one that is declared in the
+/// same way. If Python imports the library, the class is an attribute of its module, so `except
+/// mylib.FilterError` and `except ValueError` both catch it. In other languages the error has this
+/// name.
 #[macro_export]
 macro_rules! exception {
     ($(#[$attribute:meta])* $visibility:vis $name:ident: $base:ident $(;)?) => {

@@ -1,8 +1,10 @@
 //! Kernpack: packed functions, objects and modules that every language can call.
 //!
-//! A crate annotates its functions and types, calls [`library!`] in its root, is built as a `cdylib`, and the one file that comes
-//! out loads in Rust ([`Module::load`]), in Python (`tvm_ffi.load_module`), in C++ and in C. The library speaks the TVM FFI C ABI
-//! and needs nothing installed: where libtvm_ffi is in the process it joins it, elsewhere its own implementation serves.
+//! A crate annotates its functions and types, calls [`library!`] in its root, and is built as a
+//! `cdylib`; the resulting file loads in Rust ([`Module::load`]), in Python
+//! (`tvm_ffi.load_module`), in C++ and in C. The library implements the TVM FFI C ABI and needs
+//! nothing installed: if libtvm_ffi is in the process, it joins it, otherwise its own
+//! implementation serves.
 //!
 //! ```
 //! use kernpack::{Function, packed_func};
@@ -22,8 +24,8 @@
 //! );
 //! ```
 
-// What this crate offers is in `kernpack-core`, which needs no macro and compiles while they do. Here are the attributes, and the
-// slices that they fill.
+// The API of this crate is in `kernpack-core`, which does not need the macros and compiles in
+// parallel with them. This crate has the attributes, and the slices that they fill.
 
 #[doc(hidden)]
 #[path = "private_v0_1.rs"]

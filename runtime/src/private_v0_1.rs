@@ -1,8 +1,10 @@
-//! What generated code of version 0.1 calls. Public because generated code lives in user crates; not covered by semantic versioning.
+//! The functions and types that generated code of version 0.1 uses. Public because generated code
+//! lives in user crates; not covered by semantic versioning.
 //!
-//! The module is named after the minor version: what another minor version of the macros or of `kernpack-build` has generated does
-//! not compile, and the error names the version that it was made for (`tests/ui/*_of_another_version.rs`). A patch release may add to this
-//! module, for a `kernpack-build` of the same minor version; it removes nothing.
+//! The module is named after the minor version: code that another minor version of the macros or of
+//! `kernpack-build` has generated does not compile, and the error names the version that it was
+//! made for (`tests/ui/*_of_another_version.rs`). A patch release may add to this module, for a
+//! `kernpack-build` of the same minor version; it removes nothing.
 
 pub use kernpack_builtins::{register_carried, register_enum, register_init, register_tensor_hooks};
 pub use kernpack_core::generated_code::*;
@@ -23,19 +25,22 @@ pub use crate::slices::{
     KERNPACK_KERNELS_V1, KERNPACK_LIBRARIES_V1, KERNPACK_METHODS_V1, KERNPACK_TYPES_V1,
 };
 
-/// What compares and hashes objects by the hooks of their types, for a caller in this artifact: Python's operators.
+/// The functions that compare and hash objects by the hooks of their types, for a caller in this
+/// artifact: Python's operators.
 #[cfg(feature = "python")]
 pub const RECURSION: Option<&'static Recursion> = Some(&kernpack_python::RECURSION);
-/// Nothing in this artifact compares objects by the hooks of their types.
+/// No code in this artifact compares objects by the hooks of their types.
 #[cfg(not(feature = "python"))]
 pub const RECURSION: Option<&'static Recursion> = None;
 
-/// What gives other languages a constructor made of a type's fields, if they get one.
+/// The function that registers a constructor made of a type's fields for other languages, if it is
+/// wanted.
 pub const fn generated_init(wanted: bool) -> Option<RegisterInit> {
     if wanted { Some(register_init) } else { None }
 }
 
-/// What copies and writes tensors, for a type of whose fields some are tensors.
+/// The function that registers copying and writing of tensors, for a type that has tensors among
+/// its fields.
 #[inline]
 pub const fn tensor_hooks(fields: &[TypeSchema]) -> Option<fn() -> kernpack_core::Result<()>> {
     let mut index = 0;
@@ -48,7 +53,8 @@ pub const fn tensor_hooks(fields: &[TypeSchema]) -> Option<fn() -> kernpack_core
     None
 }
 
-// The name follows the version of the workspace: in `lib.rs`, and wherever kernpack-macros-backend and kernpack-build write it.
+// The name follows the version of the workspace: in `lib.rs`, and wherever kernpack-macros-backend
+// and kernpack-build write it.
 const _: () = assert!(
     matches!((env!("CARGO_PKG_VERSION_MAJOR").as_bytes(), env!("CARGO_PKG_VERSION_MINOR").as_bytes()), (b"0", b"1")),
     "rename `__private_v0_1` after the new minor version, here and in what generates code"

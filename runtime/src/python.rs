@@ -1,4 +1,4 @@
-//! The entry point of a library that is a CPython extension module, too: feature `python`.
+//! The entry point of a library that is also a CPython extension module: feature `python`.
 
 #[cfg(feature = "python")]
 pub use module::Module;
@@ -9,16 +9,16 @@ mod module {
 
     use crate::slices::collected;
 
-    /// A module of this artifact, with everything that is in the slices.
+    /// A module of this artifact, with everything in the slices.
     pub struct Module(kernpack_python::Module);
 
     impl Module {
-        /// A module of this name.
+        /// Creates a module of this name.
         pub const fn new(name: &'static str, doc: &'static str) -> Self {
             Self(kernpack_python::Module::new(name, doc, collected))
         }
 
-        /// What `PyInit_<name>` returns.
+        /// The result of `PyInit_<name>`.
         ///
         /// # Safety
         /// CPython calls: this thread runs in an interpreter and holds its lock.
@@ -29,7 +29,7 @@ mod module {
     }
 }
 
-/// The function that CPython looks for in a file that it imports.
+/// The function that CPython looks up in a file that it imports.
 #[cfg(feature = "python")]
 #[doc(hidden)]
 #[macro_export]
@@ -45,7 +45,7 @@ macro_rules! __python_module {
     };
 }
 
-/// Without the feature a library is no extension module.
+/// Without the feature a library is not an extension module.
 #[cfg(not(feature = "python"))]
 #[doc(hidden)]
 #[macro_export]

@@ -1,4 +1,5 @@
-//! The distributed slices that generated code adds to, and the constructor that hands them to the runtime.
+//! The distributed slices that generated code adds to, and the constructor that passes them to the
+//! runtime.
 
 use kernpack_core::generated_code::{
     CarriedKind, Collected, DeviceKindInfo, EnumDef, ExceptionInfo, FunctionInfo, KernelInfo, LibraryInfo, MethodsDef,
@@ -26,15 +27,15 @@ pub static KERNPACK_ENUMS_V1: [EnumDef];
 #[distributed_slice]
 pub static KERNPACK_METHODS_V1: [MethodsDef];
 
-/// Kinds of the modules that this artifact carries in its import tree.
+/// Kinds of the modules that this artifact contains in its import tree.
 #[distributed_slice]
 pub static KERNPACK_CARRIED_V1: [CarriedKind];
 
-/// Kinds of devices that this artifact brings.
+/// Kinds of devices that this artifact registers.
 #[distributed_slice]
 pub static KERNPACK_DEVICES_V1: [DeviceKindInfo];
 
-/// Kinds of errors of this artifact's own.
+/// This artifact's own kinds of errors.
 #[distributed_slice]
 pub static KERNPACK_EXCEPTIONS_V1: [ExceptionInfo];
 
@@ -42,7 +43,7 @@ pub static KERNPACK_EXCEPTIONS_V1: [ExceptionInfo];
 #[distributed_slice]
 pub static KERNPACK_LIBRARIES_V1: [LibraryInfo];
 
-/// What the crates of this artifact have added to the slices.
+/// The entries that the crates of this artifact have added to the slices.
 pub(crate) fn collected() -> Collected {
     Collected {
         #[cfg(feature = "builtins")]

@@ -1,4 +1,5 @@
-//! A constructor of the same program that uses Kernpack before its own constructor ran, as those of C++ libraries may.
+//! A constructor in the same program that uses Kernpack before Kernpack's own constructor has run,
+//! as constructors of C++ libraries may.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 

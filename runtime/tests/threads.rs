@@ -1,6 +1,8 @@
-//! Many threads on the tables of the embedded implementation at once, through the C functions as any language calls them.
+//! Many threads use the tables of the embedded implementation at the same time, through the C
+//! functions like any language.
 //!
-//! `cargo xtask` runs this under the thread sanitizer, too; the protocols below are proved by `tests/loom`.
+//! `cargo xtask` runs this under the thread sanitizer, too; `tests/loom` verifies the underlying
+//! protocols.
 
 use core::cell::Cell;
 use core::ffi::{c_int, c_void};
@@ -22,7 +24,8 @@ use kernpack::{
 const THREADS: usize = 8;
 const ROUNDS: usize = 2000;
 
-/// Runs `body` on all threads at once. Each gets its number and a source of numbers that depend on it.
+/// Runs `body` on all threads at the same time. Each gets its number and a generator of numbers
+/// that depend on it.
 fn on_threads(body: impl Fn(usize, &dyn Fn(usize) -> usize) + Sync) {
     let start = Barrier::new(THREADS);
     // The thread sanitizer does not see how the standard library waits for threads.
@@ -59,7 +62,7 @@ fn drop_raised() {
     }
 }
 
-/// Remembers what all threads have to agree on.
+/// Records a value on which all threads have to agree.
 fn agree(known: &AtomicUsize, value: usize) {
     if let Err(other) = known.compare_exchange(0, value, Ordering::Relaxed, Ordering::Relaxed) {
         assert_eq!(other, value);
@@ -106,7 +109,7 @@ fn types() {
     });
 }
 
-/// What C++ code reads of a column, with the order that its machine gives it.
+/// Reads a column as C++ code does, with the memory order that its machine provides.
 unsafe fn column_value(column: *const TVMFFITypeAttrColumn, index: i32) -> Option<TVMFFIAny> {
     // SAFETY: columns live forever, and so do their outgrown arrays; others change them by atomic stores.
     unsafe {
@@ -155,7 +158,7 @@ fn fields() {
     const FIELDS: usize = 300;
     let index = register_type("threads.fields");
     let names = [const { AtomicUsize::new(0) }; FIELDS];
-    /// The fields of this moment.
+    /// The fields at this moment.
     unsafe fn fields<'a>(info: *const TVMFFITypeInfo) -> &'a [TVMFFIFieldInfo] {
         // SAFETY: as for columns.
         unsafe {
@@ -205,10 +208,10 @@ fn fields() {
     });
 }
 
-/// What a function is made with.
+/// The context of a function.
 struct Number {
     value: i64,
-    /// Functions that were made with this counter and are not destroyed.
+    /// The number of functions that were created with this counter and are not destroyed.
     alive: &'static AtomicUsize,
 }
 
@@ -227,7 +230,7 @@ unsafe extern "C" fn destroy(this: *mut c_void) {
     }
 }
 
-/// A function that returns `value`.
+/// Creates a function that returns `value`.
 fn function_of(value: usize, alive: &'static AtomicUsize) -> *mut TVMFFIObject {
     let mut function = null_mut();
     alive.fetch_add(1, Ordering::Relaxed);
@@ -242,7 +245,7 @@ fn functions() {
     const NAMES: usize = 2;
     static ALIVE: AtomicUsize = AtomicUsize::new(0);
     let name_of = |number: usize| format!("threads.function{number}");
-    // The same object comes back again and again under the last name.
+    // The same object is registered again and again under the last name.
     let faithful = AtomicPtr::new(function_of(NAMES, &ALIVE));
     on_threads(|thread, below| {
         for _ in 0..10 * ROUNDS {
@@ -378,7 +381,7 @@ fn errors_stay_on_their_thread() {
     });
 }
 
-/// A text that must be of one letter.
+/// A text that must consist of one repeated letter.
 #[derive(Object)]
 #[object(key = "threads.Label")]
 #[repr(C)]
@@ -387,8 +390,9 @@ pub struct Label {
     pub text: String,
 }
 
-/// One thread sets a read-only field of an object as often as it may, while others read the object, all through one reference that
-/// none of them owns: what a frontend without a global lock could do.
+/// One thread sets a read-only field of an object as often as it may, while others read the object,
+/// all through one reference that none of them owns: what a frontend without a global lock could
+/// do.
 #[test]
 fn a_setter_and_readers() {
     let label = ObjRef::new(Label { text: "0".repeat(20) }).into_any();
@@ -421,7 +425,8 @@ fn a_setter_and_readers() {
     assert!(written.load(Ordering::Relaxed) > 0);
 }
 
-/// Loops of many callers on the one pool: what a piece writes is seen by the caller, and nothing is written after a loop has returned.
+/// Loops of many callers on the same pool: the caller sees everything that a piece writes, and
+/// nothing is written after a loop has returned.
 #[test]
 fn parallel_loops() {
     const LEN: usize = 4096;
@@ -433,7 +438,7 @@ fn parallel_loops() {
             let sum = |sum: &mut usize, value: &usize| *sum += value;
             let total = parallel::zip(&values).grain(grain).reduce(|| 0, sum, |a, b| a + b).unwrap();
             assert_eq!(total, LEN * (LEN - 1) / 2 + (round + 1) * thread * LEN);
-            // The data that a failing loop writes to is gone as soon as it has returned.
+            // The data that a failing loop writes to is freed as soon as it has returned.
             let mut short_lived = vec![0u8; LEN];
             let bad = below(LEN / 64);
             let failed = parallel::chunks_mut(&mut short_lived, 64, |number, chunk| {
@@ -463,7 +468,8 @@ fn sum_of_same(values: TensorView<'_, i64>) -> kernpack::Result<i64> {
     Ok(values.iter().sum())
 }
 
-/// Views of tensors and of parts of them, which are read and written as the record of live views allows.
+/// Views of tensors and of parts of them, which are read and written as the record of live views
+/// allows.
 #[test]
 fn views_of_tensors() {
     const PARTS: i64 = 4;
@@ -490,13 +496,13 @@ fn views_of_tensors() {
                 2 if is_done(add.call((&whole, 2))) => {
                     expected.iter().for_each(|expected| _ = expected.fetch_add(2, Ordering::Relaxed));
                 }
-                // Many tensors, one after another, at addresses that come back.
+                // Many tensors, one after another, at reused addresses.
                 _ => assert_eq!(
                     sum.call_as::<i64>((&Tensor::from_vec(vec![thread as i64; 5], &[5]).unwrap(),)).unwrap(),
                     5 * thread as i64
                 ),
             }
-            // What belongs to one thread is never refused.
+            // A tensor of a single thread is never rejected.
             add.call((&own, 1)).unwrap();
             assert_eq!(sum.call_as::<i64>((&own,)).unwrap(), 8 * round as i64);
         }
@@ -507,8 +513,8 @@ fn views_of_tensors() {
     assert!(refused.into_inner() < THREADS * ROUNDS);
 }
 
-/// What safe Rust can do with one list and one dict on many threads, also through what only reads them: conversions, JSON, comparison,
-/// hashes, copies.
+/// Uses one list and one dict on many threads in every way that safe Rust can, also through
+/// operations that only read them: conversions, JSON, comparison, hashes, copies.
 #[test]
 fn lists_and_dicts() {
     let list = List::from([Array::from([1i64]), Array::from([2])]);
@@ -527,7 +533,7 @@ fn lists_and_dicts() {
                 2 => _ = list.clone().into_any().to::<Vec<Vec<i64>>>().unwrap(),
                 3 => _ = dict.clone().into_any().to::<HashMap<i64, Any>>().unwrap(),
                 4 => _ = (reflect::to_json(&list).unwrap(), reflect::repr(&dict).unwrap()),
-                // Keys that one of the threads set, whatever has become of them.
+                // Keys that one of the threads set, whether or not they are still present.
                 5 => _ = dict.get(&key).unwrap().map(|value| value.type_index()),
                 6 => _ = (structural::hash(&both).unwrap(), structural::recursive_hash(&both).unwrap()),
                 7 => _ = (structural::equal(&both, &copy).unwrap(), structural::recursive_equal(&copy, &both).unwrap()),

@@ -1,14 +1,15 @@
-//! What the stock TVM FFI library has beyond the C ABI, in Rust: global functions and types under its names for callers in any language,
-//! and the same as typed operations on values of all languages ([`structural`], [`reflect`]).
+//! The parts of the stock TVM FFI library beyond the C ABI, in Rust: global functions and types
+//! under its names for callers in any language, and the same as typed operations on values of all
+//! languages ([`structural`], [`reflect`]).
 //!
 //! Crates use it through `kernpack`.
 //!
-//! | room | what is in it |
+//! | module | content |
 //! |---|---|
 //! | `definition` | a global function, a type, a signature as data |
-//! | `functions` | what needs no walk: containers, strings, JSON, modules |
+//! | `functions` | functions that do not walk values: containers, strings, JSON, modules |
 //! | `dataclass` | classes that other languages define, enums |
-//! | `walker` | what all walks through graphs share |
+//! | `walker` | shared parts of all walks through graphs |
 //! | `engines` | equality, hash, visit, mutate, repr, copies, JSON graphs, access paths |
 //! | `catalog` | the list of all functions and types, and their registration |
 //! | [`structural`], [`reflect`] | typed operations over the engines |
@@ -47,7 +48,7 @@ pub use dataclass::enum_registration::register_enum;
 #[doc(hidden)]
 pub use engines::json_graph::tensor::register_tensor_hooks;
 
-/// What the crate `kernpack` has for artifacts, for the unit tests of this crate.
+/// The constructor that the crate `kernpack` gives artifacts, for the unit tests of this crate.
 #[cfg(test)]
 mod constructor {
     use kernpack_core::generated_code::Collected;

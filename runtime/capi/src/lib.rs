@@ -1,9 +1,10 @@
-//! `libtvm_ffi.so` from Rust: the 50 C functions, exported over the implementation in `kernpack::sys::embedded`, and what C++ libraries with
-//! modules of their own import by C++ names.
+//! `libtvm_ffi.so` from Rust: the 50 C functions, exported over the implementation in
+//! `kernpack::sys::embedded`, and the C++ symbols that C++ libraries with their own modules import.
 //!
-//! Their signatures and documentation are in one table, `for_each_function` of `kernpack::sys::abi`, from which `include/kernpack/c_api.h` is
-//! made, too; a test says how, when it is out of date.
-//! Put it where a program looks for the stock library. From the moment it is loaded it serves the whole process.
+//! Their signatures and documentation are in one table, `for_each_function` of
+//! `kernpack::sys::abi`, from which `include/kernpack/c_api.h` is also generated; a test reports
+//! when it is out of date, and how to regenerate it. Install the library where a program looks for
+//! the stock library. Once it is loaded, it serves the whole process.
 
 pub mod modules;
 
@@ -16,7 +17,8 @@ use kernpack::sys::abi::{
 };
 use kernpack::sys::embedded::FUNCTIONS;
 
-/// Exports the functions of the table under their C names. Optional functions may be absent from a table, but not from ours.
+/// Exports the functions of the table under their C names. Optional functions may be absent from
+/// other tables, but not from ours.
 macro_rules! export {
     (
         required { $($(#[doc = $doc:literal])+ $name:ident: $field:ident($($arg:ident: $type:ty),*) $(-> $ret:ty)?;)* }
@@ -58,7 +60,8 @@ extern "C" fn on_load() {
     let _ = std::panic::catch_unwind(kernpack::sys::provider::serve_embedded);
 }
 
-/// Before the constructor of `kernpack`, which would join a program that exports the same functions.
+/// Runs before the constructor of `kernpack`, which would join a program that exports the same
+/// functions.
 #[used]
 #[unsafe(link_section = ".init_array.00101")]
 static ON_LOAD: extern "C" fn() = on_load;

@@ -1,5 +1,6 @@
-//! The base class of modules, which C++ libraries with modules of their own import by C++ names; see
-//! `kernpack::module::cpp::symbols`. rustc exports what is written in Rust only, so nothing here is assembly.
+//! The base class of modules, which C++ libraries with their own modules import by C++ names; see
+//! `kernpack::module::cpp::symbols`. rustc exports only symbols that are written in Rust, so
+//! nothing here is assembly.
 
 use core::ffi::{CStr, c_void};
 use core::ptr;
@@ -95,8 +96,8 @@ pub struct Table<const N: usize>([*const c_void; N]);
 // SAFETY: the addresses are constants.
 unsafe impl<const N: usize> Sync for Table<N> {}
 
-/// The type of the class: no functions of the C++ runtime's type of types, which is not linked, and the name. Modules are not cast by
-/// their C++ types.
+/// The `type_info` of the class: without the functions of the C++ runtime's class of types, which
+/// is not linked, and with the name. Modules are not cast by their C++ types.
 #[unsafe(export_name = "_ZTIN3tvm3ffi9ModuleObjE")]
 pub static MODULE_TYPE: Table<2> = Table([ptr::null(), NAME.as_ptr().cast()]);
 

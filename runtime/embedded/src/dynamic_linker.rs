@@ -1,12 +1,15 @@
-//! The dynamic linker: what is loaded, where symbols are, and which file an address is in. All calls of `dl*` functions are here.
+//! The dynamic linker: loaded files, addresses of symbols, and the file that contains an address.
+//! All calls of `dl*` functions are in this module.
 //!
-//! Elsewhere than on Unix nothing is found, and what asks for a library gets [`UNSUPPORTED`] as the reason.
+//! On systems other than Unix nothing is found, and attempts to load a library fail with
+//! [`UNSUPPORTED`].
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr;
 use std::ffi::CString;
 
-/// Where symbols are looked for: a loaded file, or one of the dynamic linker's own orders.
+/// A scope in which symbols are searched: a loaded file, or one of the dynamic linker's own search
+/// orders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scope(*mut c_void);
 
@@ -16,17 +19,18 @@ unsafe impl Send for Scope {}
 unsafe impl Sync for Scope {}
 
 impl Scope {
-    /// All files whose symbols every file sees.
+    /// All files whose symbols are globally visible.
     pub const DEFAULT: Self = Self(system::DEFAULT);
-    /// Those behind the calling file in the order of [`Scope::DEFAULT`].
+    /// The files after the calling file in the order of [`Scope::DEFAULT`].
     pub const NEXT: Self = Self(system::NEXT);
 
-    /// A file that is loaded already; no code of it runs. It stays loaded until the scope is closed.
+    /// Opens a file that is loaded already; none of its code runs. It stays loaded until the scope
+    /// is closed.
     pub fn loaded(name: &CStr) -> Option<Self> {
         Self::of(Some(name), flags::LAZY | flags::NOLOAD)
     }
 
-    /// The program.
+    /// Opens the program.
     pub fn program() -> Option<Self> {
         Self::of(None, flags::LAZY)
     }
@@ -46,24 +50,25 @@ impl Scope {
         (!handle.is_null()).then_some(Self(handle))
     }
 
-    /// Address of a symbol, NULL when there is none.
+    /// The address of a symbol; NULL if there is none.
     #[inline]
     pub fn symbol(self, name: &CStr) -> *mut c_void {
         // SAFETY: the scope is open, by the promise of `close`; the name is a C string.
         unsafe { system::symbol(self.0, name.as_ptr()) }
     }
 
-    /// Gives the file back, which may be unloaded then.
+    /// Closes the file, which may then be unloaded.
     ///
     /// # Safety
-    /// The scope was opened, is closed once, and no copy of it is used afterwards; nor is what only this scope kept loaded.
+    /// The scope was opened, is closed once, and no copy of it is used afterwards; neither is
+    /// anything that only this scope kept loaded.
     pub unsafe fn close(self) {
         // SAFETY: promised by the caller.
         unsafe { system::close(self.0) };
     }
 }
 
-/// Keeps a file that is loaded in the process for good; false when no file of this name is loaded.
+/// Keeps a loaded file in the process permanently; returns false if no file of this name is loaded.
 pub fn keep_loaded(name: &CStr) -> bool {
     let scope = Scope::of(Some(name), flags::LAZY | flags::NOLOAD | flags::NODELETE);
     // SAFETY: opened above and not used any more; the file stays.
@@ -73,17 +78,17 @@ pub fn keep_loaded(name: &CStr) -> bool {
     })
 }
 
-/// What the dynamic linker says went wrong last on this thread.
+/// The dynamic linker's last error message on this thread.
 ///
-/// The text is lent to the function because the next call of the dynamic linker may change it.
+/// The text is borrowed by the function because the next call of the dynamic linker may change it.
 pub fn with_last_error<R>(read: impl FnOnce(Option<&CStr>) -> R) -> R {
     // SAFETY: the text is NULL or valid until this thread asks the dynamic linker again, and `read` has ended by then: it cannot keep
     // it, and what it calls does not ask.
     read(unsafe { system::error().as_ref().map(|text| CStr::from_ptr(text)) })
 }
 
-/// A symbol of a C++ runtime in this process, which need not be visible to every file; NULL when there is none. There may be several runtimes: only for
-/// functions that work the same in all of them.
+/// A symbol of a C++ runtime in this process, which need not be globally visible; NULL if there is
+/// none. There may be several runtimes: only for functions that work the same in all of them.
 pub fn cpp_runtime_symbol(name: &CStr) -> *mut c_void {
     let visible = Scope::DEFAULT.symbol(name);
     if !visible.is_null() {
@@ -92,10 +97,12 @@ pub fn cpp_runtime_symbol(name: &CStr) -> *mut c_void {
     Scope::loaded(c"libstdc++.so.6").map_or(ptr::null_mut(), |runtime| runtime.symbol(name))
 }
 
-/// A symbol of the same file as an address; `None` when that file has no such symbol, which need not be visible to every file.
+/// A symbol of the file that contains an address; `None` if that file has no such symbol, which
+/// need not be globally visible.
 pub fn symbol_beside(address: *const c_void, name: &CStr) -> Option<*mut c_void> {
     let info = info_at(address)?;
-    // The name of the program is that of its command line, which may not lead to it.
+    // The name of the program is the one from its command line, which may not be a valid path to
+    // it.
     // SAFETY: the name is a C string while the file is loaded, which it is: code or data of it is asked for.
     let file = Scope::loaded(unsafe { CStr::from_ptr(info.dli_fname) }).or_else(Scope::program)?;
     let symbol = file.symbol(name);
@@ -113,25 +120,25 @@ fn info_at(address: *const c_void) -> Option<system::Info> {
     }
 }
 
-/// The base address of the file that an address is in.
+/// The base address of the file that contains an address.
 pub fn base_at(address: *const c_void) -> Option<*mut c_void> {
     info_at(address).map(|info| info.dli_fbase)
 }
 
-/// The name of the file that an address is in.
+/// The name of the file that contains an address.
 pub fn file_at(address: *const c_void) -> Option<CString> {
     // SAFETY: the name is a C string while the file is loaded, which it is: code or data of it is asked for.
     info_at(address).map(|info| unsafe { CStr::from_ptr(info.dli_fname) }.to_owned())
 }
 
-/// The exported symbol that an address is in.
+/// The exported symbol that contains an address.
 pub fn symbol_at(address: *const c_void) -> Option<CString> {
     let name = info_at(address)?.dli_sname;
     // SAFETY: as in `file_at`.
     (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_owned())
 }
 
-/// Shows each loaded file, until `look` returns true. It must not load or unload any.
+/// Passes each loaded file to `look`, until it returns true. It must not load or unload any.
 #[cfg(target_os = "linux")]
 pub fn each_loaded(mut look: &mut dyn FnMut(&libc::dl_phdr_info) -> bool) {
     unsafe extern "C" fn call(info: *mut libc::dl_phdr_info, _size: usize, look: *mut c_void) -> c_int {
@@ -158,13 +165,13 @@ pub fn loaded_files() -> Vec<CString> {
     names
 }
 
-/// The names of the loaded files, where the system does not tell them.
+/// The names of the loaded files; empty, because the system does not report them.
 #[cfg(not(target_os = "linux"))]
 pub fn loaded_files() -> Vec<CString> {
     Vec::new()
 }
 
-/// How a file is loaded: the flags of `dlopen`.
+/// The flags of `dlopen`: the way a file is loaded.
 #[cfg(unix)]
 pub mod flags {
     pub use libc::{
@@ -173,7 +180,7 @@ pub mod flags {
     };
 }
 
-/// How a file would be loaded.
+/// The flags for loading a file, which have no effect on this system.
 #[cfg(not(unix))]
 #[expect(missing_docs, reason = "as the flags of `dlopen`")]
 pub mod flags {
@@ -195,7 +202,7 @@ mod system {
     };
 }
 
-/// What is said where libraries cannot be loaded while a program runs.
+/// The error message on systems where libraries cannot be loaded while a program runs.
 pub const UNSUPPORTED: &CStr = c"Kernpack does not load libraries on this system yet; Linux is supported";
 
 #[cfg(not(unix))]

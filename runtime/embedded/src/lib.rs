@@ -1,17 +1,17 @@
-//! Kernpack's own implementation of the C ABI: what serves a process that has no libtvm_ffi.
+//! Kernpack's own implementation of the C ABI: it serves a process that has no libtvm_ffi.
 //!
-//! | room | what is in it |
+//! | module | content |
 //! |---|---|
-//! | `notice` | one line on stderr, where there is no error to return |
-//! | `dynamic_linker` | what is loaded, and where symbols are |
+//! | `notice` | one line on stderr, if there is no error to return |
+//! | `dynamic_linker` | loaded files, and addresses of symbols |
 //! | `sync` | lock-free tables and references |
-//! | `backtrace` | backtraces, native frames among them |
+//! | `backtrace` | backtraces, including native frames |
 //! | `cells` | the objects whose layout the ABI fixes |
 //! | `tables` | functions, types, raised errors |
 //! | `env` | streams, allocators, compiled libraries |
 //! | `api` | `table()`: the 50 C functions over all of it |
 
-// Without our own tables, much of what they are made of has no caller.
+// Without our own tables, many of their building blocks are unused.
 #![cfg_attr(not(feature = "tables"), allow(dead_code, unused_imports))]
 
 #[cfg(feature = "tables")]

@@ -1,8 +1,9 @@
-//! Memory with a wanted alignment.
+//! Memory with a given alignment.
 
 use core::ffi::c_void;
 
-/// New memory, NULL when there is none. The alignment is a power of two and a multiple of a pointer's size.
+/// Allocates memory; NULL if there is not enough. The alignment is a power of two and a multiple of
+/// a pointer's size.
 #[cfg(unix)]
 pub fn aligned(size: usize, alignment: usize) -> *mut c_void {
     let mut start = core::ptr::null_mut();
@@ -11,17 +12,18 @@ pub fn aligned(size: usize, alignment: usize) -> *mut c_void {
     if status == 0 { start } else { core::ptr::null_mut() }
 }
 
-/// New memory, NULL when there is none. The alignment is a power of two and a multiple of a pointer's size.
+/// Allocates memory; NULL if there is not enough. The alignment is a power of two and a multiple of
+/// a pointer's size.
 #[cfg(not(unix))]
 pub fn aligned(size: usize, alignment: usize) -> *mut c_void {
     // SAFETY: a plain call; what does not fit is NULL.
     unsafe { libc::aligned_malloc(size, alignment) }
 }
 
-/// Frees what [`aligned`] gave.
+/// Frees memory from [`aligned`].
 ///
 /// # Safety
-/// It came from there, and is not used any more.
+/// It was allocated by [`aligned`], and is not used any more.
 pub unsafe fn free_aligned(start: *mut c_void) {
     #[cfg(unix)]
     // SAFETY: promised by the caller.

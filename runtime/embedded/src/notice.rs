@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// Writes a line in one piece. Smaller than `eprintln!`, which brings a lock and a writer of its own.
+/// Writes a line with a single call. Smaller than `eprintln!`, which needs a lock and a writer.
 #[cold]
 pub fn notice(line: fmt::Arguments<'_>) {
     let line = format!("{line}\n");

@@ -1,4 +1,4 @@
-//! The arguments of a call: bound to parameters, converted, kept until the call is over.
+//! The arguments of a call: bound to parameters, converted, and kept until the call is over.
 
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr;
@@ -23,41 +23,41 @@ use crate::{class, exception, exchange, handle};
 /// Arguments as CPython's fast calls pass them, borrowed for the call.
 #[derive(Clone, Copy)]
 pub(crate) struct Given {
-    /// The object that a method is called for, in front of the others; NULL for none.
+    /// The object that a method is called for, before the others; NULL if there is none.
     receiver: *mut PyObject,
     values: *const *mut PyObject,
     positional: usize,
-    /// A tuple of names, whose values follow those by position; NULL for none.
+    /// A tuple of names, whose values follow the positional ones; NULL if there are none.
     names: *mut PyObject,
 }
 
 impl Given {
-    /// The arguments of a call.
+    /// Wraps the arguments of a call.
     #[inline]
     pub(crate) fn new(values: *const *mut PyObject, positional: isize, names: *mut PyObject) -> Self {
         Self { receiver: ptr::null_mut(), values, positional: positional.max(0) as usize, names }
     }
 
-    /// The arguments of a method, with the object that it is called for in front.
+    /// The arguments of a method, with its object as the first one.
     #[inline]
     pub(crate) fn behind(receiver: *mut PyObject, given: Self) -> Self {
         Self { receiver, positional: given.positional + 1, ..given }
     }
 
-    /// Number of arguments by position.
+    /// The number of positional arguments.
     pub(crate) fn positional(self) -> usize {
         self.positional
     }
 
-    /// The names of the others, a tuple; NULL for none.
+    /// The names of the keyword arguments, a tuple; NULL if there are none.
     pub(crate) fn names(self) -> *mut PyObject {
         self.names
     }
 
-    /// The argument at this place.
+    /// The argument at this index.
     ///
     /// # Safety
-    /// There is one.
+    /// There is such an argument.
     #[inline]
     pub(crate) unsafe fn value(self, index: usize) -> *mut PyObject {
         // SAFETY: promised by the caller.
@@ -71,14 +71,15 @@ impl Given {
     }
 }
 
-/// Arguments that need no allocation.
+/// The number of arguments that need no allocation.
 const INLINE: usize = 8;
-/// Tensors that need none.
+/// The number of tensors that need no allocation.
 const LENT: usize = 4;
-/// In place of a number of conversions.
+/// Replaces the number of conversions once the memory of all arrays is held.
 const IS_HELD: usize = usize::MAX;
 
-/// The converted arguments of one call, and what they borrow from. It stays where it is from the first argument on: views of tensors point into it.
+/// The converted arguments of one call, and the objects that they borrow from. It must not move
+/// after the first argument: views of tensors point into it.
 pub(crate) struct Arguments {
     /// The first `count` are values, unless there are more than fit.
     views: [MaybeUninit<TVMFFIAny>; INLINE],
@@ -86,10 +87,11 @@ pub(crate) struct Arguments {
     /// The first `kept` are values.
     keeps: [MaybeUninit<Keep>; INLINE],
     kept: usize,
-    /// A function that is lent; further ones are kept as others are.
+    /// A function that is lent; further ones are kept like other objects.
     callable: ManuallyDrop<Option<Lent>>,
-    /// Things that are to be dropped. This and the next are words, as the others are: the whole is set by a few wide stores, and a smaller part of
-    /// two of them could not be read before both have reached the cache.
+    /// The number of values to drop. This field and the next are words, like the others: the struct
+    /// is initialized by a few wide stores, and a smaller field across two of them could not be
+    /// read before both have reached the cache.
     owed: usize,
     /// The first `lent` are described.
     tensors: [MaybeUninit<LentTensor>; LENT],
@@ -98,13 +100,15 @@ pub(crate) struct Arguments {
     lent: usize,
     /// Their memory, once it is held.
     memory: [MaybeUninit<Held>; LENT],
-    /// Conversions since an array was described that may have run code of Python; [`IS_HELD`] once the memory of all is held.
+    /// The number of conversions since an array was described that may have run Python code;
+    /// [`IS_HELD`] once the memory of all arrays is held.
     conversions: usize,
-    /// All of them, when there are more than fit.
+    /// All of them, if there are more than fit.
     more: ManuallyDrop<Option<Box<More>>>,
 }
 
-/// An array that is lent: the argument's place among the views, the array, and what the function wants of it.
+/// A lent array: the argument's index among the views, the array, and the requirements of the
+/// function.
 #[derive(Clone, Copy)]
 struct Array {
     place: usize,
@@ -119,7 +123,7 @@ struct More {
 }
 
 impl Arguments {
-    /// None yet.
+    /// Creates an empty list.
     #[inline]
     pub(crate) fn new() -> Self {
         Self {
@@ -138,7 +142,7 @@ impl Arguments {
         }
     }
 
-    /// The arguments as the ABI passes them; they live as long as this value stays where it is.
+    /// The arguments as the ABI passes them; they are valid as long as this value does not move.
     #[inline]
     pub(crate) fn views(&self) -> &[TVMFFIAny] {
         match &*self.more {
@@ -148,7 +152,7 @@ impl Arguments {
         }
     }
 
-    /// Adds an argument that is converted already.
+    /// Adds a converted argument.
     #[inline]
     pub(crate) fn push(&mut self, view: TVMFFIAny) {
         if self.count < INLINE {
@@ -170,7 +174,7 @@ impl Arguments {
         more.views.push(view);
     }
 
-    /// Adds an argument with what it borrows from.
+    /// Adds an argument with the object that it borrows from.
     #[inline(never)]
     pub(crate) fn push_kept(&mut self, (view, keep): (TVMFFIAny, Keep)) {
         self.push(view);
@@ -185,7 +189,7 @@ impl Arguments {
         few.chain(more).any(|keep| matches!(keep, Keep::Stream(_)))
     }
 
-    /// Keeps what an argument borrows from until the call is over.
+    /// Keeps the object that an argument borrows from until the call is over.
     fn keep(&mut self, keep: Keep) {
         if matches!(keep, Keep::Nothing) {
             return;
@@ -209,10 +213,10 @@ impl Arguments {
         unsafe { if self.is_simple(py, object, wanted) { Ok(()) } else { self.convert_other(py, object, wanted) } }
     }
 
-    /// As [`Arguments::convert`], where the time of a call does not count as much.
+    /// Like [`Arguments::convert`], for calls that are less time-critical.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`Arguments::convert`].
     #[inline(never)]
     pub(crate) unsafe fn convert_apart(
         &mut self,
@@ -224,7 +228,7 @@ impl Arguments {
         unsafe { self.convert(py, object, wanted) }
     }
 
-    /// Adds an argument that is converted by a look; `false`: it is not.
+    /// Adds an argument of a simple kind; returns `false` if it is not simple.
     ///
     /// # Safety
     /// As for [`Arguments::convert`].
@@ -239,7 +243,7 @@ impl Arguments {
             if wanted.kind == Kind::Function {
                 false
             } else if wanted.kind == Kind::Object && class::is_known(py.type_of(object)) {
-                // A constructor may write the place at the same time, once.
+                // A constructor may write the field at the same time, once.
                 let found =
                     AtomicPtr::from_ptr(pointer_place(py, object)).load(Ordering::Acquire).cast::<TVMFFIObject>();
                 if !found.is_null() {
@@ -290,7 +294,8 @@ impl Arguments {
         }
     }
 
-    /// Describes arrays again that code of Python may have changed while other arguments were converted: a resized one has its elements elsewhere.
+    /// Describes arrays again that Python code may have changed while other arguments were
+    /// converted: a resized array has its elements elsewhere.
     #[cold]
     fn describe_again(&mut self, py: Py, info: &FunctionInfo) -> PyResult<()> {
         for index in 0..self.lent {
@@ -330,7 +335,7 @@ impl Arguments {
         }
     }
 
-    /// As [`Arguments::bind_one`], for what is not simple, or not as urgent.
+    /// Like [`Arguments::bind_one`], for arguments that are not simple, or less urgent.
     ///
     /// # Safety
     /// The object lives for the call.
@@ -344,7 +349,7 @@ impl Arguments {
                 && self.count < INLINE
                 && py.type_of(object) == py.PyFunction_Type()
             {
-                // Written where it is read, as simple arguments are.
+                // Written in its final place, like simple arguments.
                 self.views[self.count].write(self.callable.insert(Lent::new(py, object)).view());
                 self.count += 1;
                 self.owed += 1;
@@ -362,7 +367,7 @@ impl Arguments {
         unsafe { self.bind_one(py, callable, object, place) }
     }
 
-    /// Converts an argument of a constructor, whose parameters are not known, and adds it.
+    /// Converts an argument of a constructor with unknown parameters, and adds it.
     ///
     /// # Safety
     /// The object lives for the call.
@@ -376,8 +381,9 @@ impl Arguments {
         })
     }
 
-    /// Binds arguments to the parameters of a function and converts them. Too few by position are passed on as they are: the function says
-    /// what it expects, or has defaults.
+    /// Binds arguments to the parameters of a function and converts them. If there are too few
+    /// positional arguments, they are passed on: the function reports what it expects, or has
+    /// defaults.
     ///
     /// # Safety
     /// The arguments live for the call.
@@ -388,7 +394,8 @@ impl Arguments {
         if self.lent > 0 { self.hold(py, callable.info) } else { Ok(()) }
     }
 
-    /// Holds the memory of the arrays that are lent: code of Python may run during the call, on this thread or on others.
+    /// Holds the memory of the lent arrays: Python code may run during the call, on this thread or
+    /// on others.
     #[inline(never)]
     fn hold(&mut self, py: Py, info: &FunctionInfo) -> PyResult<()> {
         if self.conversions > 0 {
@@ -494,7 +501,7 @@ impl Drop for Arguments {
 }
 
 impl Arguments {
-    /// Drops what is kept; nothing is used afterwards.
+    /// Drops the kept objects; nothing is used afterwards.
     #[inline(never)]
     fn free(&mut self) {
         if self.conversions == IS_HELD {
@@ -517,7 +524,8 @@ impl Arguments {
 }
 
 impl Arguments {
-    /// Arguments of a function whose parameters may have defaults, where one in the middle is left away: those behind it go by name.
+    /// Binds arguments of a function whose parameters may have defaults, if one in the middle is
+    /// omitted: those after it are passed by name.
     ///
     /// # Safety
     /// The objects that are not NULL live for the call.
@@ -541,7 +549,7 @@ impl Arguments {
     }
 }
 
-/// The exception for an argument that no value of the ABI can stand for.
+/// The exception for an argument that no value of the ABI can represent.
 #[cold]
 fn refuse(py: Py, info: &FunctionInfo, place: usize, refused: Refused) -> Raised {
     let (kind, clause) = match refused {

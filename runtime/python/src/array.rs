@@ -1,4 +1,5 @@
-//! Tensors of the library as Python objects: what `numpy.from_dlpack`, `numpy.asarray`, `torch.from_dlpack` and `memoryview` take.
+//! Tensors of the library as Python objects, which `numpy.from_dlpack`, `numpy.asarray`,
+//! `torch.from_dlpack` and `memoryview` accept.
 
 use core::ffi::{c_int, c_void};
 use core::ptr;
@@ -16,7 +17,7 @@ use crate::state::State;
 use crate::tensor::{CAPSULE, VERSIONED, format, pair};
 use crate::{tensor_copy, to_python};
 
-/// Makes the class of tensors.
+/// Creates the class of tensors.
 pub(crate) fn class(py: Py) -> PyResult<Owned> {
     static METHODS: Shared<[PyMethodDef; 7]> = Shared([
         PyMethodDef {
@@ -73,7 +74,7 @@ pub(crate) fn class(py: Py) -> PyResult<Owned> {
     Ok(class)
 }
 
-/// The Python object for a tensor, which holds a further reference to it.
+/// Creates the Python object for a tensor, which holds another reference to it.
 ///
 /// # Safety
 /// `tensor` is a live tensor object.
@@ -82,7 +83,7 @@ pub(crate) unsafe fn new(py: Py, tensor: *mut TVMFFIObject) -> PyResult<Owned> {
     unsafe { holder(py, State::get(py).tensor, tensor) }
 }
 
-/// The tensor object of an object, borrowed from it.
+/// The tensor object behind a Python object, borrowed from it.
 ///
 /// # Safety
 /// The interpreter calls with its lock held, with an object that `new` made.
@@ -91,7 +92,7 @@ pub(crate) unsafe fn tensor_of(this: *mut PyObject) -> *mut TVMFFIObject {
     unsafe { of(this).1 }
 }
 
-/// The tensor of an object, borrowed from it.
+/// The tensor behind a Python object, borrowed from it.
 ///
 /// # Safety
 /// The interpreter calls with its lock held, with an object that `new` made.
@@ -247,11 +248,12 @@ unsafe fn capsule(
     }
 }
 
-/// The global function that waits for the current stream of a device; what brings devices brings it.
+/// The global function that waits for the current stream of a device; libraries with devices
+/// register it.
 const SYNCHRONIZE: &str = "kernpack.device.synchronize";
 
-/// Lets a consumer's stream begin when the tensor is written: waits for the current stream of the tensor's device, unless the consumer uses that
-/// one, or says by -1 that it waits by itself.
+/// Ensures that a consumer's stream sees the written tensor: waits for the current stream of the
+/// tensor's device, unless the consumer uses that one, or declares by -1 that it waits itself.
 fn wait_for(py: Py, header: &DLTensor, stream: &Owned) -> PyResult<()> {
     let device = Device::from_raw(header.device);
     // SAFETY: the object is alive.
@@ -270,7 +272,7 @@ fn wait_for(py: Py, header: &DLTensor, stream: &Owned) -> PyResult<()> {
     waited.map(drop).map_err(|error| exception::raise(py, &error))
 }
 
-/// Frees the tensor of a capsule that was not taken: the consumer that takes it changes the capsule's name.
+/// Frees the tensor of a capsule that was not consumed: a consumer changes the capsule's name.
 unsafe extern "C" fn drop_versioned(capsule: *mut PyObject) {
     // SAFETY: the interpreter calls with its lock held for a capsule made above.
     unsafe {
@@ -286,7 +288,7 @@ unsafe extern "C" fn drop_versioned(capsule: *mut PyObject) {
     }
 }
 
-/// As [`drop_versioned`], for the form before DLPack 1.0.
+/// Like [`drop_versioned`], for the form before DLPack 1.0.
 unsafe extern "C" fn drop_unversioned(capsule: *mut PyObject) {
     // SAFETY: as in `drop_versioned`.
     unsafe {
@@ -358,7 +360,7 @@ unsafe extern "C" fn get_buffer(this: *mut PyObject, buffer: *mut PyBuffer, flag
         }
         let shape = extents(tensor);
         let item_size = isize::from(tensor.dtype.bits) / 8;
-        // Shape, then strides in bytes; they live until the buffer is given back.
+        // Shape, then strides in bytes; they live until the buffer is released.
         let mut numbers: Vec<isize> = shape.iter().map(|extent| *extent as isize).collect();
         let mut row_major = item_size;
         let mut strides = vec![0; shape.len()];

@@ -1,4 +1,5 @@
-//! Python callables as functions of the ABI: they may be kept, called from any thread, and come back as what they were.
+//! Python callables as functions of the ABI: they may be kept, called from any thread, and are
+//! converted back to the original callables.
 
 use core::ffi::c_void;
 use core::mem::{ManuallyDrop, MaybeUninit};
@@ -19,12 +20,13 @@ use crate::object::{Owned, PyResult, Raised, release};
 use crate::to_python;
 use crate::wanted::Wanted;
 
-/// Arguments that need no tuple.
+/// The number of arguments that need no tuple.
 const INLINE: usize = 6;
 /// `PY_VECTORCALL_ARGUMENTS_OFFSET`.
 const IN_FRONT: usize = 1 << (usize::BITS - 1);
 
-/// The Python callable of a function, which owns a reference to it, but for the time that [`Lent`] lends it. The lock is taken for each use.
+/// The Python callable of a function, which owns a reference to it, except while [`Lent`] lends it.
+/// The lock is taken for each use.
 struct Callback {
     object: AtomicPtr<PyObject>,
     /// The call that lends it.
@@ -33,7 +35,7 @@ struct Callback {
 
 impl Drop for Callback {
     fn drop(&mut self) {
-        // When Python has ended its objects are gone.
+        // After Python has ended, its objects are gone.
         with_lock(|py| {
             // SAFETY: the reference is this value's.
             unsafe { py.Py_DecRef(*self.object.get_mut()) }
@@ -41,15 +43,16 @@ impl Drop for Callback {
     }
 }
 
-/// A function object that calls a Python object, which an argument of a call keeps alive: nothing is counted for it, unless the function is kept
-/// longer than the call. Functions that were not are used again.
+/// A function object that calls a Python object, which an argument of a call keeps alive: no
+/// reference is counted for it, unless the function is kept longer than the call. Functions that
+/// were not kept are reused.
 pub(crate) struct Lent(ptr::NonNull<TVMFFIObject>);
 
-/// Functions that were lent, and that nothing refers to.
+/// Functions that were lent, and that nothing refers to any more.
 static UNUSED: Pool<TVMFFIObject> = Pool::new();
 
 impl Lent {
-    /// Lends a callable to the call that runs.
+    /// Lends a callable to the running call.
     ///
     /// # Safety
     /// `object` is alive for as long as the result, which is dropped on this thread, with the lock held.
@@ -72,7 +75,7 @@ impl Lent {
         TVMFFIAny::pointer(type_index::FUNCTION, self.0.as_ptr().cast())
     }
 
-    /// The function as a value, which owns the callable from now on.
+    /// Converts to a value, which owns the callable from now on.
     pub(crate) fn into_value(self, py: Py) -> Any {
         let function = ManuallyDrop::new(self).0.as_ptr();
         // SAFETY: a function of this file, whose callable is still alive; the reference goes over to the value.
@@ -98,14 +101,16 @@ impl Drop for Lent {
             if embedded::is_unique(function) && UNUSED.give(py, function) {
                 return;
             }
-            // It is kept, or there is no room: now it owns the callable, which is alive until here.
+            // It is kept elsewhere, or there is no room: from now on it owns the callable, which is
+            // alive until here.
             py.Py_IncRef(callback.object.load(Ordering::Relaxed));
             embedded::dec_ref(function);
         }
     }
 }
 
-/// Returns true if functions with this entry point are made of Python objects, by this library.
+/// Returns true if functions with this entry point are created from Python objects, by this
+/// library.
 pub(crate) fn is_entry_point(entry_point: SafeCall) -> bool {
     ptr::fn_addr_eq(entry_point, call as SafeCall)
 }
@@ -139,7 +144,7 @@ fn raise(error: Error) -> i32 {
     -1
 }
 
-/// Python objects that are made for a call, with a place in front that the callee may use.
+/// Python objects that are created for a call, with a free slot in front that the callee may use.
 struct Items {
     objects: [MaybeUninit<*mut PyObject>; INLINE + 1],
     count: usize,
@@ -163,7 +168,7 @@ impl Drop for Items {
     }
 }
 
-/// Calls, and writes an owned value.
+/// Calls the callable, and writes its result as an owned value.
 ///
 /// # Safety
 /// The callable is alive for the call, and `result` is writable.
@@ -176,7 +181,7 @@ unsafe fn run(py: Py, callable: *mut PyObject, args: &[AnyView<'_>], result: *mu
         {
             let mut items = Items { objects: [const { MaybeUninit::uninit() }; INLINE + 1], count: 0 };
             for arg in args {
-                // Looked at where it is: a copy would wait for the caller's stores.
+                // Read in place: a copy would have to wait for the caller's stores.
                 items.push(match arg.is_rvalue_ref() {
                     true => to_python::view(py, arg.lent().as_raw(), &ANY)?,
                     false => to_python::view(py, arg.as_raw(), &ANY)?,
@@ -192,7 +197,7 @@ unsafe fn run(py: Py, callable: *mut PyObject, args: &[AnyView<'_>], result: *mu
             }
             Owned::take(py, py.PyObject_CallObject(callable, tuple.as_ptr()))?
         };
-        // Simple values own nothing, not even a reference to what they were made of.
+        // Simple values own nothing, not even a reference to their origin.
         if !from_python::simple(py, value.as_ptr(), &Wanted::ANY, result) {
             result.write(from_python::result(py, value.as_ptr())?.into_raw());
         }

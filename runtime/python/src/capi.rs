@@ -1,5 +1,5 @@
-//! The functions of CPython, found in the process when the library is imported. Nothing links libpython, so the one file serves every version
-//! and every other host.
+//! The functions of CPython, looked up in the process when the library is imported. Nothing links
+//! libpython, so one file serves every version and every other host.
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_int, c_long, c_longlong, c_uint, c_ulong, c_void};
@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use kernpack_core::embedded::dynamic_linker::{Scope, loaded_files};
 
-/// A Python object. Its layout belongs to the interpreter; only the place of its type is looked at.
+/// A Python object. Its layout belongs to the interpreter; only the offset of its type is used.
 #[repr(C)]
 pub struct PyObject {
     _layout: [u8; 0],
@@ -57,7 +57,7 @@ pub(crate) struct PyTypeSpec {
 pub(crate) type FastCall =
     unsafe extern "C" fn(*mut PyObject, *const *mut PyObject, isize, *mut PyObject) -> *mut PyObject;
 
-/// Numbers of the headers that never change.
+/// Constants of the headers that never change.
 pub(crate) mod constant {
     #![allow(missing_docs, reason = "the names are those of the headers")]
     use core::ffi::{c_int, c_uint, c_ulong};
@@ -131,7 +131,7 @@ impl PyGetSet {
     pub(crate) const END: Self =
         Self { name: ptr::null(), get: None, set: None, doc: ptr::null(), closure: ptr::null_mut() };
 
-    /// A property that can be read.
+    /// Creates a read-only property.
     pub(crate) const fn new(name: &'static core::ffi::CStr, get: Getter, doc: &'static core::ffi::CStr) -> Self {
         Self { name: name.as_ptr(), get: Some(get), set: None, doc: doc.as_ptr(), closure: ptr::null_mut() }
     }
@@ -182,7 +182,8 @@ macro_rules! table {
             $($variable: *const *mut PyObject,)*
         }
 
-        /// The names, each with a NUL behind it: functions, those that not every version has, objects, variables with objects.
+        /// The names, each terminated by NUL: functions, functions that not every version has,
+        /// objects, variables with objects.
         static NAMES: &str = concat!(
             $(stringify!($function), "\0",)* $(stringify!($waiting), "\0",)* $(stringify!($maybe), "\0",)* $(stringify!($object), "\0",)*
             $(stringify!($variable), "\0",)*
@@ -368,26 +369,29 @@ table! {
 
 const COUNT: usize = size_of::<Table>() / size_of::<*mut c_void>();
 
-/// The table, once it was found. It stands here and not behind a pointer: each call of a function of CPython reads it.
+/// The table, once it was found. It is stored by value and not behind a pointer, because each call
+/// of a function of CPython reads it.
 struct Found(UnsafeCell<MaybeUninit<Table>>);
 
 // SAFETY: it is written once, under a lock, and only read afterwards: by threads that have had the lock, or have seen `IS_FOUND`.
 unsafe impl Sync for Found {}
 
 static TABLE: Found = Found(UnsafeCell::new(MaybeUninit::uninit()));
-/// Set when there is a table, and layouts are known.
+/// True when the table exists, and layouts are known.
 static IS_FOUND: AtomicBool = AtomicBool::new(false);
-/// Bytes from the start of an object to its type, and to what its class adds: 8 and 16, or 24 and 32 without the interpreter's lock.
+/// The offset of an object's type, and of the part that its class adds: 8 and 16, or 24 and 32
+/// without the interpreter's lock.
 static HEADER: AtomicUsize = AtomicUsize::new(16);
 
-/// The layout of ints in memory; 0 where nothing is known.
+/// The memory layout of ints; 0 if it is unknown.
 static LAYOUT: AtomicUsize = AtomicUsize::new(0);
-/// The size has the sign, and follows the header.
+/// The size includes the sign, and follows the header.
 const BEFORE_3_12: usize = 1;
-/// A tag follows the header: sign in two bits, number of digits from the fourth on.
+/// A tag follows the header: the sign in two bits, the number of digits from the fourth bit on.
 const SINCE_3_12: usize = 2;
 
-/// Bytes from the start of an ASCII text to its characters, and from that of a tuple to its elements; 0 where nothing is known.
+/// The offset of the characters in an ASCII text, and of the elements in a tuple; 0 if it is
+/// unknown.
 static TEXT: AtomicUsize = AtomicUsize::new(0);
 static TUPLE: AtomicUsize = AtomicUsize::new(0);
 
@@ -397,7 +401,8 @@ fn table() -> &'static Table {
     unsafe { (*TABLE.0.get()).assume_init_ref() }
 }
 
-/// The interpreter's lock is held by this thread, and its functions are known. Everything that calls CPython takes one.
+/// A token that this thread holds the interpreter's lock, and the interpreter's functions are
+/// known. All code that calls CPython takes one.
 #[derive(Clone, Copy)]
 pub(crate) struct Py(PhantomData<*mut ()>);
 
@@ -421,13 +426,14 @@ impl Py {
         unsafe { *object.byte_add(HEADER.load(Ordering::Relaxed) - size_of::<usize>()).cast::<*mut PyObject>() }
     }
 
-    /// Returns true if objects have the header of builds with the interpreter's lock: CPython's own structs lie as is known then.
+    /// Returns true if objects have the header of builds with the interpreter's lock: the layouts
+    /// of CPython's own structs are then known.
     #[inline]
     pub(crate) fn is_plain(self) -> bool {
         HEADER.load(Ordering::Relaxed) == 16
     }
 
-    /// Whether there may be more than so many references to an object.
+    /// Returns true if there may be more than this number of references to an object.
     ///
     /// # Safety
     /// `object` is alive.
@@ -437,13 +443,13 @@ impl Py {
         !self.is_plain() || unsafe { *object.cast::<isize>() as u32 as usize } > references
     }
 
-    /// Bytes before what a class adds to an object.
+    /// The size of the part before the one that a class adds to an object, in bytes.
     #[inline]
     pub(crate) fn header(self) -> usize {
         HEADER.load(Ordering::Relaxed)
     }
 
-    /// The value of an `int` of one digit, read where it is.
+    /// The value of an `int` of one digit, read in place.
     ///
     /// # Safety
     /// `object` is a live `int`.
@@ -461,7 +467,7 @@ impl Py {
         }
     }
 
-    /// The value of a `float`, read where it is, where that is known.
+    /// The value of a `float`, read in place, if the layout is known.
     ///
     /// # Safety
     /// `object` is a live `float`.
@@ -471,7 +477,8 @@ impl Py {
         (LAYOUT.load(Ordering::Relaxed) != 0).then(|| unsafe { *object.byte_add(16).cast::<f64>() })
     }
 
-    /// The number of elements of a `list` and where they are, where that is known; valid until code of Python runs.
+    /// The number of elements of a `list` and their address, if the layout is known; valid until
+    /// Python code runs.
     ///
     /// # Safety
     /// `list` is a live `list`.
@@ -483,7 +490,8 @@ impl Py {
         (LAYOUT.load(Ordering::Relaxed) != 0).then(read)
     }
 
-    /// The characters of a text that is ASCII, read where they are, where that is known; a NUL is behind them, and they live as long as the text.
+    /// The characters of an ASCII text, read in place, if the layout is known; they are followed by
+    /// a NUL, and live as long as the text.
     ///
     /// # Safety
     /// `text` is a live `str`, and the result is not used longer than it.
@@ -497,8 +505,9 @@ impl Py {
         unsafe { ascii_at(place, text) }
     }
 
-    /// Writes an element of a tuple that was just made, and gives the reference to it up. False, with an exception set: another thread has found the
-    /// tuple through the collector, which happens without the interpreter's lock alone.
+    /// Writes an element of a new tuple, and gives up the reference to it. Returns false, with an
+    /// exception set, if another thread has found the tuple through the garbage collector, which is
+    /// only possible without the interpreter's lock.
     ///
     /// # Safety
     /// `tuple` is a new tuple that only the caller knows and that has such a place, which is empty; the reference to `item` is the caller's.
@@ -517,7 +526,8 @@ impl Py {
         }
     }
 
-    /// Finds out how texts and tuples lie in memory, by looking at some. Another thread may do the same, with the same results.
+    /// Determines the memory layouts of texts and tuples by examining some. Another thread may do
+    /// the same, with the same results.
     fn look_at_layouts(self, layout: usize) {
         let text_place = match layout {
             BEFORE_3_12 => 48,
@@ -551,21 +561,21 @@ impl Py {
             }
             self.Py_IncRef(self.none());
             self.PyTuple_SetItem(tuple, 1, self.none());
-            // The number of elements follows the header; since 3.14 a hash is behind it.
+            // The number of elements follows the header; since 3.14 a hash follows it.
             let is_second = |place: &usize| *tuple.byte_add(place + 8).cast::<*mut PyObject>() == self.none();
             TUPLE.store([24, 32].into_iter().find(is_second).unwrap_or(0), Ordering::Relaxed);
             self.Py_DecRef(tuple);
         }
     }
 
-    /// The function that gives the interpreter's state that holds the lock, or NULL; it may be called without the lock. Versions before 3.13 have it under
-    /// another name.
+    /// The function that returns the interpreter's state that holds the lock, or NULL; it may be
+    /// called without the lock. Versions before 3.13 have it under another name.
     #[inline]
     pub(crate) fn current_state(self) -> Option<unsafe extern "C" fn() -> *mut c_void> {
         self.PyThreadState_GetUnchecked().or(self._PyThreadState_UncheckedGet())
     }
 
-    /// The place of the characters in an ASCII text that was just made, where that is known.
+    /// The address of the characters in a new ASCII text, if the layout is known.
     ///
     /// # Safety
     /// `text` is a live `str` of ASCII characters only.
@@ -583,7 +593,7 @@ impl Py {
     }
 }
 
-/// The characters of a text that is ASCII, which begin at this place of it.
+/// The characters of an ASCII text, which begin at this offset.
 ///
 /// # Safety
 /// `text` is a live `str` of a version whose texts lie so: their length follows the header, then a hash, then the state. The result is not used
@@ -601,12 +611,14 @@ unsafe fn ascii_at<'a>(place: usize, text: *mut PyObject) -> Option<&'a [u8]> {
     }
 }
 
-/// Returns true if the interpreter's functions were found: Python has imported this library.
+/// Returns true if the interpreter's functions were found, that is, if Python has imported this
+/// library.
 pub(crate) fn is_found() -> bool {
     IS_FOUND.load(Ordering::Acquire)
 }
 
-/// Finds the functions, once. What keeps this Python from importing the library comes back as a sentence.
+/// Looks up the functions, once. If this Python cannot import the library, returns the reason as a
+/// sentence.
 ///
 /// # Safety
 /// This thread runs in a Python interpreter and holds its lock.
@@ -635,7 +647,8 @@ pub(crate) unsafe fn find() -> Result<Py, String> {
     // which only an optional one can be here, is `None`.
     let table = unsafe { core::mem::transmute::<[*mut c_void; COUNT], Table>(addresses) };
     {
-        // Without the interpreter's lock two threads may get here at once. No code of Python runs meanwhile.
+        // Without the interpreter's lock two threads may get here at the same time. No Python code
+        // runs meanwhile.
         static IS_WRITTEN: Mutex<bool> = Mutex::new(false);
         let mut is_written = IS_WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
         if !*is_written {
@@ -664,12 +677,13 @@ pub(crate) unsafe fn find() -> Result<Py, String> {
     let layout = if header == 16 { layout(&version) } else { 0 };
     LAYOUT.store(layout, Ordering::Relaxed);
     py.look_at_layouts(layout);
-    // The last of all: others rely on what was stored before.
+    // Last of all: others rely on what was stored before.
     IS_FOUND.store(true, Ordering::Release);
     Ok(py)
 }
 
-/// The layout of the ints of CPython, from a version such as `3.11.7 (main, ..)`. Versions that are not known here are asked by functions.
+/// The layout of CPython's ints, from a version such as `3.11.7 (main, ..)`. In unknown versions,
+/// functions are called instead.
 fn layout(version: &str) -> usize {
     let minor = version.strip_prefix("3.").and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
     match minor.and_then(|minor| minor.parse().ok()) {
@@ -679,7 +693,7 @@ fn layout(version: &str) -> usize {
     }
 }
 
-/// The place of the functions: in the program, or in a libpython that another library loaded for itself.
+/// The file that contains the functions: the program, or a libpython that another library loaded.
 fn interpreter() -> Option<Scope> {
     const PROBE: &core::ffi::CStr = c"Py_GetVersion";
     if !Scope::DEFAULT.symbol(PROBE).is_null() {

@@ -1,4 +1,5 @@
-//! One Python class for each registered type, made when it is first needed from what the type table says: fields, methods, a constructor.
+//! One Python class for each registered type, created when it is first needed from the type table:
+//! fields, methods, a constructor.
 
 use core::ffi::{CStr, c_void};
 use core::ptr;
@@ -39,23 +40,24 @@ unsafe impl Send for Class {}
 // SAFETY: as above.
 unsafe impl Sync for Class {}
 
-/// The classes that were made. Nothing of Python runs while it is locked.
+/// The classes created so far. No Python code runs while it is locked.
 static CLASSES: Mutex<Vec<&'static Class>> = Mutex::new(Vec::new());
 
-/// Memory of objects of classes that were made for types, but for those that the garbage collector looks at. All are of one size.
+/// Freed memory of objects of classes that were created for types, except for those that the
+/// garbage collector tracks. All blocks have the same size.
 static FREED: FreeList = FreeList::new();
 
-/// Classes of types with a low index, by the index: what finds the class of a result.
+/// Classes of types with a low index, by the index: used to find the class of a result.
 static BY_INDEX: [AtomicPtr<Class>; 1024] = [const { AtomicPtr::new(ptr::null_mut()) }; 1024];
-/// Classes by their address, those that share no place: what knows the class of an argument.
+/// Classes by their address, unless they share a slot: used to recognize the class of an argument.
 static BY_ADDRESS: [AtomicPtr<Class>; 256] = [const { AtomicPtr::new(ptr::null_mut()) }; 256];
 
 fn place(class: *mut PyObject) -> &'static AtomicPtr<Class> {
-    // Classes lie at least 16 bytes apart, and mostly about a kilobyte.
+    // Classes are at least 16 bytes apart, and usually about a kilobyte.
     &BY_ADDRESS[((class.addr() >> 4) ^ (class.addr() >> 12)) % BY_ADDRESS.len()]
 }
 
-/// The description of a class that was made for a type.
+/// The description of a class that was created for a type.
 #[inline]
 pub(crate) fn of_class(class: *mut PyObject) -> Option<&'static Class> {
     // SAFETY: what is stored lives forever.
@@ -63,12 +65,12 @@ pub(crate) fn of_class(class: *mut PyObject) -> Option<&'static Class> {
     match found {
         Some(found) if found.object == class => Some(found),
         None => None,
-        // Another class has the place.
+        // Another class has the slot.
         Some(_) => search(|other| other.object == class),
     }
 }
 
-/// Returns true if a class was made for a type.
+/// Returns true if a class was created for a type.
 #[inline]
 pub(crate) fn is_known(class: *mut PyObject) -> bool {
     of_class(class).is_some()
@@ -79,7 +81,7 @@ fn search(is_it: impl Fn(&Class) -> bool) -> Option<&'static Class> {
     CLASSES.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().find(|class| is_it(class))
 }
 
-/// Makes the class that all others are derived from: an object and its weak references.
+/// Creates the base of all other classes: an object and its weak references.
 pub(crate) fn base(py: Py) -> PyResult<Owned> {
     static METHODS: Shared<[PyMethodDef; 3]> = Shared([
         PyMethodDef::no_arguments(
@@ -130,7 +132,7 @@ pub(crate) unsafe fn object_of(py: Py, object: *mut PyObject) -> PyResult<*mut T
     Ok(found)
 }
 
-/// The view of an object that a Python object of one of the classes holds.
+/// The view of the object that a Python object of one of the classes holds.
 ///
 /// # Safety
 /// As for [`object_of`].
@@ -142,7 +144,7 @@ pub(crate) unsafe fn view(py: Py, object: *mut PyObject) -> PyResult<TVMFFIAny> 
     Ok(view)
 }
 
-/// As [`view`], written where it is read.
+/// Like [`view`], written in place.
 ///
 /// # Safety
 /// As for [`object_of`]; `place` is writable.
@@ -156,7 +158,7 @@ pub(crate) unsafe fn write_view(py: Py, object: *mut PyObject, place: *mut TVMFF
     }
 }
 
-/// The Python object for an object, which holds a further reference to it.
+/// Creates the Python object for an object, which holds another reference to it.
 ///
 /// # Safety
 /// `object` is alive.
@@ -174,7 +176,7 @@ pub(crate) unsafe fn wrap(py: Py, object: *mut TVMFFIObject) -> PyResult<Owned> 
     }
 }
 
-/// The Python object for an object, whose reference it takes over.
+/// Creates the Python object for an object, whose reference it takes over.
 ///
 /// # Safety
 /// The reference is the caller's.
@@ -194,7 +196,7 @@ pub(crate) unsafe fn wrap_owned(py: Py, object: *mut TVMFFIObject) -> PyResult<O
     }
 }
 
-/// A new Python object of a class that takes over a reference to an object.
+/// Creates a Python object of a class that takes over a reference to an object.
 ///
 /// # Safety
 /// The class is that of the object's type, or of one that it is derived from; the reference is the caller's.
@@ -213,7 +215,8 @@ pub(crate) unsafe fn hold(py: Py, class: *mut PyObject, object: *mut TVMFFIObjec
                 }
                 this
             }
-            // All zeros. The collector knows it from here on, so another thread may find it and refer to it weakly.
+            // All zeros. From here on the garbage collector tracks it, so another thread may find
+            // it and create weak references to it.
             _ => Owned::take(py, py.PyType_GenericAlloc(class, 0)),
         };
         let Ok(this) = this else {
@@ -225,7 +228,7 @@ pub(crate) unsafe fn hold(py: Py, class: *mut PyObject, object: *mut TVMFFIObjec
     }
 }
 
-/// As [`hold`], with a further reference to an object.
+/// Like [`hold`], with another reference to an object.
 ///
 /// # Safety
 /// As for [`hold`]; the object is alive.
@@ -246,7 +249,7 @@ pub(crate) fn of_type(py: Py, index: i32) -> PyResult<*mut PyObject> {
     }
 }
 
-/// The class of a type with a low index, once it was made.
+/// The class of a type with a low index, if it was created.
 #[inline]
 fn known(py: Py, index: i32) -> Option<*mut PyObject> {
     if index == type_index::OBJECT {
@@ -262,7 +265,7 @@ fn in_table(index: i32) -> Option<&'static Class> {
     unsafe { place.load(Ordering::Acquire).as_ref() }
 }
 
-/// The class of a type, or of the nearest one that it is derived from and that has a class. No code of Python runs.
+/// The class of a type, or of its nearest ancestor that has a class. Does not run Python code.
 pub(crate) fn of_index(index: i32) -> Option<&'static Class> {
     let made = |index| in_table(index).or_else(|| search(|class| class.index == index));
     made(index).or_else(|| {
@@ -271,7 +274,7 @@ pub(crate) fn of_index(index: i32) -> Option<&'static Class> {
     })
 }
 
-/// The class of a type that is not in the table, or has none yet.
+/// The class of a type that is not in the table, or is not created yet.
 #[cold]
 fn slow_of_type(py: Py, index: i32) -> PyResult<*mut PyObject> {
     if let Some(class) = search(|class| class.index == index) {
@@ -282,7 +285,7 @@ fn slow_of_type(py: Py, index: i32) -> PyResult<*mut PyObject> {
     };
     let class: &'static Class = Box::leak(Box::new(make(py, info)?));
     let mut all = CLASSES.lock().unwrap_or_else(PoisonError::into_inner);
-    // Another thread may have made it while this one ran code of Python.
+    // Another thread may have created it while this one ran Python code.
     if let Some(other) = all.iter().find(|other| other.index == index) {
         return Ok(other.object);
     }
@@ -367,7 +370,8 @@ fn make(py: Py, info: TypeInfo) -> PyResult<Class> {
         slots.extend(gc::slots());
         flags |= constant::TPFLAGS_HAVE_GC;
     } else {
-        // Else the interpreter's own destructor would look for what only classes of Python have.
+        // Otherwise the interpreter's own destructor would look for data that only classes defined
+        // in Python have.
         slots.push(Slot { id: constant::TP_DEALLOC, value: release as *const c_void });
     }
     slots.push(Slot::END);
@@ -377,7 +381,7 @@ fn make(py: Py, info: TypeInfo) -> PyResult<Class> {
     // SAFETY: the class of the parent lives forever.
     let bases = py.tuple([unsafe { Owned::share(py, parent) }])?;
     let class = heap_type::derived(py, full_name, 2 * size_of::<*mut c_void>(), flags, &slots, Some(&bases))?;
-    // Where the module has it, for pickle.
+    // The place in the module, for pickle.
     let module = py.text(module)?;
     let place = py.text(&path(py, &key).join("."))?;
     for (name, value) in [(c"__module__", &module), (c"__qualname__", &place)] {
@@ -397,14 +401,16 @@ fn make(py: Py, info: TypeInfo) -> PyResult<Class> {
     Ok(Class { index: info.index(), name, constructor, edges, object: class.into_ptr() })
 }
 
-/// The attributes that lead from the module to the class of a type: its key without the module's own name in front.
+/// The attributes that lead from the module to the class of a type: its key without the module's
+/// own name.
 #[inline(never)]
 pub(crate) fn path(py: Py, key: &str) -> Vec<&str> {
     let module = State::get(py).module.rsplit('.').next().unwrap_or_default();
     key.strip_prefix(module).and_then(|rest| rest.strip_prefix('.')).unwrap_or(key).split('.').collect()
 }
 
-/// Adds the methods of a type to its class: those of this artifact with names of parameters, others by position.
+/// Adds the methods of a type to its class: those of this artifact with parameter names, others
+/// with positional parameters.
 fn add_methods(py: Py, info: TypeInfo, key: &str, class: &Owned) -> PyResult<()> {
     let set = |name: &str, attribute: Owned| -> PyResult<()> {
         let name = py.interned(name)?;
@@ -455,7 +461,8 @@ pub(crate) unsafe extern "C" fn release(this: *mut PyObject) {
     unsafe {
         let py = Py::held();
         let place = pointer_place(py, this);
-        // Without the interpreter's lock another thread may be writing the place of the list.
+        // Without the interpreter's lock another thread may be writing the field of the weak
+        // references.
         let object = (*place).cast::<TVMFFIObject>();
         let has_weak = !AtomicPtr::from_ptr(place.add(1)).load(Ordering::Relaxed).is_null();
         if has_weak {
@@ -476,12 +483,12 @@ pub(crate) unsafe extern "C" fn release(this: *mut PyObject) {
     }
 }
 
-/// Returns true if a type is another, or derived from it.
+/// Returns true if a type is the other one, or derived from it.
 pub(crate) fn is_a(index: i32, other: i32) -> bool {
     index == other || TypeInfo::find(index).is_some_and(|info| info.is_a(other))
 }
 
-/// The class of a registered type that a class is, or the nearest one that it is derived from.
+/// The class of a registered type: the given class itself, or its nearest base that is one.
 pub(crate) fn nearest(py: Py, class: *mut PyObject) -> Option<&'static Class> {
     let mut at = class;
     while !at.is_null() && at != State::get(py).object {
@@ -494,7 +501,7 @@ pub(crate) fn nearest(py: Py, class: *mut PyObject) -> Option<&'static Class> {
     None
 }
 
-/// The type that a class stands for, or the nearest one that it is derived from; and its name.
+/// The type of a class, or of its nearest base that has a type; and its name.
 pub(crate) fn registered(py: Py, class: *mut PyObject) -> (i32, String) {
     match nearest(py, class) {
         Some(class) => (class.index, class.name.clone()),

@@ -25,17 +25,17 @@ static INIT: AttrColumn = AttrColumn::new("__ffi_init__");
 
 /// The constructor of the objects of a type.
 pub(crate) enum Constructor {
-    /// Nothing: functions of the library do.
+    /// Nothing: the library's functions create them.
     None,
     /// A function of this artifact, whose parameters are known.
     Own(Callable),
-    /// A function object, which the type table keeps: it takes arguments by position, then by name. Where it gives each field its argument, that is
-    /// done here.
+    /// A function object, which the type table keeps alive: it takes positional arguments, then
+    /// arguments by name. If it assigns each argument to a field, that is done here.
     Function(*mut TVMFFIObject, Option<Fields>),
 }
 
 impl Constructor {
-    /// That of a type.
+    /// The constructor of a type.
     pub(crate) fn of(py: Py, info: TypeInfo) -> PyResult<Self> {
         let Some(value) = INIT.get(info.index()).filter(|value| value.type_index() == type_index::FUNCTION) else {
             return Ok(Self::None);
@@ -70,7 +70,7 @@ impl Fields {
         let mut has_default = false;
         for info in info.lineage().filter(|info| info.index() != type_index::OBJECT) {
             for field in def(info)?.fields {
-                // By position, those without a default come first.
+                // Positional parameters without a default come first.
                 let is_in_order = field.default.is_some() || !has_default;
                 has_default = field.default.is_some();
                 if !is_in_order
@@ -86,8 +86,8 @@ impl Fields {
         Some(Self { create: own.create?, all: all.into() })
     }
 
-    /// An object with these values, with a reference for the caller; `None` where the general constructor has to look at them, for what is missing
-    /// or wrong.
+    /// Creates an object with these values, with a reference for the caller; `None` if the general
+    /// constructor has to handle missing or invalid arguments.
     ///
     /// # Safety
     /// The arguments live for the call.
@@ -123,7 +123,7 @@ impl Fields {
     }
 }
 
-/// The parameters of the constructor as in its signature; `None` without a constructor.
+/// The parameters of the constructor as in its signature; `None` if there is none.
 pub(crate) fn signature(py: Py, info: TypeInfo) -> Option<Vec<String>> {
     let declared = blocks(py, &info.key()).find_map(|member| match member {
         MethodDef::Constructor { info } => Some(*info),
@@ -135,7 +135,7 @@ pub(crate) fn signature(py: Py, info: TypeInfo) -> Option<Vec<String>> {
     }
 }
 
-/// The names of the constructor's parameters; `None` without a constructor.
+/// The names of the constructor's parameters; `None` if there is none.
 pub(crate) fn parameters(py: Py, info: TypeInfo) -> Option<Vec<String>> {
     INIT.get(info.index())?;
     let declared: Option<&'static [ParamInfo]> = blocks(py, &info.key()).find_map(|member| match member {
@@ -156,7 +156,7 @@ pub(crate) fn parameters(py: Py, info: TypeInfo) -> Option<Vec<String>> {
 /// A new object, with a reference that belongs to the caller.
 type Made = ptr::NonNull<TVMFFIObject>;
 
-/// The object that the constructor of a class makes of arguments.
+/// Creates an object with the constructor of a class.
 ///
 /// # Safety
 /// The arguments live for the call.
@@ -232,7 +232,7 @@ unsafe fn add_all(py: Py, arguments: &mut Arguments, given: Given, name: &str) -
     }
 }
 
-/// Offsets in `PyTypeObject`, which are the same from 3.8 on in builds with the interpreter's lock.
+/// Offsets in `PyTypeObject`, which are the same since 3.8 in builds with the interpreter's lock.
 mod offset {
     pub(super) const FLAGS: usize = 168;
     pub(super) const INIT: usize = 296;
@@ -250,8 +250,8 @@ unsafe fn word(class: *mut PyObject, offset: usize) -> *mut *mut c_void {
     unsafe { class.byte_add(offset).cast() }
 }
 
-/// Lets the interpreter call a class without a tuple of arguments, where classes lie in memory as is known here. Elsewhere `__init__` does
-/// the same.
+/// Lets the interpreter call a class without a tuple of arguments, if the memory layout of classes
+/// is known. Otherwise `__init__` does the same.
 ///
 /// # Safety
 /// `class` is a class of this room.
@@ -281,7 +281,7 @@ unsafe extern "C" fn call(
     count: usize,
     names: *mut PyObject,
 ) -> *mut PyObject {
-    /// The highest bit says that the caller leaves a place in front of the arguments.
+    /// The highest bit means that the caller reserves a slot before the arguments.
     const COUNT: usize = usize::MAX >> 1;
     // SAFETY: the interpreter calls with its lock held, for a class that `take_calls` has changed, with arguments that live for the call. What the
     // constructor makes goes into a new object of the class, which has its pointer behind the header.
@@ -299,7 +299,7 @@ unsafe extern "C" fn call(
     object.map_or(ptr::null_mut(), Owned::into_ptr)
 }
 
-/// Calls a class as if it had not been changed, from now on.
+/// Calls a class as if it had not been changed, and restores it for later calls.
 ///
 /// # Safety
 /// As for [`call`].
@@ -326,7 +326,7 @@ unsafe fn call_as_usual(py: Py, class: *mut PyObject, given: Given) -> PyResult<
     }
 }
 
-/// `__init__`: what the type's constructor makes goes into the new Python object.
+/// `__init__`: stores the object that the type's constructor creates in the new Python object.
 pub(crate) unsafe extern "C" fn init(this: *mut PyObject, args: *mut PyObject, kwargs: *mut PyObject) -> c_int {
     // SAFETY: the interpreter calls with its lock held, with a tuple, and a dict or NULL.
     let done = unsafe { construct(Py::held(), this, args, kwargs) };

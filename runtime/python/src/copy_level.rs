@@ -1,4 +1,5 @@
-//! What `copy.deepcopy` is copying on this thread, and the error for what was found to be a part of itself.
+//! The objects that `copy.deepcopy` is copying on this thread, and the error for an object that is
+//! a part of itself.
 
 use core::cell::{Cell, RefCell};
 use core::ptr;
@@ -9,7 +10,8 @@ use crate::capi::{Py, PyObject};
 use crate::exception;
 use crate::object::{Owned, Raised};
 
-/// An object, list or dict that is being copied, and the memo of its copy: code of Python may begin another copy meanwhile.
+/// An object, list or dict that is being copied, and the memo of its copy: Python code may begin
+/// another copy meanwhile.
 #[derive(Clone, Copy)]
 struct Open {
     object: *mut TVMFFIObject,
@@ -21,13 +23,14 @@ struct Open {
 thread_local! {
     /// Objects, lists and dicts that are being copied, the outermost first.
     static OPEN: RefCell<Vec<Open>> = const { RefCell::new(Vec::new()) };
-    /// Number of those that were begun.
+    /// The number of copies begun.
     static BEGUN: Cell<u64> = const { Cell::new(0) };
-    /// The last error for a part of itself, which this holds, and the memo; NULL before the first one of the outermost copy.
+    /// The last error about a part of itself, which this holds, and the memo; NULL before the first
+    /// one of the outermost copy.
     static FOUND: Cell<(*mut PyObject, *mut PyObject)> = const { Cell::new((ptr::null_mut(), ptr::null_mut())) };
 }
 
-/// One of these, as long as it is being copied.
+/// A scope in which one of these is being copied.
 pub(crate) struct Level {
     number: u64,
     memo: *mut PyObject,
@@ -45,7 +48,8 @@ impl Level {
         Self { number, memo, py }
     }
 
-    /// Takes away the error that is set if it is about a part of itself and the copy begins here, so that the whole can be copied in another way.
+    /// Clears the error that is set if it is about a part of itself and the copy begins here, so
+    /// that the whole can be copied in another way.
     pub(crate) fn takes_error(&self) -> bool {
         let (found, memo) = FOUND.get();
         let begins_here = || {
@@ -80,7 +84,7 @@ impl Drop for Level {
     }
 }
 
-/// Notes an error in place of the one before, and takes the reference to it over.
+/// Records an error in place of the previous one, and takes over the reference to it.
 fn note(py: Py, error: *mut PyObject, memo: *mut PyObject) {
     let (before, _) = FOUND.replace((error, memo));
     if !before.is_null() {
@@ -89,7 +93,8 @@ fn note(py: Py, error: *mut PyObject, memo: *mut PyObject) {
     }
 }
 
-/// Returns true if an object lies between a container and here: it would be made of the part of the container that is copied so far.
+/// Returns true if an object is between a container and here: it would be created from the part of
+/// the container that is copied so far.
 pub(crate) fn is_inside_an_object(container: *mut TVMFFIObject, memo: *mut PyObject) -> bool {
     OPEN.with_borrow(|open| {
         let place = open.iter().rposition(|open| open.object == container && open.memo == memo);
@@ -97,7 +102,7 @@ pub(crate) fn is_inside_an_object(container: *mut TVMFFIObject, memo: *mut PyObj
     })
 }
 
-/// The error for what is found on the way to a copy of itself.
+/// The error for an object that occurs on the path to a copy of itself.
 pub(crate) fn part_of_itself(py: Py, memo: *mut PyObject) -> Raised {
     let text = "an object is a part of itself, so that its constructor cannot take a copy of it";
     py.raise(py.PyExc_ValueError(), text);

@@ -1,7 +1,9 @@
-//! `__deepcopy__`: objects, lists and dicts of the library in what `copy.deepcopy` copies.
+//! `__deepcopy__`: objects, lists and dicts of the library inside values that `copy.deepcopy`
+//! copies.
 //!
-//! Python objects are made anew each time that the interpreter asks for a part of an object, so that they say nothing about what is shared. In
-//! the memo of `copy.deepcopy`, whose keys are addresses of Python objects, these functions note addresses of the library's objects.
+//! Python objects are created anew each time that the interpreter reads a part of an object, so
+//! they do not show which parts are shared. In the memo of `copy.deepcopy`, whose keys are
+//! addresses of Python objects, these functions record addresses of the library's objects.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -103,8 +105,9 @@ impl DeepCopy {
     }
 }
 
-/// A list or dict of Python with copies of what is in a list or dict. It is in the memo before its parts are copied. One that an object in it
-/// contains is copied to a list or dict of the library: objects cannot contain one of Python.
+/// Copies a list or dict to a list or dict of Python with copies of its parts. It is in the memo
+/// before its parts are copied. If an object in it contains it, it is copied to a list or dict of
+/// the library: objects cannot contain one of Python.
 ///
 /// # Safety
 /// `this` is a live list or dict of the library, `memo` is alive.
@@ -168,7 +171,8 @@ unsafe fn filled(py: Py, this: *mut PyObject, memo: *mut PyObject, key: &Owned) 
     }
 }
 
-/// An object of the same class, made by what `__reduce_ex__` says, of copies of the constructor's arguments.
+/// Copies to an object of the same class, created according to `__reduce_ex__` from copies of the
+/// constructor's arguments.
 ///
 /// # Safety
 /// `this` is alive and of a class derived from the base, `memo` is alive.
@@ -177,7 +181,7 @@ unsafe fn object(py: Py, this: *mut PyObject, memo: *mut PyObject) -> PyResult<O
     unsafe {
         let object = object_of(py, this)?;
         let key = key(py, memo, object)?;
-        // While an object is copied, it stands for its copy in the memo.
+        // While an object is copied, it represents its copy in the memo.
         match py.dict_item(memo, key.as_ptr())? {
             Some(mark) if mark.as_ptr() == py._Py_NotImplementedStruct() => {
                 return Err(part_of_itself(py, memo));
@@ -191,7 +195,8 @@ unsafe fn object(py: Py, this: *mut PyObject, memo: *mut PyObject) -> PyResult<O
         }
         let level = Level::enter(py, object, memo);
         let mut copied = made_again(py, this, memo, &key);
-        // An object of a class that was derived in Python may have attributes that only its Python object knows.
+        // An object of a class that was derived in Python may have attributes that only its Python
+        // object has.
         if copied.is_err() && class::is_known(py.type_of(this)) && level.takes_error() {
             forget_from(py, memo, known)?;
             copied = by_fields(py, object);
@@ -207,7 +212,7 @@ unsafe fn object(py: Py, this: *mut PyObject, memo: *mut PyObject) -> PyResult<O
     }
 }
 
-/// A copy of an object and of all that it consists of, with the cycles, made field by field.
+/// Copies an object and everything that it contains, including cycles, field by field.
 ///
 /// # Safety
 /// `object` is alive.
@@ -220,7 +225,7 @@ unsafe fn by_fields(py: Py, object: *mut TVMFFIObject) -> PyResult<Owned> {
     }
 }
 
-/// Removes what was noted in the memo after the first entries: parts of a copy that was given up.
+/// Removes the entries of the memo after the first `known`: parts of a copy that was given up.
 ///
 /// # Safety
 /// `memo` is a live `dict`.
@@ -235,7 +240,8 @@ unsafe fn forget_from(py: Py, memo: *mut PyObject, known: isize) -> PyResult<()>
     }
 }
 
-/// Takes what was not copied out of the memo, so that another try begins anew. The exception that is set stays.
+/// Removes an object that was not copied from the memo, so that another attempt begins anew. The
+/// exception that is set is kept.
 ///
 /// # Safety
 /// `memo` is a live `dict`.
@@ -271,7 +277,7 @@ unsafe fn made_again(py: Py, this: *mut PyObject, memo: *mut PyObject, key: &Own
         }
         let reduce = py.attribute(this, c"__reduce_ex__")?;
         let reduced = py.call(reduce.as_ptr(), [Owned::take(py, py.PyLong_FromLongLong(PROTOCOL))?])?;
-        // A text: the name of something that is one of its kind.
+        // A text: the name of a singleton.
         let class = py.type_of(reduced.as_ptr());
         if py.PyType_IsSubtype(class, py.PyUnicode_Type()) != 0 {
             return Ok(Owned::share(py, this));
@@ -293,7 +299,7 @@ unsafe fn made_again(py: Py, this: *mut PyObject, memo: *mut PyObject, key: &Own
                 }
                 Ok(made)
             }
-            // What a derived class says of its own.
+            // The result of a derived class's own method.
             _ => {
                 let again = py.attribute(py.import(c"copy")?.as_ptr(), c"_reconstruct")?;
                 let arguments = py.list_of(py.tuple([Owned::share(py, this), Owned::share(py, memo)])?.as_ptr())?;
@@ -309,7 +315,8 @@ unsafe fn made_again(py: Py, this: *mut PyObject, memo: *mut PyObject, key: &Own
     }
 }
 
-/// Gives an object the attributes that another one has beside its fields: a dict with them, or a pair of that and those in slots.
+/// Sets the attributes that an object has besides its fields: a dict with them, or a pair of the
+/// dict and those in slots.
 ///
 /// # Safety
 /// The lock is held.

@@ -1,5 +1,5 @@
-//! Enums without data as classes of Python's own module `enum`: an `IntEnum`, or a `StrEnum` where that exists. Members go both ways as what
-//! they are; their numbers and names stand for them.
+//! Enums without data as classes of Python's module `enum`: an `IntEnum`, or a `StrEnum` if that
+//! exists. Members are converted in both directions; their numbers and names are accepted for them.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -21,7 +21,7 @@ struct Enumeration {
     index: i32,
     key: &'static str,
     class: *mut PyObject,
-    /// The object of each variant, and the member that stands for it.
+    /// The object of each variant, and its member.
     members: Box<[(*mut TVMFFIObject, *mut PyObject)]>,
 }
 
@@ -30,9 +30,9 @@ unsafe impl Send for Enumeration {}
 // SAFETY: as above.
 unsafe impl Sync for Enumeration {}
 
-/// The classes that were made. Nothing of Python runs while it is locked.
+/// The classes created so far. No Python code runs while it is locked.
 static CLASSES: Mutex<Vec<&'static Enumeration>> = Mutex::new(Vec::new());
-/// Set when there is one.
+/// True if there is one.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 fn find(is_it: impl Fn(&Enumeration) -> bool) -> Option<&'static Enumeration> {
@@ -42,8 +42,8 @@ fn find(is_it: impl Fn(&Enumeration) -> bool) -> Option<&'static Enumeration> {
     CLASSES.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().find(|class| is_it(class))
 }
 
-/// The class of an enum of this artifact, borrowed; it lives forever. It is made at the first call. `None`: Python refuses such a class, so the
-/// enum's objects are plain ones.
+/// The class of an enum of this artifact, borrowed; it lives forever. It is created at the first
+/// call. `None` if Python rejects such a class, so the enum's objects are plain ones.
 pub(crate) fn class(py: Py, def: &'static EnumDef) -> PyResult<Option<*mut PyObject>> {
     let Ok(info) = TypeInfo::by_key(def.key.as_bytes()) else { return Ok(None) };
     let index = info.index();
@@ -53,7 +53,7 @@ pub(crate) fn class(py: Py, def: &'static EnumDef) -> PyResult<Option<*mut PyObj
     let made = match make(py, def, index) {
         Ok(made) => made,
         Err(Raised) => {
-            // Names that `enum` keeps for itself, such as `mro`.
+            // Names that `enum` reserves, such as `mro`.
             // SAFETY: an exception is set.
             let is_refusal = unsafe { py.PyErr_ExceptionMatches(py.PyExc_Exception()) != 0 };
             if !is_refusal {
@@ -65,7 +65,7 @@ pub(crate) fn class(py: Py, def: &'static EnumDef) -> PyResult<Option<*mut PyObj
         }
     };
     let mut classes = CLASSES.lock().unwrap_or_else(PoisonError::into_inner);
-    // Another thread may have made it while this one ran code of Python.
+    // Another thread may have created it while this one ran Python code.
     if let Some(other) = classes.iter().find(|class| class.index == index) {
         return Ok(Some(other.class));
     }
@@ -125,7 +125,7 @@ fn make(py: Py, def: &'static EnumDef, index: i32) -> PyResult<Enumeration> {
     }
 }
 
-/// The value that stands for a variant in the ABI.
+/// The value of a variant in the ABI.
 fn payload(def: &EnumDef, variant: &VariantDef) -> Any {
     match def.kind {
         EnumKind::Int => variant.value.into_any(),
@@ -133,7 +133,7 @@ fn payload(def: &EnumDef, variant: &VariantDef) -> Any {
     }
 }
 
-/// The object that stands for a variant in Python.
+/// The value of a variant in Python.
 fn value(py: Py, def: &EnumDef, variant: &VariantDef) -> PyResult<Owned> {
     match def.kind {
         // SAFETY: an integer.
@@ -154,15 +154,15 @@ fn document(py: Py, object: &Owned, doc: &str) -> PyResult<()> {
     }
 }
 
-/// The member that stands for an object of this type, borrowed.
+/// The member for an object of this type, borrowed.
 #[cold]
 pub(crate) fn member(index: i32, object: *mut TVMFFIObject) -> Option<*mut PyObject> {
     let class = find(|class| class.index == index)?;
     class.members.iter().find(|(own, _)| *own == object).map(|(_, member)| *member)
 }
 
-/// The object that a member of one of the classes stands for, borrowed; it lives forever. `None` where something else is wanted than the enum
-/// or anything: a member is a number or a text, too.
+/// The object for a member of one of the classes, borrowed; it lives forever. `None` if neither the
+/// enum nor any value is wanted: a member is also a number or a text.
 pub(crate) fn object(class: *mut PyObject, member: *mut PyObject, wanted: &Wanted) -> Option<*mut TVMFFIObject> {
     let class = find(|known| known.class == class)?;
     if wanted.kind != Kind::Any && wanted.ty.key != class.key {
@@ -172,7 +172,8 @@ pub(crate) fn object(class: *mut PyObject, member: *mut PyObject, wanted: &Wante
     (!object.is_null()).then_some(*object)
 }
 
-/// The object of the member of this name, for a parameter of an enum of integers: enums of texts take names anyway.
+/// The object of the member with this name, for a parameter of an enum of integers: enums of texts
+/// accept names anyway.
 pub(crate) fn of_name(py: Py, key: &str, name: &[u8]) -> Option<*mut TVMFFIObject> {
     let def = State::get(py).collected.enums.iter().find(|def| def.key == key && def.kind == EnumKind::Int)?;
     let variant = def.variants.iter().find(|variant| variant.name.as_bytes() == name)?;

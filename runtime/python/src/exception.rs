@@ -1,5 +1,5 @@
-//! Errors of the ABI as Python exceptions, and back. An exception that passes through Rust code comes out as the same object: the error
-//! carries it.
+//! Conversion of errors of the ABI to Python exceptions, and back. An exception that passes through
+//! Rust code stays the same object: the error carries it.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -12,7 +12,7 @@ use crate::capi::{Py, PyObject, constant};
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
 
-/// Sets the Python exception that an error is.
+/// Sets the Python exception for an error.
 #[cold]
 pub(crate) fn raise(py: Py, error: &Error) -> Raised {
     if let Some(exception) = carried(py, error) {
@@ -51,7 +51,8 @@ pub(crate) fn raise(py: Py, error: &Error) -> Raised {
     Raised
 }
 
-/// The exception for an error. One of the system has `errno` and the names of the files, which its message has.
+/// Creates the exception for an error. An operating system error has `errno` and the names of the
+/// files, which are parsed from its message.
 ///
 /// # Safety
 /// `class` is a class of exceptions.
@@ -68,14 +69,14 @@ unsafe fn instance(py: Py, error: &Error, class: *mut PyObject) -> PyResult<Owne
             (None, _) => py.call(class, [number, text]),
             (Some(path), None) => py.call(class, [number, text, py.text(path)?]),
             (Some(path), Some(other)) => {
-                // Between the two is the number that Windows has.
+                // Between the two is the number of Windows.
                 py.call(class, [number, text, py.text(path)?, Owned::share(py, py.none()), py.text(other)?])
             }
         }
     }
 }
 
-/// The exception for an error, with those that it comes from as `__cause__`.
+/// Creates the exception for an error, with its causes as `__cause__`.
 fn with_cause(py: Py, error: &Error, class: *mut PyObject) -> PyResult<Owned> {
     // SAFETY: a class of exceptions, and exceptions; the function takes the reference to the cause over.
     unsafe {
@@ -95,7 +96,8 @@ fn with_cause(py: Py, error: &Error, class: *mut PyObject) -> PyResult<Owned> {
     }
 }
 
-/// Refuses the result of calling a class of exceptions that is not an exception: `__new__` may return any object.
+/// Rejects a result of calling an exception class that is not an exception: `__new__` may return
+/// any object.
 ///
 /// # Safety
 /// `class` is alive.
@@ -122,7 +124,7 @@ unsafe fn is_instance(py: Py, object: *mut PyObject) -> bool {
     unsafe { py.PyType_GetFlags(py.type_of(object)) & constant::BASE_EXCEPTION_SUBCLASS != 0 }
 }
 
-/// The Python exception that an error was made of, borrowed from the error.
+/// The Python exception from which an error was created, borrowed from the error.
 fn carried(py: Py, error: &Error) -> Option<*mut PyObject> {
     // SAFETY: an error's cell follows its header. Its context is NULL or an object, and an opaque one holds a Python object: of this
     // interpreter, because no other one shares its objects.
@@ -152,8 +154,8 @@ fn usual(py: Py, kind: &[u8]) -> Option<*mut PyObject> {
     (!is_declared).then_some(class)
 }
 
-/// The class for a kind of error: the one that the library declares, else Python's own of this name, else one that is made for it, a kind of
-/// RuntimeError.
+/// The class for a kind of error: the one that the library declares, else Python's own of this
+/// name, else a new one derived from RuntimeError.
 #[inline(never)]
 pub(crate) fn class_of(py: Py, kind: &str) -> PyResult<Owned> {
     if let Some(class) = usual(py, kind.as_bytes()) {
@@ -171,7 +173,7 @@ pub(crate) fn class_of(py: Py, kind: &str) -> PyResult<Owned> {
     let declared = state.collected.exceptions.iter().find(|info| info.kind.as_str() == kind);
     let (class, is_new) = match (declared, builtin(py, kind)?) {
         (Some(info), _) => {
-            // One that is declared as its own base has none.
+            // A class that is declared as its own base has no base.
             let base = Some(info.base.as_str()).filter(|base| *base != kind).unwrap_or("RuntimeError");
             let base = py.nested(|py| class_of(py, base))?;
             (new_class(py, kind, &state.module, base.as_ptr())?, true)
@@ -181,14 +183,15 @@ pub(crate) fn class_of(py: Py, kind: &str) -> PyResult<Owned> {
     };
     // SAFETY: all three are alive.
     let known = unsafe { checked(py, py.set_default(state.exceptions, &name, &class)?, kind)? };
-    // Another thread may have made one meanwhile, whose exceptions are out already.
+    // Another thread may have created one meanwhile, whose exceptions are in use already.
     if is_new && known.as_ptr() == class.as_ptr() {
         publish(py, kind, &state.module, &class)?;
     }
     Ok(known)
 }
 
-/// A class of the dict of classes, which code of Python may find through the collector and change.
+/// Checks a class from the dict of classes, which Python code may find through the garbage
+/// collector and change.
 fn checked(py: Py, class: Owned, kind: &str) -> PyResult<Owned> {
     if is_exception(py, &class) {
         return Ok(class);
@@ -199,7 +202,7 @@ fn checked(py: Py, class: Owned, kind: &str) -> PyResult<Owned> {
     ))
 }
 
-/// Returns true if an object is a class of exceptions.
+/// Returns true if an object is an exception class.
 fn is_exception(py: Py, object: &Owned) -> bool {
     // SAFETY: the object is alive; it is asked what it is before it is taken for a class.
     unsafe {
@@ -217,9 +220,9 @@ fn builtin(py: Py, kind: &str) -> PyResult<Option<Owned>> {
     Ok(found.filter(|found| is_exception(py, found)))
 }
 
-/// A new class of exceptions.
+/// Creates an exception class.
 ///
-/// `base` is a class of exceptions.
+/// `base` is an exception class.
 #[inline(never)]
 fn new_class(py: Py, kind: &str, module: &str, base: *mut PyObject) -> PyResult<Owned> {
     let is_name = !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -232,7 +235,7 @@ fn new_class(py: Py, kind: &str, module: &str, base: *mut PyObject) -> PyResult<
     unsafe { Owned::take(py, py.PyErr_NewException(full.as_ptr(), base, ptr::null_mut())) }
 }
 
-/// Makes a new class of exceptions an attribute of the module, so that its exceptions can be pickled.
+/// Makes a new exception class an attribute of the module, so that its exceptions can be pickled.
 fn publish(py: Py, kind: &str, module: &str, class: &Owned) -> PyResult<()> {
     let name = py.text(module)?;
     let attribute = py.text(kind)?;
@@ -268,7 +271,7 @@ pub(crate) fn take_exception(py: Py) -> Option<Owned> {
     }
 }
 
-/// Sets an exception that was taken, as it was.
+/// Sets an exception that was taken, unchanged.
 pub(crate) fn put_back(py: Py, exception: Owned) {
     // SAFETY: the function takes the three references over.
     unsafe {
@@ -279,7 +282,7 @@ pub(crate) fn put_back(py: Py, exception: Owned) {
     }
 }
 
-/// The error for the exception that is set on this thread, which carries it.
+/// Converts the exception that is set on this thread to an error, which carries it.
 #[cold]
 pub(crate) fn take(py: Py) -> Error {
     let Some(exception) = take_exception(py) else {
@@ -304,10 +307,10 @@ pub(crate) fn take(py: Py) -> Error {
     }
 }
 
-/// A Python object as an object of the ABI, which takes its reference over.
+/// Converts a Python object to an object of the ABI, which takes over its reference.
 pub(crate) fn opaque(object: Owned) -> Option<*mut TVMFFIObject> {
     unsafe extern "C" fn release(handle: *mut c_void) {
-        // From any thread; when Python has ended its objects are gone.
+        // From any thread; after Python has ended, its objects are gone.
         crate::interpreter::with_lock(|py| {
             // SAFETY: the reference that the opaque object holds, given up once.
             unsafe { py.Py_DecRef(handle.cast()) }

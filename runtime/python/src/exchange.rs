@@ -84,7 +84,8 @@ impl Exchanged {
     }
 }
 
-/// What a tensor that was kept borrows from. It is given back with the interpreter's lock.
+/// The Python object that a kept tensor borrows from. It is released with the interpreter's lock
+/// held.
 struct Kept(ManuallyDrop<Exchanged>);
 
 impl Drop for Kept {

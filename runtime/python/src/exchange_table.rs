@@ -1,4 +1,4 @@
-//! The tables of DLPack's exchange interface, and the classes of arrays that they belong to.
+//! The tables of DLPack's exchange interface, and the array classes that they belong to.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
@@ -15,10 +15,11 @@ pub(crate) const CAPSULE: &CStr = c"dlpack_exchange_api";
 /// The first version of DLPack that has the interface.
 pub(crate) const VERSION: DLPackVersion = DLPackVersion { major: 1, minor: 3 };
 
-/// Reports what went wrong in an allocation.
+/// Reports a failed allocation.
 pub(crate) type SetError = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char);
 
-/// `DLPackExchangeAPI`. Functions give 0, or -1 with an exception set; that of a foreign library may lack any of them.
+/// `DLPackExchangeAPI`. Functions return 0, or -1 with an exception set; a foreign library's table
+/// may lack any of them.
 #[repr(C)]
 pub(crate) struct Api {
     pub(crate) version: DLPackVersion,
@@ -26,7 +27,7 @@ pub(crate) struct Api {
     pub(crate) allocate: Option<Allocate>,
     pub(crate) managed_of: Option<ManagedOf>,
     pub(crate) object_of: Option<unsafe extern "C" fn(*mut DLManagedTensorVersioned, *mut *mut PyObject) -> c_int>,
-    /// Describes an array that lives on; NULL where an exporter has no such function.
+    /// Describes an array that stays alive; NULL if an exporter has no such function.
     pub(crate) borrow: Option<unsafe extern "C" fn(*mut PyObject, *mut DLTensor) -> c_int>,
     pub(crate) current_stream: Option<unsafe extern "C" fn(c_int, i32, *mut *mut c_void) -> c_int>,
 }
@@ -34,20 +35,22 @@ pub(crate) struct Api {
 type Allocate = unsafe extern "C" fn(*mut DLTensor, *mut *mut DLManagedTensorVersioned, *mut c_void, SetError) -> c_int;
 pub(crate) type ManagedOf = unsafe extern "C" fn(*mut PyObject, *mut *mut DLManagedTensorVersioned) -> c_int;
 
-/// A class of arrays with the interface. It is never given back, nor is the capsule, so the class and the table live on.
+/// An array class with the interface. It is never released, and neither is the capsule, so the
+/// class and the table live forever.
 pub(crate) struct Known {
     class: *mut PyObject,
     pub(crate) api: &'static Api,
-    /// The method that gives an array's storage, of PyTorch's tensors; NULL for others. What such a tensor lends holds the tensor, and code of
-    /// Python may give this another storage, and another shape, at any time.
+    /// The method that returns an array's storage, for PyTorch's tensors; NULL for others. The lent
+    /// description of such a tensor holds the tensor, and Python code may give it another storage,
+    /// and another shape, at any time.
     pub(crate) storage: *mut PyObject,
     /// The methods `is_conj` and `is_neg` of PyTorch's tensors: the elements are the conjugates, or
-    /// the negatives, of those in memory, which the interface does not say. NULL for others.
+    /// the negatives, of those in memory, which the interface does not report. NULL for others.
     pub(crate) is_conjugate: *mut PyObject,
     pub(crate) is_negative: *mut PyObject,
 }
 
-/// The classes that were seen; there are few in a process.
+/// The classes seen so far; there are few in a process.
 static KNOWN: [AtomicPtr<Known>; 16] = [const { AtomicPtr::new(ptr::null_mut()) }; 16];
 
 /// The class, if it has the interface.
@@ -67,8 +70,8 @@ pub(crate) unsafe fn known(py: Py, class: *mut PyObject) -> PyResult<Option<&'st
     unsafe { new_known(py, Owned::share(py, class)) }
 }
 
-/// A class that was not seen before, which is remembered. `None`: it has no interface, or one that is not its own; such arrays go through
-/// `__dlpack__`.
+/// Examines a new class and caches it. `None` if it has no interface, or one that is not its own;
+/// such arrays are converted through `__dlpack__`.
 #[inline(never)]
 fn new_known(py: Py, class: Owned) -> PyResult<Option<&'static Known>> {
     // SAFETY: the objects are alive. A capsule of this name has such a table, by the rules of DLPack, which lives as long as the class and the
@@ -98,18 +101,19 @@ fn new_known(py: Py, class: Owned) -> PyResult<Option<&'static Known>> {
             let _kept = (class.into_ptr(), capsule.into_ptr(), methods.map(|method| method.map(Owned::into_ptr)));
             return Ok(Some(&*new));
         }
-        // No place is left, so nothing would keep the table.
+        // There is no slot left, so nothing would keep the table alive.
         drop(Box::from_raw(new));
         Ok(None)
     }
 }
 
-/// The table in a capsule that can be used: of the right major version, with the functions that are called here.
+/// The usable table in a capsule: of the right major version, with the functions that are called
+/// here.
 ///
 /// # Safety
 /// The capsule, which may be any object, is alive for as long as the result is used.
 unsafe fn usable(py: Py, capsule: &Owned) -> Option<&'static Api> {
-    /// Older versions of a table that are looked at.
+    /// The most older versions of a table that are examined.
     const VERSIONS: usize = 16;
     // SAFETY: promised by the caller. Every table begins with its version and the one before it; one of the same major version has these
     // functions.
@@ -132,8 +136,9 @@ unsafe fn usable(py: Py, capsule: &Owned) -> Option<&'static Api> {
     }
 }
 
-/// Returns true if the interface of a class is that of the class whose objects its objects are in memory. The functions do not look at what
-/// they are given, and code of Python may make any capsule an attribute of any class.
+/// Returns true if the interface of a class belongs to the class that determines the memory layout
+/// of its objects. The functions do not check their arguments, and Python code may make any capsule
+/// an attribute of any class.
 fn is_own_interface(py: Py, class: &Owned, capsule: &Owned) -> PyResult<bool> {
     // SAFETY: the classes are alive, held by one that is derived from them. Only classes that code of Python can make are asked for slots.
     unsafe {
@@ -151,7 +156,8 @@ fn is_own_interface(py: Py, class: &Owned, capsule: &Owned) -> PyResult<bool> {
         if native.as_ptr() == py.PyBaseObject_Type() {
             return Ok(false);
         }
-        // The first class that is of the package of the native one, such as `torch.Tensor` for `torch._C.TensorBase`.
+        // The first class of the package of the native one, such as `torch.Tensor` for
+        // `torch._C.TensorBase`.
         let package = package(py, &native)?;
         let mut owner = &native;
         for class in &derived {
@@ -175,7 +181,7 @@ fn package(py: Py, class: &Owned) -> PyResult<String> {
     }
 }
 
-/// The destructor of classes that code of Python makes: one is made to look at it.
+/// The destructor of classes that Python code creates: one is created to read it.
 fn destructor_of_python(py: Py) -> PyResult<Option<*mut c_void>> {
     static FOUND: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
     let mut found = FOUND.load(Ordering::Acquire);

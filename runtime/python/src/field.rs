@@ -23,11 +23,11 @@ pub(crate) struct Property {
     owner: Owner,
 }
 
-/// The type that a field belongs to. What the object behind a Python object is says its type index; the Python class does not: Python code
-/// may change it, and derive one from several.
+/// The type that a field belongs to. The object behind a Python object determines its type index;
+/// the Python class does not: Python code may change it, and derive one class from several.
 struct Owner {
     index: i32,
-    /// The derived type that was seen last; the type itself before the first one.
+    /// The last seen derived type; the type itself before the first one.
     derived: AtomicI32,
 }
 
@@ -66,7 +66,7 @@ enum Read {
 }
 
 impl Read {
-    /// Plain numbers and texts of this artifact's types are read where they are.
+    /// Plain numbers and texts of this artifact's types are read in place.
     fn of(def: &FieldDef) -> Self {
         match (def.storage, def.ty.key, def.size, def.text) {
             (Storage::Plain, "int", 8, _) if !def.is_unsigned => Self::Int(def.offset),
@@ -78,7 +78,7 @@ impl Read {
 }
 
 impl Property {
-    /// A field of a type, which has this key.
+    /// Creates the property for a field of a type with this key.
     pub(crate) fn new(py: Py, info: TypeInfo, key: &str, field: Field) -> Self {
         let name = field.name();
         let read = own_field(py, key, &name).map_or(Read::Getter, Read::of);

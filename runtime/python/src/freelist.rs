@@ -1,6 +1,7 @@
-//! Memory of objects that were freed, for the next ones of the same size.
+//! Reuse of freed memory for objects of the same size.
 //!
-//! A result of the library is a small Python object that mostly lives for a moment. CPython keeps such memory for its own classes, too.
+//! A result of the library is a small Python object that usually is short-lived. CPython also
+//! caches such memory for its own classes.
 
 use core::cell::UnsafeCell;
 use core::ptr;
@@ -8,10 +9,10 @@ use core::ptr;
 use crate::capi::{Py, PyObject};
 use crate::object::{Owned, PyResult};
 
-/// Blocks that are kept: as many as calls nested in each other use, and no more.
+/// The most blocks that are kept: as many as nested calls use, and no more.
 const MOST: usize = 16;
 
-/// Things that are not in use, of one kind.
+/// Unused items of one kind.
 pub(crate) struct Pool<T>(UnsafeCell<Kept<T>>);
 
 struct Kept<T> {
@@ -23,12 +24,12 @@ struct Kept<T> {
 unsafe impl<T> Sync for Pool<T> {}
 
 impl<T> Pool<T> {
-    /// Nothing is kept yet.
+    /// Creates an empty pool.
     pub(crate) const fn new() -> Self {
         Self(UnsafeCell::new(Kept { count: 0, places: [ptr::null_mut(); MOST] }))
     }
 
-    /// One of the things that were given, which belongs to the caller now.
+    /// Takes an item, which belongs to the caller now.
     #[inline]
     pub(crate) fn take(&self, _: Py) -> Option<*mut T> {
         // SAFETY: the lock is held, so nothing else uses the pool meanwhile.
@@ -37,10 +38,11 @@ impl<T> Pool<T> {
         Some(kept.places[kept.count & (MOST - 1)])
     }
 
-    /// Keeps a thing that belongs to the caller. `false`: it still does, and nothing has happened.
+    /// Keeps an item of the caller. Returns `false`, without any effect, if the caller still owns
+    /// it.
     #[inline]
     pub(crate) fn give(&self, py: Py, thing: *mut T) -> bool {
-        // Without the interpreter's lock the pool would need one of its own.
+        // Without the interpreter's lock the pool would need a lock of its own.
         if !py.is_plain() {
             return false;
         }
@@ -55,16 +57,17 @@ impl<T> Pool<T> {
     }
 }
 
-/// Memory of objects of one size, whose classes are heap types that the garbage collector does not look at.
+/// Memory of objects of one size, whose classes are heap types that the garbage collector does not
+/// track.
 pub(crate) struct FreeList(Pool<PyObject>);
 
 impl FreeList {
-    /// Nothing is kept yet.
+    /// Creates an empty list.
     pub(crate) const fn new() -> Self {
         Self(Pool::new())
     }
 
-    /// A new object of a class. What is behind its header is not defined: the caller writes it.
+    /// Creates an object of a class. The part after its header is undefined: the caller writes it.
     ///
     /// # Safety
     /// The class is one of those whose objects are given to [`FreeList::give`] of this list, and of this size.
@@ -82,8 +85,8 @@ impl FreeList {
         }
     }
 
-    /// Keeps the memory of an object without references, and gives the object's reference to its class up. `false`: the memory is not kept, and
-    /// nothing has happened.
+    /// Keeps the memory of an object without references, and gives up the object's reference to its
+    /// class. Returns `false`, without any effect, if the memory is not kept.
     ///
     /// # Safety
     /// The object is of this class, which is one of those that [`FreeList::take`] is called for.

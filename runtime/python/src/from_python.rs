@@ -1,4 +1,5 @@
-//! Python objects as values of the ABI. An argument borrows where it can: text and bytes from the Python object, objects from their wrappers.
+//! Conversion of Python objects to values of the ABI. An argument borrows if possible: text and
+//! bytes from the Python object, objects from their wrappers.
 
 use core::ptr;
 
@@ -16,12 +17,12 @@ use crate::state::State;
 use crate::wanted::{Kind, Wanted, value_of_map};
 use crate::{callback, class, enumeration, exchange, number, shared_container, tensor, tvm_ffi};
 
-/// The thing that an argument borrows from, until the call is over.
+/// The owner that an argument borrows from, until the call is over.
 #[allow(dead_code, reason = "the values are only kept, for what they free")]
 pub(crate) enum Keep {
     /// From the Python object itself, or from nothing.
     Nothing,
-    /// From a value that was made for it.
+    /// From a value that was created for it.
     Value(Any),
     /// From a pair of pointer and length at a fixed address.
     Bytes(Box<TVMFFIByteArray>),
@@ -37,11 +38,11 @@ pub(crate) enum Keep {
 pub(crate) enum Refused {
     /// A Python exception is set.
     Raised(Raised),
-    /// The argument is wrong, in the way that the clause says.
+    /// The argument is wrong, as the clause describes.
     Because {
         /// Kind of the error.
         kind: &'static str,
-        /// The text behind the argument's name.
+        /// The text after the argument's name.
         clause: String,
     },
 }
@@ -65,11 +66,11 @@ impl From<Error> for Refused {
     }
 }
 
-/// Writes the value for an object of one of the five most common classes, which needs nothing kept. `false`: it is of another class, or needs
-/// more than a look.
+/// Writes the value for an object of one of the five most common classes, for which nothing has to
+/// be kept. Returns `false` if it is of another class, or needs a conversion.
 ///
-/// The value is written where it is read: one that is copied as a whole before its parts have reached the cache costs more than the rest of a
-/// call.
+/// The value is written in its final place: copying it as a whole before its parts have reached the
+/// cache costs more than the rest of a call.
 ///
 /// # Safety
 /// `object` is alive, and stays so for as long as the value is used; `place` is writable.
@@ -79,8 +80,9 @@ pub(crate) unsafe fn simple(py: Py, object: *mut PyObject, wanted: &Wanted, plac
     unsafe { in_place(py, object, wanted, place).unwrap_or_else(|| by_call(py, object, wanted, place)) }
 }
 
-/// As [`simple`], by reading alone; `None`: [`by_call`] says it. For a text, that may raise an exception and clear it; code of Python may run then,
-/// where the interpreter collects garbage when it makes an object.
+/// Like [`simple`], by reading alone; `None` if [`by_call`] has to decide. For a text, that may
+/// raise an exception and clear it; Python code may run then, if the interpreter collects garbage
+/// when it creates an object.
 ///
 /// # Safety
 /// As for [`simple`].
@@ -110,7 +112,7 @@ unsafe fn in_place(py: Py, object: *mut PyObject, wanted: &Wanted, place: *mut T
     }
 }
 
-/// Writes the values that [`in_place`] leaves.
+/// Writes the values that [`in_place`] does not handle.
 ///
 /// # Safety
 /// As for [`simple`]; `object` is an `int` or a `str`.
@@ -119,7 +121,7 @@ unsafe fn by_call(py: Py, object: *mut PyObject, wanted: &Wanted, place: *mut TV
     // SAFETY: promised by the caller; what the function for a text gives are `size` bytes of the object.
     unsafe {
         if py.type_of(object) == py.PyLong_Type() {
-            // One that is too large is left to `argument`, without an exception.
+            // An integer that is too large is left to `argument`, without an exception.
             let mut overflow = 0;
             let value = py.PyLong_AsLongLongAndOverflow(object, &mut overflow);
             place.write(TVMFFIAny::int(value));
@@ -153,7 +155,7 @@ unsafe fn simple_text(bytes: &[u8], wanted: &Wanted, place: *mut TVMFFIAny) -> b
     }
 }
 
-/// The value for an argument, borrowed from the object and from what is kept.
+/// Converts an argument to a value, borrowed from the object and from the returned [`Keep`].
 ///
 /// # Safety
 /// `object` is alive, and stays so for as long as the value is used.
@@ -173,13 +175,13 @@ pub(crate) unsafe fn argument(py: Py, object: *mut PyObject, wanted: &Wanted) ->
     }
 }
 
-/// What was made of the containers in an argument.
+/// The conversions of the containers in an argument.
 type Made = Parts<Owned, Any>;
 
-/// In place of the number of references to a part: what is converted is the whole.
+/// Replaces the number of references to a part if the whole argument is converted.
 const NOT_A_PART: usize = usize::MAX;
 
-/// Texts of at most this many bytes are in the value itself.
+/// The longest text, in bytes, that is stored in the value itself.
 const SMALL: usize = 7;
 
 /// # Safety
@@ -209,12 +211,13 @@ unsafe fn text(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFI
         return Ok(kept(embedded::new_string(bytes)));
     }
     let mut view = TVMFFIAny::pointer(type_index::RAW_STR, ptr::null_mut());
-    // Python keeps a NUL behind the bytes.
+    // Python stores a NUL after the bytes.
     view.payload.v_c_str = bytes.as_ptr().cast();
     Ok((view, Keep::Nothing))
 }
 
-/// A text that is no UTF-8: one that came from other languages as it is, with surrogates in place of its bytes, goes back as it was.
+/// Converts a text that is not valid UTF-8: text of other languages, whose invalid bytes were
+/// converted to surrogates, is converted back to the same bytes.
 ///
 /// # Safety
 /// `object` is a live `str`, and the exception that says that it is no UTF-8 is set.
@@ -233,13 +236,13 @@ unsafe fn escaped_text(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Keep
     }
 }
 
-/// A new value, which lives as long as what is kept.
+/// A new value, together with its owner.
 pub(crate) fn kept(value: TVMFFIAny) -> (TVMFFIAny, Keep) {
     // SAFETY: a value that was just made, whose reference nothing else has.
     (value, Keep::Value(unsafe { Any::from_raw(value) }))
 }
 
-/// A function that calls a Python object, for the time of a call.
+/// A function that calls a Python object, for the duration of a call.
 ///
 /// # Safety
 /// `object` is alive, and stays so for as long as what is kept.
@@ -249,13 +252,13 @@ unsafe fn lent_function(py: Py, object: *mut PyObject) -> (TVMFFIAny, Keep) {
     (lent.view(), Keep::Function(lent))
 }
 
-/// A new object, which lives as long as what is kept.
+/// A new object, together with its owner.
 fn kept_object(object: *mut TVMFFIObject) -> (TVMFFIAny, Keep) {
     // SAFETY: a new object; its one reference goes to the value.
     kept(unsafe { TVMFFIAny::pointer((*object).type_index, object.cast()) })
 }
 
-/// Everything that is not one of the most common classes itself.
+/// Converts all objects that are not of the most common classes themselves.
 ///
 /// # Safety
 /// `object` is alive and of this class.
@@ -327,7 +330,8 @@ unsafe fn other(
             return number::float(py, object);
         }
         if kind != Kind::Tensor && py.PyType_IsSubtype(class, py.PyByteArray_Type()) != 0 {
-            // It may change while the function runs, so the bytes are copied; while its buffer is lent, no other thread changes its size.
+            // It may change while the function runs, so the bytes are copied; while its buffer is
+            // exported, no other thread changes its size.
             let Some(bytes) = tensor::bytes_of_buffer(py, object) else { return Err(unlike(py, object, ty)) };
             return Ok(kept(embedded::new_bytes(&bytes)));
         }
@@ -375,7 +379,7 @@ unsafe fn other(
     }
 }
 
-/// The error for an object of a class that nothing is known of.
+/// The error for an object of an unknown class.
 ///
 /// # Safety
 /// `object` is alive.
@@ -401,7 +405,7 @@ unsafe fn bytes(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Keep), Refu
     }
 }
 
-/// An owned value for an element of a container, or a result of a callback.
+/// Converts to an owned value, for an element of a container, or a result of a callback.
 ///
 /// # Safety
 /// `object` is alive.
@@ -411,7 +415,8 @@ pub(crate) unsafe fn owned(py: Py, object: *mut PyObject, wanted: &Wanted) -> Re
     unsafe { part(py, object, wanted, &mut Parts::new(), NOT_A_PART) }
 }
 
-/// An owned value for an object in a container, to which so many references lead from there and from here.
+/// Converts an object in a container to an owned value; `references` is the number of references to
+/// the object from there and from here.
 ///
 /// # Safety
 /// `object` is alive.
@@ -448,7 +453,7 @@ unsafe fn part(
 /// Converts a container of one kind.
 type Convert = unsafe fn(Py, *mut PyObject, &Wanted, &mut Made) -> Result<(TVMFFIAny, Keep), Refused>;
 
-/// Converts a container. One that others share is converted once.
+/// Converts a container. A shared container is converted once.
 ///
 /// # Safety
 /// `object` is alive and of the class that `convert` is for.
@@ -479,10 +484,10 @@ unsafe fn container(
     }
 }
 
-/// Simple elements of a list that are converted in one go.
+/// The number of simple elements of a list that are converted in one run.
 const RUN: isize = 1 << 14;
 
-/// An array of the elements of a list, which Python code that runs meanwhile may change.
+/// Converts a list to an array; Python code that runs meanwhile may change the list.
 ///
 /// # Safety
 /// `object` is a live `list`.
@@ -498,8 +503,9 @@ unsafe fn list(py: Py, object: *mut PyObject, wanted: &Wanted, parts: &mut Made)
                 element = wanted.element(index as usize);
             }
             if let Some((size, items)) = py.list_in_place(object) {
-                // No code of Python runs in looking at simple elements, so the list stays what it is; a text that may turn out not to be
-                // simple is held. An owned value is transparent over its raw form, and simple ones own nothing.
+                // No Python code runs while simple elements are read, so the list does not change;
+                // a text that may turn out not to be simple is held. An owned value is transparent
+                // over its raw form, and simple ones own nothing.
                 let before = index;
                 let end = size.min(before + RUN);
                 while index < end && !is_tuple || index == before {
@@ -571,7 +577,7 @@ unsafe fn dict(py: Py, object: *mut PyObject, wanted: &Wanted, parts: &mut Made)
     }
 }
 
-/// The elements of a sequence of another class, such as a range, a deque or an array of NumPy.
+/// Converts a sequence of another class, such as a range, a deque or a NumPy array.
 ///
 /// # Safety
 /// `object` is alive.
@@ -588,7 +594,7 @@ unsafe fn sequence(
     }
 }
 
-/// The entries of a mapping of another class.
+/// Converts a mapping of another class.
 ///
 /// # Safety
 /// `object` is alive.
@@ -608,7 +614,8 @@ unsafe fn mapping(
     }
 }
 
-/// A data type from what names one: NumPy's and torch's own objects, and Python's classes of numbers.
+/// Converts an object that names a data type: NumPy's and torch's own objects, and Python's number
+/// classes.
 ///
 /// # Safety
 /// `object` is alive.
@@ -634,7 +641,7 @@ unsafe fn dtype(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Keep), Refu
     }
 }
 
-/// A device from an object that says `cuda:1`, such as torch's.
+/// Converts an object whose text is a device such as `cuda:1`, for example torch's.
 ///
 /// # Safety
 /// `object` is alive.
@@ -648,7 +655,7 @@ unsafe fn device(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Keep), Ref
     }
 }
 
-/// A device from the pair that `__dlpack_device__` gives.
+/// Converts the pair that `__dlpack_device__` returns to a device.
 ///
 /// # Safety
 /// `object` is a live `tuple`.
@@ -668,7 +675,7 @@ unsafe fn device_of_pair(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Ke
     }
 }
 
-/// The Python object behind a function that was made of one by this library, borrowed from it.
+/// The Python object from which this library created a function, borrowed from the function.
 ///
 /// # Safety
 /// `function` is a live function object.
@@ -680,7 +687,7 @@ pub(crate) unsafe fn python_callable(function: *mut TVMFFIObject) -> Option<*mut
     }
 }
 
-/// The value of the ABI for a Python object, or the exception that says why there is none.
+/// Converts a Python object to a value of the ABI, or raises an exception with the reason.
 ///
 /// # Safety
 /// `object` is alive.

@@ -20,7 +20,7 @@ use crate::state::State;
 use crate::wanted::{Wanted, inner};
 use crate::{class, exception, to_python};
 
-/// A function as Python calls it. It lives forever, as the library does.
+/// A function as Python calls it. It lives forever, like the library.
 pub(crate) struct Callable {
     pub(crate) info: &'static FunctionInfo,
     /// The function itself.
@@ -29,34 +29,38 @@ pub(crate) struct Callable {
     pub(crate) names: Box<[*mut PyObject]>,
     /// The demands of the parameters.
     pub(crate) wanted: Box<[Wanted]>,
-    /// Set if other threads of Python run during a call.
+    /// True if other threads of Python run during a call.
     releases: bool,
-    /// Set if functions, which may be those of Python, come in a parameter that is a container.
+    /// True if a parameter that is a container may contain functions, which may be Python's.
     calls_back: bool,
-    /// The value in the place of a result before a call: the mark of a caller in the same artifact, where the function knows it.
+    /// The initial value of the result's place before a call: the mark of a caller in the same
+    /// artifact, if the function knows it.
     pub(crate) before: TVMFFIAny,
-    /// Set if it returns a tuple or a text, which has a place of its own.
+    /// True if it returns a tuple or a text, which needs a special result place.
     has_parts: bool,
-    /// Set if the function itself finds the places of arguments with names, as constructors and those with defaults do.
+    /// True if the function itself assigns arguments with names to parameters, as constructors and
+    /// functions with defaults do.
     pub(crate) binds: bool,
-    /// The place where Python finds the function: module, then attributes.
+    /// The path by which Python finds the function: module, then attributes.
     module: String,
     path: Vec<String>,
-    /// The method by which Python calls it.
+    /// The method definition by which Python calls it.
     method: PyMethodDef,
 }
 
 // SAFETY: nothing writes to it after it was made, and what it points to is used with the interpreter's lock.
 unsafe impl Sync for Callable {}
 
-/// Returns true if a call is worth the cost of giving Python's lock away, or has to: what works on tensors may be long, and what is given a function may
-/// wait for threads that call it.
+/// Returns true if releasing Python's lock during a call is worth its cost, or necessary: a
+/// function on tensors may take long, and a function that gets a function may wait for threads that
+/// call it.
 fn releases(info: &FunctionInfo) -> bool {
     const KEYS: &[&str] = &["ffi.Tensor", "DLTensor*", "ffi.Function", "ffi.Module"];
     info.detach.unwrap_or_else(|| has(info, core::slice::from_ref, KEYS))
 }
 
-/// Returns true if a parameter, or what `parts` finds in its type, is of one of these types, or a container of them.
+/// Returns true if a parameter, or a type that `parts` returns for it, is of one of these types, or
+/// a container of them.
 fn has(info: &FunctionInfo, parts: fn(&TypeSchema) -> &[TypeSchema], keys: &[&str]) -> bool {
     fn is_one(ty: &TypeSchema, keys: &[&str]) -> bool {
         keys.contains(&ty.key) || ty.args.iter().any(|of| is_one(of, keys))
@@ -65,8 +69,9 @@ fn has(info: &FunctionInfo, parts: fn(&TypeSchema) -> &[TypeSchema], keys: &[&st
 }
 
 impl Callable {
-    /// Describes a function, which is then an attribute of a module under the last of the names in `path`. `is_constructor`: it finds the places of
-    /// arguments with names itself, whether they have defaults or not.
+    /// Describes a function, which is then an attribute of a module under the last of the names in
+    /// `path`. `is_constructor`: it assigns arguments with names to parameters itself, whether or
+    /// not they have defaults.
     pub(crate) fn new(
         py: Py,
         info: &'static FunctionInfo,
@@ -108,8 +113,8 @@ impl Callable {
     }
 }
 
-/// A kernel that a build script compiled, described as a function. What it does with its arrays is not known, so they are taken for written:
-/// memory that is read-only is refused.
+/// Describes a kernel that a build script compiled as a function. The accesses to its arrays are
+/// unknown, so they are treated as written: read-only memory is rejected.
 pub(crate) fn of_kernel(kernel: &'static KernelInfo) -> &'static FunctionInfo {
     let (params, result) = match &kernel.types {
         Some(types) => {
@@ -135,12 +140,13 @@ pub(crate) fn of_kernel(kernel: &'static KernelInfo) -> &'static FunctionInfo {
     }))
 }
 
-/// Returns true if it is a kernel that nothing declares the arguments of.
+/// Returns true if it is a kernel whose arguments are not declared.
 pub(crate) fn is_undeclared(info: &FunctionInfo) -> bool {
     info.params.is_empty() && info.line == 0
 }
 
-/// The text that `help` shows, with the line in front that `inspect.signature` reads. `first` is the receiver, if there is one, which `skip` parameters are.
+/// The text that `help` shows, preceded by the line that `inspect.signature` parses. `first` is the
+/// receiver, if there is one, which takes the first `skip` parameters.
 pub(crate) fn documentation(name: &str, first: &str, info: &FunctionInfo, skip: usize) -> String {
     let mut text = format!("{name}({first}");
     let unnamed = info.params.iter().rposition(|param| is_keyword(param.name));
@@ -172,7 +178,8 @@ pub(crate) fn parameters(info: &FunctionInfo) -> impl Iterator<Item = String> {
     })
 }
 
-/// A parameter's name in a signature: one that is a word of Python's own gets an underscore. It is given by position.
+/// A parameter's name in a signature: a Python keyword gets an underscore. It can only be passed by
+/// position.
 fn written(name: &str) -> Cow<'_, str> {
     if is_keyword(name) { Cow::Owned(format!("{name}_")) } else { Cow::Borrowed(name) }
 }
@@ -183,7 +190,8 @@ fn is_keyword(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphabetic()) && KEYWORDS.contains(&format!(" {name} "))
 }
 
-/// A default, which is JSON, as Python writes it; `...` for what only a call can tell. `inspect` reads ASCII only.
+/// A default, which is JSON, in Python's syntax; `...` for a default that only a call can compute.
+/// `inspect` parses ASCII only.
 fn literal(default: &'static str) -> Cow<'static, str> {
     Cow::Borrowed(match default {
         "null" => "None",
@@ -221,14 +229,15 @@ pub(crate) fn add(
     }
 }
 
-/// A function that is an attribute of a class: a static method, or one that takes the object first.
+/// Creates a function that is an attribute of a class: a static method, or one that takes the
+/// object first.
 pub(crate) fn of_class(py: Py, info: &'static FunctionInfo, name: &str) -> PyResult<Owned> {
     let module = &State::get(py).module;
     let callable = Box::leak(Box::new(Callable::new(py, info, module, vec![name.to_owned()], false)?));
     new(py, callable, &py.interned(module)?)
 }
 
-/// The function object of a description.
+/// Creates the function object of a description.
 fn new(py: Py, callable: &'static Callable, module: &Owned) -> PyResult<Owned> {
     // SAFETY: the class is alive and its objects have room for one pointer behind the header; the definition lives forever.
     unsafe {
@@ -254,13 +263,13 @@ unsafe extern "C" fn call(
     result.map_or(ptr::null_mut(), Owned::into_ptr)
 }
 
-/// Converts the arguments, calls, converts the result.
+/// Converts the arguments, calls the function, and converts the result.
 ///
 /// # Safety
 /// The arguments live for the call.
 #[inline]
 pub(crate) unsafe fn run(py: Py, callable: &Callable, given: Given) -> PyResult<Owned> {
-    // Until the arguments are dropped, the functions made of callables among them.
+    // Until the arguments are dropped, including the functions created from callables.
     let _call = callable.calls_back.then(|| Call::enter(py));
     let mut arguments = Arguments::new();
     // SAFETY: promised by the caller.
@@ -270,7 +279,7 @@ pub(crate) unsafe fn run(py: Py, callable: &Callable, given: Given) -> PyResult<
     }
 }
 
-/// The call of a method without arguments.
+/// Calls a method without arguments.
 ///
 /// # Safety
 /// `receiver` is a live object of the method's class.
@@ -321,7 +330,8 @@ unsafe fn run_for_parts(py: Py, callable: &Callable, views: &[TVMFFIAny]) -> PyR
     }
 }
 
-/// Calls a function with arguments that are converted, and leaves an owned value in `result`, which stands as [`Callable::before`] says.
+/// Calls a function with converted arguments, and leaves an owned value in `result`, whose initial
+/// value is [`Callable::before`].
 ///
 /// # Safety
 /// The views are the arguments of this function, and live for the call.
@@ -346,7 +356,8 @@ pub(crate) unsafe fn invoke(
     Ok(())
 }
 
-/// Makes the class of what functions have for `self`: a pointer to the function's description, and how it is pickled.
+/// Creates the class of a function's `self`: a pointer to the function's description, and a method
+/// to pickle it.
 pub(crate) fn class(py: Py) -> PyResult<Owned> {
     static METHODS: Shared<[PyMethodDef; 2]> = pickled_by(reduce, c"The module that the function is an attribute of.");
     let slots = [
@@ -359,7 +370,8 @@ pub(crate) fn class(py: Py) -> PyResult<Owned> {
     heap_type::new(py, c"kernpack.function", size_of::<*mut c_void>(), constant::TPFLAGS_DEFAULT, &slots)
 }
 
-/// Pickles a function's `self`: as the module that the function is an attribute of, which Python imports again.
+/// Pickles a function's `self` as the module that the function is an attribute of, which Python
+/// imports again.
 unsafe extern "C" fn reduce(this: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
     // SAFETY: the interpreter calls with its lock held, with `this` as `add` made it.
     let (py, callable) = unsafe {
@@ -374,7 +386,8 @@ unsafe extern "C" fn reduce(this: *mut PyObject, _: *mut PyObject) -> *mut PyObj
             let import = unsafe { py.attribute(import.as_ptr(), c"import_module")? };
             return py.tuple([import, py.tuple([py.text(&callable.module)?])?]);
         }
-        // A module inside: pickle reaches it by name, since it is in the table of modules once the outer one is imported.
+        // A submodule: pickle finds it by name, because it is in the table of modules once the
+        // outer one is imported.
         let resolve = py.import(c"pkgutil")?;
         // SAFETY: as above.
         let resolve = unsafe { py.attribute(resolve.as_ptr(), c"resolve_name")? };

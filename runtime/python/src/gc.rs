@@ -1,13 +1,19 @@
-//! Cyclic garbage: an object that holds a Python callable which refers to the object is found by Python's collector.
+//! Cyclic garbage: Python's garbage collector finds an object that holds a Python callable which
+//! refers to the object.
 //!
-//! The collector sees what Python objects refer to. Ours refer to objects of the ABI, whose fields may hold functions made of Python callables.
-//! A callable counts as the Python object's own only while each step on the way is referred to once: else Rust code holds it as well.
+//! The collector sees references of Python objects. Ours refer to objects of the ABI, whose fields
+//! may hold functions created from Python callables. A callable is reported as the Python object's
+//! own only while each step on the path has a single reference: otherwise Rust code holds it as
+//! well.
 //!
-//! Threads without the interpreter's lock change these counts while the collector works. It first takes away from each object's count the references
-//! that objects give it, and what is left comes from outside; then it marks what can be reached from there. In the first step a reference that is
-//! not surely the Python object's own is left out, so it counts as one from outside. In the second step, and for all who ask for references, none
-//! is left out, whatever the counts say by then: what a field holds is in use as long as the object is. A thread that makes a copy of a function
-//! without a reference to the object borrows the object from the Python object, which is reachable then.
+//! Threads without the interpreter's lock change these counts while the collector works. It first
+//! subtracts from each object's count the references that objects give it, so that the external
+//! ones are left; then it marks everything that is reachable from there. In the first step a
+//! reference that is not certain to be the Python object's own is left out, so it counts as an
+//! external one. In the second step, and for all others who request references, none is left out,
+//! whatever the counts are by then: the value of a field is in use as long as the object is. A
+//! thread that copies a function without a reference to the object borrows the object from the
+//! Python object, which is then reachable.
 
 use core::ffi::{c_int, c_void};
 use core::ptr;
@@ -24,7 +30,7 @@ use crate::from_python::python_callable;
 use crate::heap_type::pointer_place;
 use crate::wanted::inner;
 
-/// A field that may hold a function: its offset from the object, and how it lies there.
+/// A field that may hold a function: its offset from the object, and its representation.
 #[derive(Clone, Copy)]
 pub(crate) struct Edge {
     offset: usize,
@@ -32,7 +38,7 @@ pub(crate) struct Edge {
 }
 
 impl Edge {
-    /// Of a field that may hold a function.
+    /// Creates the edge for a field that may hold a function.
     pub(crate) fn of(def: &FieldDef) -> Option<Self> {
         let ty = inner(&def.ty);
         let is_any = def.storage == Storage::Any;
@@ -40,7 +46,8 @@ impl Edge {
         may_hold.then_some(Self { offset: def.offset, is_any })
     }
 
-    /// The Python callable that the field holds; `alone`: no one else holds the function.
+    /// The Python callable that the field holds; with `alone`, only if there is no other reference
+    /// to the function.
     ///
     /// # Safety
     /// The object is alive and of the field's type, or one derived from it.
@@ -67,7 +74,7 @@ impl Edge {
     }
 }
 
-/// The slots of a class whose objects the collector looks at, beyond those that all have.
+/// The additional slots of a class whose objects the garbage collector tracks.
 pub(crate) fn slots() -> [Slot; 3] {
     [
         Slot { id: constant::TP_TRAVERSE, value: traverse as *const c_void },
@@ -76,12 +83,14 @@ pub(crate) fn slots() -> [Slot; 3] {
     ]
 }
 
-/// Gives the collector a reference; anything but 0 ends the walk.
+/// Reports a reference to the collector; any result but 0 ends the walk.
 type Visit = unsafe extern "C" fn(*mut PyObject, *mut c_void) -> c_int;
 
-/// Returns true if only references that are surely the object's own may be given to a visitor: the collector takes references away from counts.
-/// The versions from 3.9 on pass the object itself to their visitor then, and builds without the interpreter's lock pass nothing; no other visitor
-/// is given either of these. A version that has not passed one of them yet may be one that is not known here: there it is so always.
+/// Returns true if only references that are certain to be the object's own may be reported to a
+/// visitor: the collector subtracts references from counts. In that case, the versions since 3.9
+/// pass the object itself to their visitor, and builds without the interpreter's lock pass NULL; no
+/// other visitor gets either of these. A version that has not passed one of them yet may be
+/// unknown: for it, the result is always true.
 fn is_for_own_only(this: *mut PyObject, data: *mut c_void) -> bool {
     static IS_KNOWN: AtomicBool = AtomicBool::new(false);
     let subtracts = data.is_null() || data == this.cast();
@@ -116,7 +125,7 @@ unsafe extern "C" fn traverse(this: *mut PyObject, visit: Visit, data: *mut c_vo
     }
 }
 
-/// Lets go of the object: nothing but garbage refers to it.
+/// Releases the object: only garbage refers to it.
 unsafe extern "C" fn clear(this: *mut PyObject) -> c_int {
     // SAFETY: the collector calls with the lock held, for a live object of one of the classes.
     unsafe {

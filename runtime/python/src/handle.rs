@@ -1,4 +1,4 @@
-//! Functions that come as values: Python objects that hold a reference and can be called.
+//! Functions as values: Python objects that hold a reference and can be called.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -18,7 +18,7 @@ use crate::state::State;
 use crate::to_python;
 use crate::wanted::Wanted;
 
-/// Makes the class of functions that come as values.
+/// Creates the class of functions as values.
 pub(crate) fn class(py: Py) -> PyResult<Owned> {
     let slots = [
         Slot { id: constant::TP_DEALLOC, value: release as *const c_void },
@@ -33,7 +33,7 @@ pub(crate) fn class(py: Py) -> PyResult<Owned> {
     heap_type::new(py, c"kernpack.Function", size_of::<*mut c_void>(), constant::TPFLAGS_DEFAULT, &slots)
 }
 
-/// The Python object for a function, which holds a further reference to it.
+/// Creates the Python object for a function, which holds another reference to it.
 ///
 /// # Safety
 /// `function` is a live function object.
@@ -42,7 +42,7 @@ pub(crate) unsafe fn new(py: Py, function: *mut TVMFFIObject) -> PyResult<Owned>
     unsafe { holder(py, State::get(py).function, function) }
 }
 
-/// The object between arguments by position and those by name, each of which is a name and a value.
+/// The object between positional and keyword arguments; each of the latter is a name and a value.
 pub(crate) fn keywords_marker() -> Result<Any, Error> {
     // A library without types and modules has not needed it before.
     kernpack_builtins::register_markers()?;
@@ -101,7 +101,7 @@ unsafe fn run(py: Py, function: *mut TVMFFIObject, args: *mut PyObject, kwargs: 
         };
         let views = arguments.views();
         let mut result = Any::NONE.into_raw();
-        // What it does is not known, so other threads run meanwhile.
+        // Its effect is unknown, so other threads run meanwhile.
         let status = without_lock(py, || entry_point(function.cast(), views.as_ptr(), views.len() as i32, &mut result));
         match Error::check(status) {
             Ok(()) => to_python::value(py, Any::from_raw(result), &ANY),

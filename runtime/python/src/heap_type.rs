@@ -1,4 +1,5 @@
-//! Classes made of specifications, and what their objects begin with: a header of CPython's, then a pointer of ours.
+//! Classes created from specifications, and the beginning of their objects: a header of CPython's,
+//! then a pointer of ours.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr;
@@ -27,17 +28,17 @@ impl PyMethodDef {
     }
 }
 
-/// The methods of a class whose objects are pickled by what `function` gives.
+/// The methods of a class whose objects are pickled by the result of `function`.
 pub(crate) const fn pickled_by(function: NoArguments, doc: &'static CStr) -> Shared<[PyMethodDef; 2]> {
     Shared([PyMethodDef::no_arguments(c"__reduce__", function, doc), PyMethodDef::END])
 }
 
-/// Makes a class whose objects have `size` bytes behind the header.
+/// Creates a class whose objects have `size` bytes after the header.
 pub(crate) fn new(py: Py, name: &'static CStr, size: usize, flags: u32, slots: &[Slot]) -> PyResult<Owned> {
     derived(py, name, size, flags, slots, None)
 }
 
-/// As [`new`], derived from the classes of a tuple.
+/// Like [`new`], derived from the classes in a tuple.
 #[inline(never)]
 pub(crate) fn derived(
     py: Py,
@@ -58,30 +59,32 @@ pub(crate) fn derived(
     unsafe { Owned::take(py, py.PyType_FromSpecWithBases(&spec, bases.map_or(ptr::null_mut(), Owned::as_ptr))) }
 }
 
-/// A C string that lives forever; what stands behind a NUL is left out.
+/// A C string that lives forever; the part after a NUL is left out.
 #[inline(never)]
 pub(crate) fn leaked(text: &str) -> *const c_char {
     let text = text.split('\0').next().unwrap_or_default();
     CString::new(text).unwrap_or_default().into_raw()
 }
 
-/// The place behind an object's header.
+/// The address after an object's header.
 ///
 /// # Safety
-/// `object` is alive and of a class of this room, which has a pointer there.
+/// `object` is alive and of a class of this module, which has a pointer there.
 #[inline]
 pub(crate) unsafe fn pointer_place(py: Py, object: *mut PyObject) -> *mut *mut c_void {
     // SAFETY: promised by the caller.
     unsafe { object.byte_add(py.header()).cast() }
 }
 
-/// Memory of objects that [`holder`] made.
+/// Freed memory of objects of [`holder`].
 static HOLDERS: FreeList = FreeList::new();
 
-/// A Python object of a class whose objects hold an object of the ABI and nothing else, with a further reference to it.
+/// Creates a Python object of a class whose objects hold only an object of the ABI, with another
+/// reference to it.
 ///
 /// # Safety
-/// The class is one of this room, which frees its objects by [`release`], and holds objects of this kind; the object is alive.
+/// The class is one of this module, which frees its objects by [`release`], and holds objects of
+/// this kind; the object is alive.
 pub(crate) unsafe fn holder(py: Py, class: *mut PyObject, object: *mut TVMFFIObject) -> PyResult<Owned> {
     // SAFETY: promised by the caller; the new reference goes to the value.
     unsafe {
@@ -90,7 +93,7 @@ pub(crate) unsafe fn holder(py: Py, class: *mut PyObject, object: *mut TVMFFIObj
     }
 }
 
-/// As [`holder`], of a reference that it takes over.
+/// Like [`holder`], but takes over the reference.
 ///
 /// # Safety
 /// As for [`holder`]; the reference is the caller's.
@@ -106,7 +109,7 @@ pub(crate) unsafe fn holder_of_owned(py: Py, class: *mut PyObject, object: *mut 
     }
 }
 
-/// Frees a Python object that [`holder`] made.
+/// Frees a Python object of [`holder`].
 pub(crate) unsafe extern "C" fn release(this: *mut PyObject) {
     // SAFETY: the interpreter calls with its lock held for an object without references, whose pointer is an object or NULL.
     unsafe {
@@ -138,7 +141,7 @@ pub(crate) unsafe extern "C" fn dealloc(this: *mut PyObject) {
     }
 }
 
-/// The constructor of classes whose objects only this room makes.
+/// The constructor of classes whose objects only this module creates.
 pub(crate) unsafe extern "C" fn refuse_new(_: *mut PyObject, _: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
     // SAFETY: the interpreter calls with its lock held.
     let py = unsafe { Py::held() };

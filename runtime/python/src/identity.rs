@@ -1,8 +1,9 @@
-//! One Python object for each object of the library, as long as a pickle is made.
+//! One Python object for each object of the library, while a pickle is being written.
 //!
-//! Python objects are made anew each time that the interpreter asks for a part of an object, but a pickle knows by them what is shared, and
-//! keeps those that it has seen. So what is read for a pickle is the Python object that is alive, if there is one. An object that only one
-//! other refers to is found on one way, and needs no note.
+//! Python objects are created anew each time that the interpreter reads a part of an object, but a
+//! pickle recognizes shared parts by them, and keeps the ones that it has seen. So a read for a
+//! pickle returns the Python object that is alive, if there is one. An object with a single other
+//! reference is reached on one path, and need not be recorded.
 
 use core::ptr;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -17,11 +18,12 @@ use crate::capi::{Py, PyObject};
 use crate::class::{self, object_of};
 use crate::object::{Owned, PyResult, Raised};
 
-/// The number of reads for pickles that run, on any thread, and of those that read parts of something with several Python objects or owners.
+/// The number of running reads for pickles, on any thread, and the number of those that read parts
+/// of an object with several Python objects or owners.
 static READS: AtomicUsize = AtomicUsize::new(0);
 static READS_OF_SHARED: AtomicUsize = AtomicUsize::new(0);
 
-/// While it lives, Python objects of the library that are made anew are those that are alive already.
+/// A scope in which reads return existing Python objects of the library instead of new ones.
 pub(crate) struct Reading {
     of_shared: bool,
 }
@@ -45,13 +47,15 @@ impl Drop for Reading {
     }
 }
 
-/// Tells whether something is read for a pickle. Another thread may do it, which does no harm: it gets a Python object that is alive.
+/// Returns true if a read for a pickle is running. It may be on another thread, which is harmless:
+/// it gets a Python object that is alive.
 #[inline]
 pub(crate) fn is_reading() -> bool {
     READS.load(Ordering::Relaxed) != 0
 }
 
-/// Tells whether another path than the one from where it was read may lead to an object, which has a new Python object.
+/// Returns true if an object with a new Python object may be reachable by another path than the one
+/// by which it was read.
 ///
 /// # Safety
 /// `object` is alive.
@@ -66,25 +70,27 @@ struct Noted {
     reference: usize,
 }
 
-/// Python objects by the address of what they hold. One that is freed leaves the table, unless the collector has cleared its weak references.
+/// Python objects by the address of the object that they hold. A freed one is removed from the
+/// table, unless the garbage collector has cleared its weak references.
 #[derive(Default)]
 struct Objects {
     noted: HashMap<usize, Noted>,
-    /// The number of notes at which those of dead objects are taken out.
+    /// The number of entries at which those of dead objects are removed.
     limit: usize,
 }
 
 static OBJECTS: Mutex<Option<Objects>> = Mutex::new(None);
 
-/// The least number of notes that is looked through.
+/// The minimum number of entries for a cleanup.
 const FEWEST: usize = 256;
 
-/// Nothing of Python runs, and no object is freed, while it is locked.
+/// Locks the table. Meanwhile no Python code runs, and no object is freed.
 fn objects() -> MutexGuard<'static, Option<Objects>> {
     OBJECTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A Python object of a class as [`class::hold`] makes it: the one that is alive for the object, while something is read for a pickle.
+/// Like [`class::hold`], but returns the Python object that is alive for the object while a pickle
+/// is being read.
 ///
 /// # Safety
 /// As for [`class::hold`].
@@ -108,15 +114,16 @@ pub(crate) unsafe fn hold(py: Py, class: *mut PyObject, object: *mut TVMFFIObjec
     }
 }
 
-/// Notes the Python object that is pickled, if others refer to what it holds. It takes the place of one that was pickled before: the pickle knows
-/// this one.
+/// Records the Python object that is pickled, if there are other references to the object that it
+/// holds. It replaces one that was pickled before: the pickle refers to this one.
 ///
 /// # Safety
 /// `this` is alive and holds the object.
 pub(crate) unsafe fn pickled(py: Py, this: *mut PyObject, object: *mut TVMFFIObject) -> PyResult<()> {
     // SAFETY: promised by the caller.
     unsafe {
-        // One of a class that was derived in Python does not stand for the object: others cannot find what it has beyond.
+        // One of a class that was derived in Python does not represent the object: its additional
+        // attributes cannot be reached from it.
         if embedded::strong_count(object) == 1 || !class::is_known(py.type_of(this)) {
             return Ok(());
         }
@@ -140,7 +147,7 @@ unsafe fn object_alive(py: Py, object: *mut TVMFFIObject) -> PyResult<Option<Own
             None => return Ok(None),
         };
         let alive = py.call(reference.as_ptr(), [])?;
-        // The collector may have cleared it: another object can have the address by now.
+        // The garbage collector may have cleared it: another object can have the address by now.
         let is_it = alive.as_ptr() != py.none() && object_of(py, alive.as_ptr()).is_ok_and(|held| held == object);
         if !is_it {
             py.PyErr_Clear();
@@ -179,7 +186,7 @@ unsafe fn give_up(py: Py, noted: Noted) {
     unsafe { py.Py_DecRef(ptr::with_exposed_provenance_mut(noted.reference)) };
 }
 
-/// Takes notes out of the table whose Python objects are not alive.
+/// Removes the entries whose Python objects are not alive.
 #[cold]
 fn look_through(py: Py) {
     let all = objects().as_mut().map(|objects| core::mem::take(&mut objects.noted)).unwrap_or_default();
@@ -202,7 +209,7 @@ fn look_through(py: Py) {
         let objects = objects.get_or_insert_default();
         objects.limit = 2 * alive.len();
         for (object, noted) in alive {
-            // Code that ran meanwhile may have noted another one.
+            // Code that ran meanwhile may have recorded another one.
             match objects.noted.entry(object) {
                 Entry::Occupied(_) => other.push(noted),
                 Entry::Vacant(place) => _ = place.insert(noted),
@@ -213,7 +220,8 @@ fn look_through(py: Py) {
     other.into_iter().for_each(|noted| unsafe { give_up(py, noted) });
 }
 
-/// Before the Python object of an object is freed that has weak references, of which one may be the table's.
+/// Called before the Python object of an object is freed that has weak references, one of which may
+/// be the table's.
 ///
 /// # Safety
 /// `this` has no references, and is of a class that is derived from the base.
@@ -232,12 +240,14 @@ pub(crate) unsafe fn forget_object(py: Py, this: *mut PyObject, object: *mut TVM
     }
 }
 
-/// Python objects of lists and dicts, by the address of those. They have no weak references, and leave the table when they are freed.
+/// Python objects of lists and dicts, by their addresses. They do not support weak references, and
+/// are removed from the table when they are freed.
 static CONTAINERS: Mutex<Option<HashMap<usize, usize>>> = Mutex::new(None);
-/// Number of these.
+/// The number of entries.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// The Python object of a list or dict that is alive; the given one, where there is no other. Something is read for a pickle.
+/// The Python object of a list or dict that is alive; the given one, if there is no other. A pickle
+/// is being read.
 ///
 /// # Safety
 /// `made` is a new Python object of the list or dict.
@@ -258,7 +268,7 @@ pub(crate) unsafe fn container_alive(py: Py, made: Owned, container: *mut TVMFFI
     }
 }
 
-/// Notes the Python object that is pickled, if others refer to the list or dict.
+/// Records the Python object that is pickled, if there are other references to the list or dict.
 ///
 /// # Safety
 /// `this` is alive, and the Python object of the list or dict.
@@ -269,8 +279,8 @@ pub(crate) unsafe fn pickled_container(py: Py, this: *mut PyObject, container: *
     }
 }
 
-/// Does something with the table, and counts what is in it. `None`: without the interpreter's lock, one that is in the table may be on its way
-/// out, so there is none.
+/// Accesses the table, and updates the number of its entries. `None` without the interpreter's
+/// lock: an object in the table could be in the process of being freed, so there is no table.
 fn containers<R>(py: Py, run: impl FnOnce(&mut HashMap<usize, usize>) -> R) -> Option<R> {
     if !py.is_plain() {
         return None;
@@ -282,7 +292,7 @@ fn containers<R>(py: Py, run: impl FnOnce(&mut HashMap<usize, usize>) -> R) -> O
     Some(done)
 }
 
-/// Before the Python object of a list or dict is freed.
+/// Called before the Python object of a list or dict is freed.
 #[inline]
 pub(crate) fn forget(this: *mut PyObject, container: *mut TVMFFIObject) {
     if COUNT.load(Ordering::Relaxed) != 0 {

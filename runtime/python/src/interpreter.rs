@@ -1,4 +1,4 @@
-//! The interpreter that imported this library: whether it is there, and its lock.
+//! The interpreter that imported this library: whether it exists, and its lock.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -8,12 +8,13 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use crate::capi::{self, Py};
 use crate::object::Raised;
 
-/// Set when Python was told to call at its end.
+/// True if the function to call at Python's end is registered.
 static TOLD: AtomicBool = AtomicBool::new(false);
-/// Set when Python ends: its objects are gone then.
+/// True when Python has ended: its objects are then gone.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
-/// Finds the functions of Python, for the main interpreter of the process: objects are kept in statics, so no other one may use them.
+/// Looks up the functions of Python, for the main interpreter of the process: objects are kept in
+/// statics, so no other interpreter may use them.
 ///
 /// # Safety
 /// This thread runs in a Python interpreter and holds its lock.
@@ -35,8 +36,8 @@ pub(crate) unsafe fn enter() -> Result<Py, String> {
     Ok(py)
 }
 
-/// The name of an implementation of Python that is not CPython, though it has its functions, such as `graalpy`. Their objects do not lie in memory as
-/// is known here.
+/// The name of an implementation of Python other than CPython that has its functions, such as
+/// `graalpy`. The memory layout of its objects is unknown.
 fn other_implementation(py: Py) -> Option<String> {
     let name = py.import(c"sys").and_then(|sys| {
         // SAFETY: the objects are alive while they are used.
@@ -56,8 +57,8 @@ fn other_implementation(py: Py) -> Option<String> {
     }
 }
 
-/// Refuses interpreters beside the main one. Python 3.13 and newer call `PyInit_<name>` in the main one for all of them, so this is asked again
-/// before a module is filled.
+/// Rejects interpreters other than the main one. Python 3.13 and newer call `PyInit_<name>` in the
+/// main one for all of them, so this is checked again before a module is filled.
 pub(crate) fn check_main(py: Py) -> Result<(), String> {
     // SAFETY: the lock is held, so there is an interpreter, and a main one.
     let is_main = unsafe { py.PyInterpreterState_Get() == py.PyInterpreterState_Main() };
@@ -69,8 +70,8 @@ extern "C" fn ended() {
     ENDED.store(true, Ordering::Release);
 }
 
-/// Waits for the interpreter's lock. A thread that Python would end, because Python itself has ended meanwhile, stops here forever instead:
-/// ending it would unwind code of other languages.
+/// Waits for the interpreter's lock. A thread that Python would end, because Python itself has
+/// ended meanwhile, stops here forever instead: ending it would unwind code of other languages.
 fn waiting<R>(wait: impl FnOnce() -> R) -> R {
     struct Stop;
     impl Drop for Stop {
@@ -87,21 +88,22 @@ fn waiting<R>(wait: impl FnOnce() -> R) -> R {
 }
 
 thread_local! {
-    /// The interpreter's state of this thread while a function runs that may call back into Python, and how many such calls are on its stack.
+    /// The interpreter's state of this thread while a function runs that may call back into Python,
+    /// and the number of such calls on its stack.
     static CALL: Cell<(*mut c_void, u32)> = const { Cell::new((ptr::null_mut(), 0)) };
 }
 
-/// A call from Python that may call back: as long as this lives, [`Lock`] on this thread knows the interpreter's state of the thread and
-/// need not ask for it.
+/// A call from Python that may call back: as long as this lives, [`Lock`] on this thread knows the
+/// thread's interpreter state and need not look it up.
 pub(crate) struct Call(bool);
 
 impl Call {
-    /// Of this thread, which holds the lock.
+    /// Enters a call on this thread, which holds the lock.
     pub(crate) fn enter(py: Py) -> Self {
         // SAFETY: the lock is held, so the thread has a state, which lives at least until the call returns to the interpreter.
         let own = unsafe { py.PyThreadState_Get() };
         let (state, depth) = CALL.get();
-        // Another interpreter on the same thread has a state of its own; such a call is not remembered.
+        // Another interpreter on the same thread has its own state; such a call is not recorded.
         let counts = (state.is_null() || state == own) && py.current_state().is_some();
         if counts {
             CALL.set((own, depth + 1));
@@ -113,26 +115,27 @@ impl Call {
 impl Drop for Call {
     fn drop(&mut self) {
         if self.0 {
-            // Counted, not restored: programs with stacks of their own (greenlets) may leave calls in another order than they entered them.
+            // Counted, not restored: programs with their own stacks (greenlets) may leave calls in
+            // another order than they entered them.
             let (state, depth) = CALL.get();
             CALL.set(if depth > 1 { (state, depth - 1) } else { (ptr::null_mut(), 0) });
         }
     }
 }
 
-/// The thread of Python that waits for a call to return, if one does.
+/// The Python thread that waits for a call to return, if any.
 pub(crate) struct Caller {
     thread: AtomicUsize,
     state: AtomicPtr<c_void>,
 }
 
 impl Caller {
-    /// None.
+    /// No thread.
     pub(crate) const fn none() -> Self {
         Self { thread: AtomicUsize::new(0), state: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// It is this thread, which holds the lock, until [`Caller::clear`].
+    /// Sets this thread, which holds the lock, as the waiting one until [`Caller::clear`].
     #[inline]
     pub(crate) fn set(&self, py: Py) {
         // SAFETY: the lock is held, so the thread has a state, which lives at least until the call returns to the interpreter.
@@ -140,16 +143,17 @@ impl Caller {
         self.thread.store(this_thread(), Ordering::Relaxed);
     }
 
-    /// No thread waits any more.
+    /// Clears the waiting thread.
     #[inline]
     pub(crate) fn clear(&self) {
         self.thread.store(0, Ordering::Relaxed);
     }
 
-    /// The interpreter's state of this thread, if it is the one that waits.
+    /// The interpreter state of this thread, if it is the waiting one.
     #[inline]
     fn state_here(&self) -> *mut c_void {
-        // Another thread finds its own number only if it stored that itself, and then the state that it stored before.
+        // Another thread finds its own number only if it stored that itself, and then also the
+        // state that it stored before.
         match self.thread.load(Ordering::Relaxed) == this_thread() {
             true => self.state.load(Ordering::Relaxed),
             false => ptr::null_mut(),
@@ -176,24 +180,25 @@ fn this_thread() -> usize {
     CALL.with(|call| ptr::from_ref(call).addr())
 }
 
-/// The interpreter's lock, taken for as long as this lives.
+/// The interpreter's lock, held as long as this lives.
 pub(crate) struct Lock {
     py: Py,
     back: Back,
 }
 
-/// The way in which the lock is given back.
+/// The way in which the lock is released.
 enum Back {
     /// This thread has held it before.
     No,
-    /// Its state was current before the lock was given away, and comes back.
+    /// Its state was current before the lock was released, and is restored.
     Save,
-    /// The state that `PyGILState_Ensure` gave this thread.
+    /// The state that `PyGILState_Ensure` returned for this thread.
     State(i32),
 }
 
 impl Lock {
-    /// Takes the lock, from any thread; `None` when there is no interpreter, or it has ended. `caller` is one that may be this thread's.
+    /// Takes the lock, from any thread; `None` if there is no interpreter, or it has ended.
+    /// `caller` may be this thread's.
     #[inline]
     pub(crate) fn take(caller: &Caller) -> Option<Self> {
         let state = caller.state_here();
@@ -259,15 +264,17 @@ impl Drop for Lock {
     }
 }
 
-/// Runs code with the interpreter's lock, from any thread; `None` when there is no interpreter, or it has ended.
+/// Runs code with the interpreter's lock, from any thread; `None` if there is no interpreter, or it
+/// has ended.
 pub(crate) fn with_lock<R>(run: impl FnOnce(Py) -> R) -> Option<R> {
     let lock = Lock::wait(ptr::null_mut())?;
     Some(run(lock.py()))
 }
 
-/// Runs code that needs no Python without the interpreter's lock, so that other threads of Python run meanwhile.
+/// Runs code that does not use Python without the interpreter's lock, so that other threads of
+/// Python run meanwhile.
 pub(crate) fn without_lock<R>(py: Py, run: impl FnOnce() -> R) -> R {
-    /// Takes the lock again, also when `run` panics.
+    /// Takes the lock again, even if `run` panics.
     struct Released(Py, *mut c_void);
     impl Drop for Released {
         fn drop(&mut self) {

@@ -1,4 +1,5 @@
-//! `__iter__` of a type: the library's method gives the elements, as a list say, and Python wants an iterator over them.
+//! `__iter__` of a type: the library's method returns the elements, for example as a list, and
+//! Python needs an iterator over them.
 
 use core::ffi::{c_char, c_void};
 use core::ptr;
@@ -12,10 +13,10 @@ use crate::object::{Owned, PyResult};
 
 /// The name of the method.
 pub(crate) const METHOD: &str = "__iter__";
-/// The name under which the class has the library's own method.
+/// The name of the library's own method in the class.
 pub(crate) const ELEMENTS: &str = "__kernpack_iter__";
 
-/// The `__iter__` of a class, where the library's method is [`ELEMENTS`].
+/// The `__iter__` of a class whose [`ELEMENTS`] is the library's method.
 pub(crate) fn new(py: Py, class: &Owned, info: &FunctionInfo) -> PyResult<Owned> {
     let method = PyMethodDef {
         name: leaked(METHOD),
@@ -40,7 +41,7 @@ unsafe fn iterator(py: Py, this: *mut PyObject) -> PyResult<Owned> {
     unsafe {
         let method = py.attribute(this, c"__kernpack_iter__")?;
         let elements = py.call(method.as_ptr(), [])?;
-        // An iterator of the library's own may be the very object.
+        // An iterator of the library may be this object itself.
         match py.attribute_if_any(elements.as_ptr(), c"__next__")? {
             Some(_) => Ok(elements),
             None => Owned::take(py, py.PyObject_GetIter(elements.as_ptr())),

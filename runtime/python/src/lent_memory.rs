@@ -1,5 +1,5 @@
-//! The number of holders of each NumPy array's memory: one table for the process. Two extension modules may hold the memory of one array,
-//! and the last of them gives it back.
+//! The number of holders of each NumPy array's memory: one table for the process. Two extension
+//! modules may hold the memory of one array, and the last of them releases it.
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
@@ -12,7 +12,7 @@ use kernpack_core::process_table::ProcessTable;
 
 use crate::capi::{Py, PyObject};
 
-/// Memory, and the array that owns it but for its holders.
+/// Memory, and the array that owns it, apart from its holders.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub(crate) struct Lent {
@@ -23,37 +23,38 @@ pub(crate) struct Lent {
 #[repr(C)]
 struct Place {
     lent: Lent,
-    /// 0: the place is free.
+    /// The number of holders; 0 means that the slot is free.
     holders: usize,
 }
 
 const PLACES: usize = 256;
 
-/// The table as libraries built from different versions share it. Each library does the common case itself, in the places; memory whose
-/// place is taken is counted by the library whose table it is.
+/// The table that libraries built from different versions share. Each library handles the common
+/// case itself, in the slots; memory whose slot is taken is counted by the library whose table it
+/// is.
 #[repr(C)]
 pub(crate) struct LentMemory {
     places: UnsafeCell<[Place; PLACES]>,
     /// The lock of the table in builds of Python without the interpreter's lock.
     is_locked: AtomicBool,
-    /// Memory that has no place.
+    /// The number of memory blocks without a slot.
     others: UnsafeCell<usize>,
-    /// Counts a holder of memory without a place, as [`step`] says.
+    /// Counts a holder of memory without a slot, according to [`step`].
     count_other: extern "C" fn(lent: Lent, step: c_int) -> c_int,
 }
 
 // SAFETY: the cells are only touched with the interpreter's lock, or with that of the table where there is none.
 unsafe impl Sync for LentMemory {}
 
-/// Steps of `count_other`, with what it answers.
+/// Steps of `count_other`, with their results.
 mod step {
     use core::ffi::c_int;
 
-    /// The first holder, or one more: 1.
+    /// The first holder, or another one: returns 1.
     pub(super) const FIRST: c_int = 0;
-    /// One more: 1, or 0 if there is none yet.
+    /// Another holder: returns 1, or 0 if there is none yet.
     pub(super) const MORE: c_int = 1;
-    /// One less: 1 if it was the last one.
+    /// One holder less: returns 1 if it was the last one.
     pub(super) const LESS: c_int = 2;
 }
 
@@ -70,7 +71,7 @@ static OWN: LentMemory = LentMemory {
 static TABLE: ProcessTable<LentMemory> =
     unsafe { ProcessTable::new("kernpack.lent_numpy_memory_v1", &OWN, |_theirs, _own| {}) };
 
-/// Runs code that neither runs code of Python nor comes here again.
+/// Runs code that neither runs Python code nor calls this function again.
 #[inline]
 pub(crate) fn with_holders<R>(py: Py, run: impl FnOnce(&mut Holders<'_>) -> R) -> R {
     let table = TABLE.get();
@@ -107,7 +108,7 @@ impl Holders<'_> {
     #[inline]
     fn place(&mut self, lent: Lent) -> &mut Place {
         let address = lent.memory.addr();
-        // Memory of small arrays lies some tens of bytes apart, that of large ones pages.
+        // Memory of small arrays is some tens of bytes apart, that of large ones some pages.
         &mut self.places[((address >> 4) ^ (address >> 12)) % PLACES]
     }
 
@@ -122,7 +123,7 @@ impl Holders<'_> {
         }
     }
 
-    /// Counts a further holder; `false`: there is none yet.
+    /// Counts another holder; returns `false` if there is none yet.
     #[inline]
     pub(crate) fn add(&mut self, lent: Lent) -> bool {
         let place = self.place(lent);
@@ -133,7 +134,7 @@ impl Holders<'_> {
         self.count_other(lent, step::MORE)
     }
 
-    /// Counts a holder less; `true`: it was the last one.
+    /// Counts one holder less; returns `true` if it was the last one.
     #[inline]
     pub(crate) fn remove(&mut self, lent: Lent) -> bool {
         let place = self.place(lent);
@@ -152,7 +153,7 @@ impl Holders<'_> {
     }
 }
 
-/// Holders of memory whose place was taken, by the addresses of the memory and of its array.
+/// Holders of memory whose slot was taken, by the addresses of the memory and of its array.
 static OTHERS: Mutex<Option<HashMap<(usize, usize), usize>>> = Mutex::new(None);
 
 extern "C" fn count_other(lent: Lent, step: c_int) -> c_int {
@@ -192,7 +193,7 @@ mod tests {
         // SAFETY: the only code of this test program that uses the table.
         let places = unsafe { &mut *OWN.places.get() };
         let mut holders = Holders { places, table: &OWN };
-        // Several of each place, and two arrays that say they own the same memory.
+        // Several for each slot, and two arrays that claim to own the same memory.
         let lent: Vec<Lent> = (1..2000)
             .map(|at| Lent {
                 memory: ptr::without_provenance_mut((at / 2) * 96),

@@ -1,27 +1,30 @@
-//! A Kernpack library as a CPython extension module: `import mylib` loads the very file that other languages load.
+//! A Kernpack library as a CPython extension module: `import mylib` loads the same file that other
+//! languages load.
 //!
-//! The module is made at import, from what the library registers: no code is generated for a function. The functions of CPython are found in the
-//! process, so the file links no libpython, and one file serves every version from 3.9 on.
+//! The module is created at import, from the library's registrations: no code is generated for a
+//! function. The functions of CPython are looked up in the process, so the file does not link
+//! libpython, and one file serves every version since 3.9.
 //!
-//! | room | what is in it |
+//! | module | content |
 //! |---|---|
-//! | `capi` | the functions of CPython, and the token that says that its lock is held |
-//! | `object` | references, and what is asked of any object |
-//! | `interpreter`, `state` | which interpreter this is, and its lock |
+//! | `capi` | the functions of CPython, and the token that its lock is held |
+//! | `object` | references, and operations on any object |
+//! | `interpreter`, `state` | the interpreter, and its lock |
 //! | `exception` | errors as exceptions, and back |
 //! | `number`, `from_python` | Python objects as values |
 //! | `to_python` | values as Python objects |
 //! | `callback`, `handle` | Python callables as functions, and functions as Python objects |
-//! | `tensor`, `tensor_copy`, `lend`, `array`, `exchange` | arrays of Python as tensors, for the time of a call too, and tensors as Python objects |
+//! | `tensor`, `tensor_copy`, `lend`, `array`, `exchange` | Python arrays as tensors, also for the duration of a call, and tensors as Python objects |
 //! | `class` | a class for each registered type: `field`, `method`, `iteration`, `construct`, `operators`, `pickle`, `gc` |
 //! | `shared_container` | lists and dicts that change |
 //! | `enumeration` | a class for each enum without data |
-//! | `heap_type`, `freelist` | how classes are made, and their objects |
+//! | `heap_type`, `freelist` | creation of classes and their objects |
 //! | `wanted`, `arguments`, `function` | a call |
 //! | `tvm_ffi` | the package tvm_ffi in the same process |
-//! | `module` | what `PyInit_<name>` does |
+//! | `module` | the implementation of `PyInit_<name>` |
 //!
-//! Users turn it on by the feature `python` of `kernpack`, and `library!()` does the rest; nothing here is called by hand.
+//! Users enable it by the feature `python` of `kernpack`, and `library!()` does the rest; this
+//! crate is not called by hand.
 
 mod arguments;
 mod array;

@@ -1,7 +1,8 @@
 //! Methods: descriptors of CPython's own kind, which the interpreter calls without a bound object.
 //!
-//! CPython gives the function of such a descriptor the object and the arguments, and nothing that says which method it is. So each method
-//! gets an entry of a table of stubs, pieces of machine code that differ in a number only.
+//! CPython passes the function of such a descriptor the object and the arguments, but nothing that
+//! identifies the method. So each method gets an entry of a table of stubs: pieces of machine code
+//! that differ only in a number.
 
 use core::ffi::{c_char, c_void};
 use core::ptr;
@@ -16,18 +17,19 @@ use crate::heap_type::leaked;
 use crate::object::{Owned, PyResult};
 use crate::state::State;
 
-/// Number of stubs.
+/// The number of stubs.
 const COUNT: usize = 256;
 
 /// The methods by the number of their stub.
 static METHODS: [AtomicPtr<Callable>; COUNT] = [const { AtomicPtr::new(ptr::null_mut()) }; COUNT];
-/// Stubs that are in use.
+/// The number of used stubs.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes of a stub: a move of one byte, and a jump.
+/// The size of a stub in bytes: a move of one byte, and a jump.
 const STUB: usize = 8;
 
-/// Defines a function that is a table of stubs: each puts its number, in the lowest byte, behind four arguments and goes on in another function.
+/// Defines a function that is a table of stubs: each passes its number, in the lowest byte, after
+/// four arguments and continues in another function.
 macro_rules! stubs {
     ($(#[$attribute:meta])* $name:ident, $label:literal, $call:ident) => {
         $(#[$attribute])*
@@ -72,11 +74,11 @@ stubs! {
     stubs, "kernpack_python_stub", call
 }
 stubs! {
-    /// The stubs of methods that take the object only.
+    /// The stubs of methods that take only the object.
     lone_stubs, "kernpack_python_lone_stub", call_alone
 }
 
-/// The address of the stub of this number, where this machine has stubs.
+/// The address of the stub with this number, if this machine has stubs.
 fn stub(number: usize, is_alone: bool) -> Option<*const c_void> {
     #[cfg(all(unix, any(target_arch = "x86_64", target_arch = "aarch64")))]
     return (number < COUNT).then(|| {
@@ -123,7 +125,8 @@ unsafe extern "C" fn call(
     result.map_or(ptr::null_mut(), Owned::into_ptr)
 }
 
-/// A method of a class, which takes the object first. It is what the class has under its name.
+/// Creates a method of a class, which takes the object first. It is the attribute of the class
+/// under its name.
 pub(crate) fn new(py: Py, class: &Owned, info: &'static FunctionInfo, name: &str) -> PyResult<Owned> {
     let number = USED.fetch_add(1, Ordering::Relaxed);
     let is_alone = info.params.len() == 1;

@@ -1,4 +1,4 @@
-//! The module that `import` makes: the functions of the library under their names.
+//! The module that `import` creates: the functions of the library under their names.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
@@ -16,7 +16,7 @@ use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
 use crate::{class, enumeration, exception, pickle, signals, tvm_ffi};
 
-/// A module of this library, which `PyInit_<name>` gives to Python.
+/// A module of this library, which `PyInit_<name>` returns to Python.
 pub struct Module {
     name: &'static str,
     doc: &'static str,
@@ -33,7 +33,7 @@ unsafe impl Send for Definition {}
 // SAFETY: as above.
 unsafe impl Sync for Definition {}
 
-/// The fields behind the header in `PyModuleDef`.
+/// The fields after the header in `PyModuleDef`.
 #[repr(C)]
 struct DefinitionBody {
     init: *const c_void,
@@ -49,11 +49,12 @@ struct DefinitionBody {
     free: *const c_void,
 }
 
-/// The modules of this artifact by name, for the function that fills one: CPython gives it no more than the module.
+/// The modules of this artifact by name, for the function that fills one: CPython passes it only
+/// the module.
 static MODULES: std::sync::Mutex<Vec<&'static Module>> = std::sync::Mutex::new(Vec::new());
 
 impl Module {
-    /// A module of this name with everything that the artifact brings.
+    /// Creates a module of this name with everything that the artifact registers.
     pub const fn new(name: &'static str, doc: &'static str, collected: fn() -> Collected) -> Self {
         Self { name, doc, collected, definition: OnceLock::new() }
     }
@@ -82,12 +83,13 @@ impl Module {
         modules.push(self);
         let mut slots = vec![Slot { id: constant::MOD_EXEC, value: execute as *const c_void }];
         if py.PyErr_GetRaisedException().is_some() {
-            // Since 3.12, as that function. Older versions call an unknown slot an error, and `enter` refuses other interpreters there.
+            // Since 3.12, like that function. Older versions treat an unknown slot as an error, and
+            // `enter` rejects other interpreters there.
             slots.push(Slot { id: constant::MOD_MULTIPLE_INTERPRETERS, value: ptr::null() });
         }
         if py.PyDict_GetItemRef().is_some() {
-            // Since 3.13, as that function. What the room keeps is in atomics and behind locks of its own: builds without the interpreter's lock
-            // leave it off.
+            // Since 3.13, like that function. The state of this crate is in atomics and behind its
+            // own locks: builds without the interpreter's lock keep it disabled.
             slots.push(Slot { id: constant::MOD_GIL, value: ptr::without_provenance(constant::MOD_GIL_NOT_USED) });
         }
         slots.push(Slot::END);
@@ -152,21 +154,22 @@ impl Module {
         Ok(())
     }
 
-    /// The attributes that lead to a function: its name without that of the module in front.
+    /// The attributes that lead to a function: its name without the name of the module.
     fn path(&self, name: &'static str) -> impl Iterator<Item = &'static str> {
         let inside = name.strip_prefix(self.name).and_then(|rest| rest.strip_prefix('.'));
         inside.unwrap_or(name).split('.')
     }
 }
 
-/// The definition that a class of the module is made of.
+/// The definition from which a class of the module is created.
 enum ClassDef {
     Type(&'static TypeDef),
     Enum(&'static EnumDef),
 }
 
-/// The types and enums of the artifact with the attributes that lead to their classes. The linker says in which order they are in the slices.
-/// Here a class comes before those that are its attributes, such as the variants of an enum: else a module would take its place.
+/// The types and enums of the artifact with the attributes that lead to their classes. The linker
+/// determines their order in the slices. Here a class comes before those that are its attributes,
+/// such as the variants of an enum: otherwise a module would take its place.
 fn placed(py: Py, collected: &Collected) -> Vec<(Vec<&'static str>, ClassDef)> {
     let types = collected.types.iter().map(|def| (def.key, ClassDef::Type(def)));
     let enums = collected.enums.iter().map(|def| (def.key, ClassDef::Enum(def)));
@@ -175,7 +178,8 @@ fn placed(py: Py, collected: &Collected) -> Vec<(Vec<&'static str>, ClassDef)> {
     all
 }
 
-/// Makes a class an attribute of the module, or of the module or class inside it that its path leads to.
+/// Makes a class an attribute of the module, or of the module or class inside it that its path
+/// leads to.
 fn place_class(py: Py, module: &Owned, full_name: &str, path: &[&str], class: *mut PyObject) -> PyResult<()> {
     let Some((name, outer)) = path.split_last() else { return Ok(()) };
     let (place, place_name) = submodule(py, module, full_name, outer)?;
@@ -197,7 +201,7 @@ fn place_class(py: Py, module: &Owned, full_name: &str, path: &[&str], class: *m
     }
 }
 
-/// The module inside another, made if it is not there yet; and its full name.
+/// The module inside another, created if it does not exist yet; and its full name.
 #[inline(never)]
 fn submodule(py: Py, module: &Owned, full_name: &str, path: &[&str]) -> PyResult<(Owned, Owned)> {
     // SAFETY: modules are alive while they are used here, and so are the names.
@@ -241,7 +245,7 @@ unsafe extern "C" fn execute(module: *mut PyObject) -> c_int {
     if filled.is_ok() { 0 } else { -1 }
 }
 
-/// The module that is to be filled: its name, without the packages that it is in, says which.
+/// The module to be filled: its name, without the packages that contain it, identifies it.
 fn find(py: Py, module: &Owned) -> PyResult<&'static Module> {
     // SAFETY: the module is alive, and the name until it was copied.
     let name = unsafe {
@@ -254,14 +258,14 @@ fn find(py: Py, module: &Owned) -> PyResult<&'static Module> {
     found.ok_or_else(|| py.raise(py.PyExc_ImportError(), &format!("this library has no module '{last}'")))
 }
 
-/// Sets an ImportError where the functions of Python could not be found: these two are enough for it.
+/// Sets an ImportError if the functions of Python could not be found: these two are enough for it.
 ///
 /// # Safety
 /// This thread runs in a Python interpreter and holds its lock.
 unsafe fn refuse_import(name: &str, problem: &str) {
     use kernpack_core::embedded::dynamic_linker::Scope;
     let text = std::ffi::CString::new(format!("{name}: {problem}")).unwrap_or_default();
-    // PyPy's functions have names of their own.
+    // PyPy's functions have different names.
     let either = |name, other| {
         Some(Scope::DEFAULT.symbol(name))
             .filter(|found| !found.is_null())

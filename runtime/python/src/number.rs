@@ -1,4 +1,4 @@
-//! Numbers: Python's, and what is like one.
+//! Numbers: Python's, and objects that behave like one.
 
 use core::ptr;
 
@@ -25,7 +25,7 @@ pub(crate) unsafe fn integer(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny
     }
 }
 
-/// The number that an object stands for as an index.
+/// The number that an object represents as an index.
 ///
 /// # Safety
 /// `object` is alive.
@@ -39,7 +39,7 @@ pub(crate) unsafe fn integer_of(py: Py, object: *mut PyObject) -> PyResult<i64> 
     }
 }
 
-/// An integer outside the range of `i64`; an exception is set that says so.
+/// Converts an integer outside the range of `i64`; the corresponding exception is set.
 ///
 /// # Safety
 /// `object` is alive and an `int`.
@@ -70,7 +70,7 @@ pub(crate) unsafe fn big(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Ke
     }
 }
 
-/// The `int` of a big integer.
+/// Converts a big integer to an `int`.
 ///
 /// # Safety
 /// `value` is a valid integer.
@@ -117,7 +117,8 @@ pub(crate) unsafe fn float(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, 
     }
 }
 
-/// The number of an object that says that it is one: NumPy's bool, by `__index__`, and by `__float__` where a float will do.
+/// The number of an object that behaves like one: NumPy's bool, by `__index__`, and by `__float__`
+/// if a float is accepted.
 ///
 /// # Safety
 /// `object` is alive.

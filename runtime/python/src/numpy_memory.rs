@@ -1,5 +1,6 @@
-//! NumPy's memory, held while Rust code uses it. A reference to an array, or a buffer of it, does not hold its memory: `resize` and
-//! `__setstate__` replace it. They free only what the array owns, so an array in use is one that does not own its memory, for as long.
+//! NumPy's memory, held while Rust code uses it. A reference to an array, or a buffer of it, does
+//! not hold its memory: `resize` and `__setstate__` replace it. They free only memory that the
+//! array owns, so an array in use is temporarily marked as not owning its memory.
 
 use core::ffi::c_int;
 use core::ptr;
@@ -10,19 +11,20 @@ use crate::lend::ArrayFields;
 use crate::lent_memory::{Lent, with_holders};
 use crate::object::PyResult;
 
-/// The flag of NumPy that says that an array frees its memory.
+/// NumPy's flag for an array that frees its memory.
 const OWNS_DATA: c_int = 0x0004;
 
-/// NumPy's class of arrays, once NumPy was seen; a reference to it is kept.
+/// NumPy's array class, once NumPy was seen; a reference to it is kept.
 static NDARRAY: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
 
-/// NumPy's class of what stands between an array and its base in `as_strided`, or NULL; a reference to it is kept.
+/// NumPy's class of the object between an array and its base in `as_strided`, or NULL; a reference
+/// to it is kept.
 static DUMMY_ARRAY: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
 
-/// So many bases are followed. NumPy 1 can be made to have them in a circle.
+/// The most bases that are followed. In NumPy 1 they can form a cycle.
 const DEEPEST: usize = 1000;
 
-/// The class of NumPy's arrays, if NumPy is imported, in a version whose arrays lie in memory as is known here; else NULL.
+/// NumPy's array class, if NumPy is imported, in a version whose memory layout is known; else NULL.
 #[inline]
 pub(crate) fn ndarray(py: Py) -> PyResult<*mut PyObject> {
     let known = NDARRAY.load(Ordering::Acquire);
@@ -39,7 +41,8 @@ fn find_ndarray(py: Py) -> PyResult<*mut PyObject> {
         let Some(version) = py.attribute_if_any(numpy.as_ptr(), c"__version__")? else { return Ok(ptr::null_mut()) };
         let version = py.str_of(version.as_ptr());
         let is_known_version = version.starts_with("1.") || version.starts_with("2.");
-        // Code of Python may put another class there. It cannot change the names of one that it did not make.
+        // Python code may put another class there. It cannot change the names of one that it did
+        // not create.
         if !is_known_version || !py.is_fixed_class(ndarray.as_ptr()) {
             return Ok(ptr::null_mut());
         }
@@ -81,9 +84,10 @@ unsafe fn flags<'a>(py: Py, array: *mut PyObject) -> &'a AtomicI32 {
 
 /// The memory of an array, which is not freed as long as this lives.
 pub(crate) struct Held {
-    /// The array that owns the memory, or what else it comes from; the memory is NULL if the owner is not an array that owns memory.
+    /// The array that owns the memory, or another object that it comes from; the memory is NULL if
+    /// the owner is not an array that owns memory.
     lent: Lent,
-    /// Set if there is a reference to the owner: it is not the array itself.
+    /// True if there is a reference to the owner: it is not the array itself.
     is_counted: bool,
 }
 
@@ -103,7 +107,8 @@ impl Held {
         }
     }
 
-    /// Holds the memory of the array that an object with a buffer is, or is a `memoryview` of; `None` for other objects.
+    /// Holds the memory of an object with a buffer if it is an array, or a `memoryview` of one;
+    /// `None` for other objects.
     ///
     /// # Safety
     /// `object` is alive, and stays so until the memory is released.
@@ -121,8 +126,9 @@ impl Held {
         }
     }
 
-    /// Looks for the array that owns the memory of an array with a base, or of a `memoryview`. One with a base may own memory, too: the
-    /// base of an array with `WRITEBACKIFCOPY` is what it is written back to.
+    /// Finds the array that owns the memory of an array with a base, or of a `memoryview`. An array
+    /// with a base may own memory, too: the base of an array with `WRITEBACKIFCOPY` is the array to
+    /// which it is written back.
     ///
     /// # Safety
     /// As for [`Held::new`], or `view` is a `memoryview`.
@@ -159,7 +165,7 @@ impl Held {
                 };
                 kept = py.attribute(owner, attribute);
                 let Ok(object) = &kept else {
-                    // A `memoryview` that was released.
+                    // A released `memoryview`.
                     py.PyErr_Clear();
                     break ptr::null_mut();
                 };
@@ -170,7 +176,8 @@ impl Held {
         }
     }
 
-    /// Lets go of the memory. An array that has got other memory meanwhile does not get this one back: it is lost.
+    /// Releases the memory. An array that has got other memory meanwhile does not get this memory
+    /// back: it is leaked.
     #[inline]
     pub(crate) fn release(self, py: Py) {
         let Lent { memory, owner } = self.lent;
@@ -201,7 +208,8 @@ unsafe fn is_array(py: Py, object: *mut PyObject, class: *mut PyObject) -> bool 
     }
 }
 
-/// Holds the memory that an array owns, or owned before others held it; it is NULL for another array.
+/// Holds the memory that an array owns, or owned before others held it; it is NULL for another
+/// array.
 ///
 /// # Safety
 /// As for [`flags`].
@@ -214,7 +222,7 @@ unsafe fn hold(py: Py, owner: *mut PyObject) -> Lent {
             let flags = flags(py, owner);
             let now = flags.load(Ordering::Relaxed);
             if now & OWNS_DATA != 0 {
-                // The interpreter's lock, or that of the table, is held. NumPy has no other.
+                // The interpreter's lock, or that of the table, is held. NumPy has no other lock.
                 flags.store(now & !OWNS_DATA, Ordering::Relaxed);
                 holders.insert(lent);
                 return lent;

@@ -1,4 +1,4 @@
-//! References to Python objects, and what is asked of any object.
+//! References to Python objects, and operations on any object.
 
 use core::cell::Cell;
 use core::ffi::{CStr, c_ulong};
@@ -14,13 +14,15 @@ pub(crate) struct Raised;
 /// The result of code that may raise a Python exception.
 pub(crate) type PyResult<T> = Result<T, Raised>;
 
-/// One counted reference to a Python object. It is made and dropped while the interpreter's lock is held: it never leaves the call that
-/// made it, and code that releases the lock keeps none across.
+/// One counted reference to a Python object. It is created and dropped while the interpreter's lock
+/// is held: it never leaves the call that created it, and code that releases the lock keeps none
+/// meanwhile.
 #[repr(transparent)]
 pub(crate) struct Owned(NonNull<PyObject>);
 
 impl Owned {
-    /// Takes over the new reference that a function of CPython gave; NULL says that it raised.
+    /// Takes over the new reference that a function of CPython returned; NULL means that it raised
+    /// an exception.
     ///
     /// # Safety
     /// `object` is NULL with an exception set, or one reference to it is the caller's.
@@ -29,7 +31,7 @@ impl Owned {
         NonNull::new(object).map(Self).ok_or(Raised)
     }
 
-    /// A further reference to an object.
+    /// Another reference to an object.
     ///
     /// # Safety
     /// `object` is alive.
@@ -48,7 +50,7 @@ impl Owned {
         self.0.as_ptr()
     }
 
-    /// Gives the reference up: it now belongs to the pointer.
+    /// Gives up the reference: it now belongs to the pointer.
     #[inline]
     pub(crate) fn into_ptr(self) -> *mut PyObject {
         ManuallyDrop::new(self).0.as_ptr()
@@ -63,7 +65,8 @@ impl Drop for Owned {
     }
 }
 
-/// Gives a reference up. One small function for all places that do: there are hundreds, and as one that cannot unwind it needs no landing pads.
+/// Releases a reference. One small function for hundreds of call sites: because it cannot unwind,
+/// it needs no landing pads.
 ///
 /// # Safety
 /// The reference is the caller's, and the lock is held.
@@ -74,22 +77,23 @@ pub(crate) unsafe extern "C" fn release(object: *mut PyObject) {
 }
 
 impl Py {
-    /// A new text.
+    /// Creates a text.
     #[inline]
     pub(crate) fn text(self, text: &str) -> PyResult<Owned> {
         self.text_of(text.as_bytes())
     }
 
-    /// A new text. Text of other languages need not be UTF-8; what is not comes as surrogates, as file names do.
+    /// Creates a text. Text of other languages may be invalid UTF-8; invalid bytes become
+    /// surrogates, as in file names.
     #[inline(never)]
     pub(crate) fn text_of(self, bytes: &[u8]) -> PyResult<Owned> {
         self.new_text(bytes)
     }
 
-    /// As [`Py::text_of`], for the few places where a call's time counts.
+    /// Like [`Py::text_of`], for the few places that are time-critical.
     #[inline(always)]
     pub(crate) fn new_text(self, bytes: &[u8]) -> PyResult<Owned> {
-        // The interpreter has one text for each character, which the general function finds.
+        // The interpreter has a single text for each character, which the general function returns.
         if (2..=Self::SHORT).contains(&bytes.len())
             && bytes.is_ascii()
             && let Some(new) = self.PyUnicode_New()
@@ -109,10 +113,11 @@ impl Py {
         unsafe { Owned::take(self, self.PyUnicode_DecodeUTF8(start, size, c"surrogateescape".as_ptr())) }
     }
 
-    /// Texts of at most this many bytes are looked at here: longer ones are checked as fast by the interpreter.
+    /// The longest text, in bytes, that is examined here: for longer ones the interpreter is as
+    /// fast.
     const SHORT: usize = 256;
 
-    /// A text that is one object for all who intern it.
+    /// Creates an interned text, which is a single object.
     #[inline(never)]
     pub(crate) fn interned(self, text: &str) -> PyResult<Owned> {
         let mut object = self.text(text)?.into_ptr();
@@ -123,17 +128,17 @@ impl Py {
         }
     }
 
-    /// A new tuple.
+    /// Creates a tuple.
     pub(crate) fn tuple<const N: usize>(self, items: [Owned; N]) -> PyResult<Owned> {
         let items = ManuallyDrop::new(items);
         // SAFETY: an owned reference is a pointer; the references go over to the function.
         unsafe { self.tuple_of(items.as_ptr().cast(), N) }
     }
 
-    /// A new tuple of so many objects, whose references it takes over.
+    /// Creates a tuple of `count` objects, whose references it takes over.
     ///
     /// # Safety
-    /// There are as many objects, and one reference to each is the caller's.
+    /// There are `count` objects, and one reference to each is the caller's.
     #[inline(never)]
     unsafe fn tuple_of(self, items: *const *mut PyObject, count: usize) -> PyResult<Owned> {
         // SAFETY: promised by the caller; a new tuple of as many places, each of which takes over the reference that it is given.
@@ -142,7 +147,7 @@ impl Py {
             for index in 0..count {
                 let item = *items.add(index);
                 match &tuple {
-                    // The tuple is new, and no code has run since it was made.
+                    // The tuple is new, and no other code has run since it was created.
                     Ok(new) => {
                         if !self.set_item(new.as_ptr(), index, item) {
                             tuple = Err(Raised);
@@ -155,7 +160,8 @@ impl Py {
         }
     }
 
-    /// Puts an element into a tuple that is being made. It is an error when other code has found the tuple meanwhile, through the collector.
+    /// Sets an element of a tuple under construction. It is an error if other code has found the
+    /// tuple meanwhile, through the garbage collector.
     ///
     /// # Safety
     /// `tuple` is a live `tuple`.
@@ -167,7 +173,8 @@ impl Py {
         }
     }
 
-    /// The class of an object, held: code of Python may give the object another one, and then nothing else may hold this one.
+    /// The class of an object, held: Python code may give the object another one, and then there
+    /// may be no other reference to this one.
     ///
     /// # Safety
     /// `object` is alive.
@@ -176,7 +183,7 @@ impl Py {
         unsafe { Owned::share(self, self.type_of(object)) }
     }
 
-    /// Returns true if an object is a class that code of Python can neither make nor change.
+    /// Returns true if an object is a class that Python code can neither create nor change.
     ///
     /// # Safety
     /// `object` is alive.
@@ -200,7 +207,7 @@ impl Py {
         unsafe { Owned::take(self, self.PyObject_GetAttrString(object, name.as_ptr())) }
     }
 
-    /// An attribute of an object, if it has one; what else goes wrong is an exception.
+    /// An attribute of an object, if it has one; other errors are exceptions.
     ///
     /// # Safety
     /// `object` is alive.
@@ -220,7 +227,7 @@ impl Py {
         }
     }
 
-    /// A module, imported if it is not there yet.
+    /// A module, imported if necessary.
     #[inline(never)]
     pub(crate) fn import(self, name: &CStr) -> PyResult<Owned> {
         // SAFETY: a C string.
@@ -254,7 +261,7 @@ impl Py {
         }
     }
 
-    /// The entry of a dict for a key, which is `value` where there was none.
+    /// The entry of a dict for a key, which is `value` if there was none.
     ///
     /// # Safety
     /// `dict` is a live `dict`, `key` a `str`.
@@ -273,7 +280,8 @@ impl Py {
         }
     }
 
-    /// The element of a list at an index; `None` at its end, which other threads may move meanwhile.
+    /// The element of a list at an index; `None` at its end, which other threads may move
+    /// meanwhile.
     ///
     /// # Safety
     /// `list` is a live `list`.
@@ -307,7 +315,7 @@ impl Py {
         unsafe { self.dict_item(self.PyImport_GetModuleDict(), name) }
     }
 
-    /// Calls with arguments by position.
+    /// Calls a callable with positional arguments.
     ///
     /// # Safety
     /// `callable` is alive.
@@ -345,7 +353,7 @@ impl Py {
         })
     }
 
-    /// The UTF-8 form of a text, which the text keeps.
+    /// The UTF-8 form of a text, which the text caches.
     ///
     /// # Safety
     /// `text` is a live `str`, and the result is not used longer than it.
@@ -362,7 +370,7 @@ impl Py {
         }
     }
 
-    /// The text of `str(object)`; a placeholder where that raises.
+    /// The text of `str(object)`; a placeholder if that raises.
     ///
     /// # Safety
     /// `object` is alive.
@@ -380,8 +388,8 @@ impl Py {
         })
     }
 
-    /// Converts what may be nested without an end, such as a list that is in itself; beyond a depth that every thread has stack for, that is a
-    /// RecursionError.
+    /// Converts a value that may be nested infinitely, such as a list that contains itself; beyond
+    /// a depth for which every thread has enough stack, this raises a RecursionError.
     pub(crate) fn nested<T, E: From<Raised>>(self, convert: impl FnOnce(Self) -> Result<T, E>) -> Result<T, E> {
         const DEEPEST: u32 = 400;
         thread_local!(static DEPTH: Cell<u32> = const { Cell::new(0) });
@@ -402,7 +410,7 @@ impl Py {
             // SAFETY: the class is one of the interpreter's, and the text is alive.
             unsafe { self.PyErr_SetObject(class, text.as_ptr()) };
         }
-        // Else there is no memory, and that is what is raised.
+        // Otherwise there is no memory, and the MemoryError is raised.
         Raised
     }
 }

@@ -1,4 +1,4 @@
-//! Operations of Python on objects beyond their members: `repr`, `hash`, `==`, `<`.
+//! Python's operators for objects: `repr`, `hash`, `==`, `<`.
 
 use core::cmp::Ordering;
 use core::ffi::{CStr, c_int};
@@ -17,7 +17,8 @@ use crate::exception;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
 
-/// The comparison and hash of objects by hooks: an artifact has it where a type of its own has one.
+/// The comparison and hash of objects by hooks: linked into an artifact if one of its types has
+/// such a hook.
 pub static RECURSION: Recursion = Recursion {
     equal: |left, right| structural::recursive_equal(left, right),
     compare: |left, right| structural::recursive_compare(left, right),
@@ -28,7 +29,7 @@ static EQUAL: AttrColumn = AttrColumn::new("__ffi_eq__");
 static COMPARE: AttrColumn = AttrColumn::new("__ffi_compare__");
 static HASH: AttrColumn = AttrColumn::new("__ffi_hash__");
 
-/// A value with a further reference to an object.
+/// A value with another reference to an object.
 ///
 /// # Safety
 /// The object is alive.
@@ -52,7 +53,8 @@ pub(crate) unsafe extern "C" fn repr(this: *mut PyObject) -> *mut PyObject {
     text.map_or(ptr::null_mut(), Owned::into_ptr)
 }
 
-/// Returns true if objects of a type have a hash: those that are compared by an operator of their own have one only if they say so.
+/// Returns true if objects of a type have a hash: types with their own comparison operator have a
+/// hash only if they define one.
 pub(crate) fn is_hashable(index: i32) -> bool {
     HASH.get(index).is_some() || EQUAL.get(index).is_none() && COMPARE.get(index).is_none()
 }
@@ -79,14 +81,15 @@ pub(crate) unsafe extern "C" fn hash(this: *mut PyObject) -> isize {
         })
     };
     match value {
-        // -1 says that an exception is set.
+        // -1 means that an exception is set.
         Ok(-1) => -2,
         Ok(value) => value,
         Err(Raised) => -1,
     }
 }
 
-/// The result of a global function of the process: where the hook of a type is another library's, so is what follows it.
+/// The result of a global function of the process: if the hook of a type is another library's, so
+/// is its implementation.
 fn elsewhere<T: for<'a> FromAny<'a>>(name: &CStr, values: &[Any]) -> Result<T, Error> {
     Function::global(name.to_str().unwrap_or_default())?.call_as(values)
 }
@@ -94,7 +97,8 @@ fn elsewhere<T: for<'a> FromAny<'a>>(name: &CStr, values: &[Any]) -> Result<T, E
 /// Returns true if an order satisfies a relation.
 type Asks = fn(Ordering) -> bool;
 
-/// `<`, `<=`, `>` and `>=` in the interpreter's numbers, whether an order is what they ask for, and the global function that says it.
+/// `<`, `<=`, `>` and `>=`: the interpreter's number, the check of an order, and the corresponding
+/// global function.
 const ORDERS: [(c_int, Asks, &CStr); 4] = [
     (0, Ordering::is_lt, c"ffi.RecursiveLt"),
     (1, Ordering::is_le, c"ffi.RecursiveLe"),

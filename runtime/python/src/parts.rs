@@ -1,5 +1,6 @@
-//! Parts of a nested value that come again in it. A conversion converts them once, so that what is shared stays shared, and a
-//! value with as many paths as a tree of exponential size is done as soon as its parts are.
+//! Repeated parts of a nested value. A conversion converts them once, so that shared parts stay
+//! shared, and the time for a value with as many paths as a tree of exponential size depends only
+//! on its parts.
 
 use core::ffi::c_void;
 use std::collections::HashMap;
@@ -9,14 +10,14 @@ use kernpack_core::value::TypeSchema;
 use crate::capi::Py;
 use crate::object::{PyResult, Raised};
 
-/// Items that are converted between two looks at the signals.
+/// The number of items converted between two checks for signals.
 const BETWEEN_LOOKS: usize = 1 << 14;
 
-/// By address and declared type, what was made of an object. The objects are kept, so that no other one gets the address of one of them
-/// meanwhile.
+/// The results of conversions, by address and declared type of the origin. The origins are kept
+/// alive, so that no other object gets the address of one of them meanwhile.
 type ByOrigin<Origin, Made> = HashMap<(usize, usize), (Origin, Made)>;
 
-/// What one conversion has made so far, and of what.
+/// The results of one conversion so far, and their origins.
 pub(crate) struct Parts<Origin, Made> {
     made: Option<Box<ByOrigin<Origin, Made>>>,
     items: usize,
@@ -28,18 +29,19 @@ impl<Origin, Made> Parts<Origin, Made> {
         Self { made: None, items: 0 }
     }
 
-    /// What was made of an object for a place of this type.
+    /// The result of converting an object for a place of this type.
     #[inline]
     pub(crate) fn get(&self, origin: *const c_void, ty: &TypeSchema) -> Option<&Made> {
         Some(&self.made.as_ref()?.get(&key(origin, ty))?.1)
     }
 
-    /// Notes what was made of an object, which is kept.
+    /// Records the result of converting an object, which is kept alive.
     pub(crate) fn note(&mut self, origin: *const c_void, ty: &TypeSchema, kept: Origin, made: Made) {
         self.made.get_or_insert_default().insert(key(origin, ty), (kept, made));
     }
 
-    /// Counts items, and now and then lets Python handle the signals that have come, so that Ctrl+C ends a long conversion.
+    /// Counts items, and occasionally lets Python handle pending signals, so that Ctrl+C ends a
+    /// long conversion.
     #[inline]
     pub(crate) fn count(&mut self, py: Py, items: usize) -> PyResult<()> {
         self.items += items;

@@ -15,7 +15,8 @@ use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
 use crate::{identity, tensor_copy};
 
-/// Pickles and copies an object: the class, called with the values of the fields that its constructor takes by name.
+/// Pickles and copies an object: the class, called with the values of the fields that its
+/// constructor takes by name.
 pub(crate) unsafe extern "C" fn reduce(this: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
     // SAFETY: as for `repr`.
     let reduced = unsafe { reduced(Py::held(), this) };
@@ -43,8 +44,8 @@ unsafe fn reduced(py: Py, this: *mut PyObject) -> PyResult<Owned> {
     }
 }
 
-/// The state that a class derived in Python adds to an object: its attributes, or a pair of those and the ones in slots; the answer of the class,
-/// if it has a `__getstate__`.
+/// The state that a class derived in Python adds to an object: its attributes, or a pair of those
+/// and the ones in slots; the result of `__getstate__`, if the class has it.
 ///
 /// # Safety
 /// `this` is alive and of this class.
@@ -78,7 +79,7 @@ unsafe fn added(py: Py, this: *mut PyObject, class: &Owned) -> PyResult<Option<O
     }
 }
 
-/// The class of an object, and a new dict with what its constructor takes by name.
+/// The class of an object, and a new dict with the arguments that its constructor takes by name.
 ///
 /// # Safety
 /// `this` is alive and of a class derived from the base.
@@ -86,7 +87,7 @@ pub(crate) unsafe fn class_and_arguments(py: Py, this: *mut PyObject) -> PyResul
     // SAFETY: promised by the caller; all objects used are alive.
     unsafe {
         let object = object_of(py, this)?;
-        // Code of Python runs below, which may give the object another class.
+        // Python code runs below, which may give the object another class.
         let class = py.class_of(this);
         let (index, name) = class::registered(py, class.as_ptr());
         if !class::is_a((*object).type_index, index) {
@@ -123,11 +124,11 @@ pub(crate) unsafe fn class_and_arguments(py: Py, this: *mut PyObject) -> PyResul
     }
 }
 
-/// Names of the module's functions for pickles: functions that make objects and tensors.
+/// The names of the module's functions for pickles: functions that create objects and tensors.
 const OBJECT: &CStr = c"_object";
 pub(crate) const TENSOR: &CStr = c"_tensor";
 
-/// Adds the functions that make what was pickled.
+/// Adds the functions that create pickled objects.
 pub(crate) fn add(py: Py, module: &Owned) -> PyResult<()> {
     static METHODS: Shared<[PyMethodDef; 2]> = Shared([
         PyMethodDef {
@@ -156,7 +157,7 @@ pub(crate) fn add(py: Py, module: &Owned) -> PyResult<()> {
     Ok(())
 }
 
-/// One of these functions, as the module has it.
+/// One of these functions, from the module.
 pub(crate) fn of_module(py: Py, name: &CStr) -> PyResult<Owned> {
     let module = CString::new(State::get(py).module.as_str()).unwrap_or_default();
     let module = py.import(&module)?;

@@ -1,5 +1,6 @@
-//! Lists and dicts of the library, which are shared and change: Python objects that hold a reference, and behave as a `MutableSequence` or a
-//! `MutableMapping`. The classes are made when the first one of each comes.
+//! Lists and dicts of the library, which are shared and change: Python objects that hold a
+//! reference, and behave like a `MutableSequence` or a `MutableMapping`. Their classes are created
+//! when the first object of each is.
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr;
@@ -23,7 +24,7 @@ const ANY: TypeSchema = TypeSchema::new("Any");
 /// The class of lists, and that of dicts; NULL before the first one.
 static CLASSES: [AtomicPtr<PyObject>; 2] = [const { AtomicPtr::new(ptr::null_mut()) }; 2];
 
-/// The members that a class has of its own; the rest of its methods are those of the abstract class.
+/// The own members of a class; its other methods are those of the abstract class.
 struct Description {
     name: &'static CStr,
     doc: &'static CStr,
@@ -106,12 +107,12 @@ static DICT: Shared<Description> = Shared(Description {
         c"update",
         c"setdefault",
         c"__contains__",
-        // What `pop` has for a default.
+        // The default of `pop`.
         c"_MutableMapping__marker",
     ],
 });
 
-/// The Python object for a list or dict, which holds a further reference to it.
+/// Creates the Python object for a list or dict, which holds another reference to it.
 ///
 /// # Safety
 /// `object` is a live list or dict.
@@ -186,7 +187,7 @@ pub(crate) unsafe fn held(py: Py, this: *mut PyObject) -> *mut TVMFFIObject {
     unsafe { (*pointer_place(py, this)).cast() }
 }
 
-/// The contents of this moment, as a list or dict of Python.
+/// The contents at this moment, as a list or dict of Python.
 pub(crate) unsafe fn contents(py: Py, this: *mut PyObject) -> PyResult<Owned> {
     // SAFETY: see above.
     unsafe { to_python::contents(py, held(py, this), &ANY) }
@@ -222,7 +223,7 @@ unsafe extern "C" fn repr(this: *mut PyObject) -> *mut PyObject {
     }
 }
 
-/// As lists and dicts of Python are compared, with those and with one another.
+/// Compares like lists and dicts of Python, with those and with one another.
 unsafe extern "C" fn compare(this: *mut PyObject, other: *mut PyObject, operation: c_int) -> *mut PyObject {
     // SAFETY: see above.
     unsafe {
@@ -256,7 +257,8 @@ unsafe extern "C" fn reduce(this: *mut PyObject, _: *mut PyObject) -> *mut PyObj
             let contents = contents(py, this)?;
             drop(reading);
             let class = Owned::share(py, py.type_of(contents.as_ptr()));
-            // Not made empty and filled afterwards: an object that contains it would be made of an empty one.
+            // Not created empty and filled afterwards: an object that contains it would be created
+            // from an empty one.
             py.tuple([class, py.tuple([contents])?])
         };
         pointer(reduced())
@@ -290,7 +292,7 @@ fn out_of_range(py: Py) -> Raised {
     py.raise(py.PyExc_IndexError(), "list index out of range")
 }
 
-/// The number of an index, counted from the end where it is negative; `None` for a slice.
+/// The number of an index, counted from the end if it is negative; `None` for a slice.
 unsafe fn position(py: Py, object: *mut TVMFFIObject, key: *mut PyObject) -> PyResult<Option<i64>> {
     // SAFETY: see above.
     unsafe {
@@ -333,7 +335,7 @@ unsafe extern "C" fn list_get(this: *mut PyObject, key: *mut PyObject) -> *mut P
     }
 }
 
-/// Sets or, without a value, removes an element or those of a slice.
+/// Sets or, without a value, removes an element or the elements of a slice.
 unsafe extern "C" fn list_set(this: *mut PyObject, key: *mut PyObject, value: *mut PyObject) -> c_int {
     // SAFETY: see above.
     unsafe {
@@ -354,7 +356,7 @@ unsafe extern "C" fn list_set(this: *mut PyObject, key: *mut PyObject, value: *m
     }
 }
 
-/// The elements of a list of Python.
+/// Converts the elements of a list of Python.
 unsafe fn converted(py: Py, elements: &Owned) -> PyResult<Vec<Any>> {
     let mut values = Vec::new();
     // SAFETY: see above. Python code that made the elements may have found the list.
@@ -443,7 +445,7 @@ unsafe extern "C" fn extend(this: *mut PyObject, values: *mut PyObject) -> *mut 
     unsafe {
         let py = Py::held();
         let extend = || {
-            // First all of them: they may be those of the list itself.
+            // Convert all of them first: they may be those of the list itself.
             let values = converted(py, &py.list_of(values)?)?;
             let values: Vec<TVMFFIAny> = values.into_iter().map(Any::into_raw).collect();
             list::insert(held(py, this), None, &values).map_err(|error| raised(py, error))?;
@@ -505,7 +507,7 @@ unsafe extern "C" fn dict_set(this: *mut PyObject, key: *mut PyObject, value: *m
                 let old = dict::erase(object, wanted.as_raw()).map_err(|error| raised(py, error))?;
                 return old.map(|old| drop(Any::from_raw(old))).ok_or_else(|| no_key(py, key));
             }
-            // What Python cannot hash, it could not get back.
+            // A key that Python cannot hash could not be converted back.
             if py.PyObject_Hash(key) == -1 {
                 return Err(Raised);
             }
@@ -517,8 +519,9 @@ unsafe extern "C" fn dict_set(this: *mut PyObject, key: *mut PyObject, value: *m
     }
 }
 
-/// Refuses a key that would not be found again: one for which each conversion makes another object, as for a tuple, a function or an
-/// object of a class that the library does not know. Such objects count as keys by their addresses.
+/// Rejects a key that would not be found again: one for which each conversion creates another
+/// object, as for a tuple, a function or an object of a class that the library does not know. Such
+/// objects are keys by their addresses.
 unsafe fn check_key(py: Py, key: *mut PyObject, converted: &Any) -> PyResult<()> {
     let index = converted.type_index();
     if index < type_index::STATIC_OBJECT_BEGIN || matches!(index, type_index::STR | type_index::BYTES) {
@@ -539,7 +542,7 @@ unsafe fn check_key(py: Py, key: *mut PyObject, converted: &Any) -> PyResult<()>
     }
 }
 
-/// Over the keys of this moment.
+/// Creates an iterator over the keys at this moment.
 unsafe extern "C" fn dict_iter(this: *mut PyObject) -> *mut PyObject {
     // SAFETY: see above.
     unsafe {

@@ -1,4 +1,4 @@
-//! Ctrl+C: `kernpack::check_signals()` asks Python.
+//! Ctrl+C: `kernpack::check_signals()` calls Python.
 
 use core::ffi::{CStr, c_int, c_void};
 
@@ -9,8 +9,9 @@ use crate::interpreter::with_lock;
 use crate::object::PyResult;
 use crate::{exception, tvm_ffi};
 
-/// Tells the provider how signals are handled, unless the package tvm_ffi is imported, which has told it: another artifact may have done it, too, in
-/// the same way. The package that is imported later does it anew.
+/// Registers the handling of signals with the provider, unless the package tvm_ffi is imported,
+/// which has registered its own; another artifact may also have done it, in the same way. If the
+/// package is imported later, it registers its own then.
 pub(crate) fn register(py: Py) -> PyResult<()> {
     if tvm_ffi::is_imported(py)? {
         return Ok(());
@@ -28,8 +29,8 @@ pub(crate) fn register(py: Py) -> PyResult<()> {
     Ok(())
 }
 
-/// Handles signals with the lock held. The exception of a handler becomes the raised error, which carries it: Rust code may call Python again before the error
-/// arrives there.
+/// Handles signals with the lock held. The exception of a handler becomes the raised error, which
+/// carries it: Rust code may call Python again before the error gets there.
 unsafe extern "C" fn check() -> c_int {
     let outcome = with_lock(|py| {
         // SAFETY: the lock is held.
@@ -45,7 +46,7 @@ unsafe extern "C" fn check() -> c_int {
     outcome.unwrap_or(0)
 }
 
-/// `check` takes the lock itself, as the state of the thread's call asks for it.
+/// `check` takes the lock itself, depending on the state of the thread's call.
 unsafe extern "C" fn ensure() -> *mut c_void {
     core::ptr::null_mut()
 }

@@ -1,4 +1,5 @@
-//! The contents of dicts and iterables at one moment, held, so that code of Python that runs afterwards does not change it.
+//! The contents of dicts and iterables at one moment, held, so that later Python code does not
+//! change them.
 
 use core::ptr;
 
@@ -6,7 +7,7 @@ use crate::capi::{Py, PyObject};
 use crate::object::{Owned, PyResult};
 
 impl Py {
-    /// The keys and values that a dict has at this moment, whatever code of Python does to it afterwards.
+    /// The keys and values of a dict at this moment, independent of later changes by Python code.
     ///
     /// # Safety
     /// `dict` is a live `dict`.
@@ -22,7 +23,8 @@ impl Py {
                 }
                 return Ok(entries);
             }
-            // The function locks the dict. The list is new, but other threads may find it through the collector.
+            // The function locks the dict. The list is new, but other threads may find it through
+            // the garbage collector.
             let items = Owned::take(self, self.PyDict_Items(dict))?;
             while let Some(pair) = self.list_item(items.as_ptr(), entries.len() as isize)? {
                 if self.type_of(pair.as_ptr()) != self.PyTuple_Type() || self.PyTuple_Size(pair.as_ptr()) != 2 {
@@ -36,7 +38,8 @@ impl Py {
         Ok(entries)
     }
 
-    /// A new list of the elements of any iterable. Python's collector does not know it, so no other code finds it.
+    /// Creates a list of the elements of any iterable. Python's garbage collector does not track
+    /// it, so no other code finds it.
     ///
     /// # Safety
     /// `object` is alive.

@@ -1,4 +1,4 @@
-//! Objects of the interpreter that the crate keeps: made at the first import, never given back.
+//! Objects of the interpreter that the crate keeps: created at the first import, never released.
 
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -10,35 +10,35 @@ use crate::object::{Owned, PyResult};
 
 /// Objects of the interpreter that imported the library.
 pub(crate) struct State {
-    /// The name of the module that was imported first, where what is made later belongs.
+    /// The name of the module that was imported first, to which later definitions belong.
     pub(crate) module: String,
     /// The contents of the artifact.
     pub(crate) collected: Collected,
-    /// The comparison and hash of objects by hooks, where a type of the artifact has one.
+    /// The comparison and hash of objects by hooks, if a type of the artifact has one.
     pub(crate) recursion: Option<&'static Recursion>,
-    /// Classes of exceptions by kind of error.
+    /// Exception classes by kind of error.
     pub(crate) exceptions: *mut PyObject,
-    /// The class of what a function of the module has for `self`.
+    /// The class of the `self` of the module's functions.
     pub(crate) bound: *mut PyObject,
-    /// The class of functions that come as values.
+    /// The class of functions as values.
     pub(crate) function: *mut PyObject,
     /// The class of tensors.
     pub(crate) tensor: *mut PyObject,
-    /// The class that those of all registered types are derived from.
+    /// The base class of the classes of all registered types.
     pub(crate) object: *mut PyObject,
 }
 
 static STATE: AtomicPtr<State> = AtomicPtr::new(ptr::null_mut());
 
 impl State {
-    /// The state that was made at the first import; it lives as long as the interpreter.
+    /// The state that was created at the first import; it lives as long as the interpreter.
     #[inline]
     pub(crate) fn get(_: Py) -> &'static Self {
         // SAFETY: `prepare` stores a state that lives forever, before anything of the module can be called.
         unsafe { &*STATE.load(Ordering::Acquire) }
     }
 
-    /// Returns true if the artifact brings an enum of integers with this type key.
+    /// Returns true if the artifact has an enum of integers with this type key.
     pub(crate) fn has_int_enum(key: &str) -> bool {
         // SAFETY: as for `get`; before that there is nothing to convert.
         let state = unsafe { STATE.load(Ordering::Acquire).as_ref() };
@@ -46,14 +46,14 @@ impl State {
         state.is_some_and(has)
     }
 
-    /// Returns true if the artifact brings a type with this key.
+    /// Returns true if the artifact has a type with this key.
     pub(crate) fn has_type(key: &str) -> bool {
         // SAFETY: as for `has_int_enum`.
         let state = unsafe { STATE.load(Ordering::Acquire).as_ref() };
         state.is_some_and(|state| state.collected.types.iter().any(|def| def.key == key))
     }
 
-    /// Makes it, once.
+    /// Creates the state, once.
     pub(crate) fn prepare(py: Py, module: &str, collected: Collected) -> PyResult<()> {
         if !STATE.load(Ordering::Acquire).is_null() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Arrays of Python as tensors, in place: through the buffer protocol, else through DLPack.
+//! Python arrays as tensors, in place: through the buffer protocol, else through DLPack.
 
 use core::ffi::{CStr, c_int};
 use core::ptr;
@@ -17,10 +17,11 @@ use crate::interpreter::with_lock;
 use crate::numpy_memory::Held;
 use crate::object::{Owned, PyResult, Raised};
 
-/// Shape, strides and format, of memory that may be read only.
+/// Shape, strides and format, of memory that may be read-only.
 const FULL_READ_ONLY: c_int = 0x0100 | 0x0010 | 0x0008 | 0x0004;
 
-/// A buffer that a tensor borrows from, and the memory of NumPy behind it. It is given back with the interpreter's lock.
+/// A buffer that a tensor borrows from, and the NumPy memory behind it. It is released with the
+/// interpreter's lock held.
 struct Lent(Box<PyBuffer>, Option<Held>);
 
 // SAFETY: the buffer is only touched with the interpreter's lock.
@@ -28,7 +29,7 @@ unsafe impl Send for Lent {}
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // When Python has ended, its objects are gone.
+        // After Python has ended, its objects are gone.
         with_lock(|py| {
             if let Some(held) = self.1.take() {
                 held.release(py);
@@ -41,7 +42,7 @@ impl Drop for Lent {
 
 const READ_ONLY: &str = "the array is read-only, but the function writes to it; pass a copy";
 
-/// The error of a function that writes to an array which is read-only.
+/// The error of a function that writes to a read-only array.
 pub(crate) fn read_only() -> Refused {
     refused("ValueError", READ_ONLY)
 }
@@ -50,7 +51,7 @@ fn refused(kind: &'static str, clause: impl Into<String>) -> Refused {
     Refused::Because { kind, clause: clause.into() }
 }
 
-/// Returns true if an object is an array of some kind: it offers itself through DLPack.
+/// Returns true if an object is an array: it supports DLPack.
 ///
 /// # Safety
 /// `object` is alive.
@@ -59,7 +60,7 @@ pub(crate) unsafe fn is_array(py: Py, object: *mut PyObject) -> PyResult<bool> {
     unsafe { Ok(py.attribute_if_any(py.class_of(object).as_ptr(), c"__dlpack__")?.is_some()) }
 }
 
-/// A tensor over the memory of an array, with one reference that is the caller's.
+/// Creates a tensor over the memory of an array, with one reference that is the caller's.
 ///
 /// # Safety
 /// `object` is alive.
@@ -75,7 +76,8 @@ pub(crate) unsafe fn of_array(py: Py, object: *mut PyObject, writes: bool) -> Re
     }
 }
 
-/// A tensor over the memory of an object with the buffer protocol; `None` when its elements are of no type that a tensor has.
+/// Creates a tensor over the memory of an object with the buffer protocol; `None` if tensors do not
+/// support its element type.
 ///
 /// # Safety
 /// `object` is alive.
@@ -87,15 +89,16 @@ pub(crate) unsafe fn of_buffer(
     // SAFETY: promised by the caller; the function fills the struct when it succeeds, and `Lent` gives it back. What it says of shape and
     // strides lives as long as that.
     unsafe {
-        // Zeros are no buffer, and what the function fills.
+        // Zeros are an empty buffer, which the function fills.
         let mut buffer: Box<PyBuffer> = Box::new(core::mem::zeroed());
         if py.PyObject_GetBuffer(object, &raw mut *buffer, FULL_READ_ONLY) != 0 {
-            // Objects that offer a buffer may still have none, as arrays of bfloat16 do; DLPack is tried then.
+            // Objects that support the buffer protocol may still fail to return a buffer, as arrays
+            // of bfloat16 do; then DLPack is tried.
             py.PyErr_Clear();
             return Ok(None);
         }
         let mut lent = Lent(buffer, None);
-        // The object that gave the buffer: others pass it on, such as a `pickle.PickleBuffer`.
+        // The object that exported the buffer: others forward it, such as a `pickle.PickleBuffer`.
         let giver = if lent.0.owner.is_null() { object } else { lent.0.owner };
         lent.1 = Held::behind(py, giver)?;
         let buffer = &lent.0;
@@ -133,7 +136,7 @@ pub(crate) unsafe fn of_buffer(
     }
 }
 
-/// The bytes of an object with the buffer protocol that lie one behind the other; `None` for others.
+/// The contiguous bytes of an object with the buffer protocol; `None` for others.
 ///
 /// # Safety
 /// `object` is alive.
@@ -154,7 +157,7 @@ pub(crate) unsafe fn bytes_of_buffer(py: Py, object: *mut PyObject) -> Option<Ve
     }
 }
 
-/// The element type of a buffer's format, of this machine's byte order.
+/// The element type of a buffer's format, in this machine's byte order.
 fn data_type(format: &[u8], item_size: isize) -> Option<DLDataType> {
     let own_order = if cfg!(target_endian = "little") { b'<' } else { b'>' };
     let format = match format {
@@ -204,7 +207,7 @@ const USED: &CStr = c"used_dltensor";
 pub(crate) const VERSIONED: &CStr = c"dltensor_versioned";
 const USED_VERSIONED: &CStr = c"used_dltensor_versioned";
 
-/// A tensor that an object gives through DLPack.
+/// Creates a tensor from an object that exports it through DLPack.
 ///
 /// # Safety
 /// `object` is alive.
@@ -241,7 +244,7 @@ unsafe fn of_dlpack(py: Py, object: *mut PyObject, writes: bool) -> Result<*mut 
     }
 }
 
-/// A tensor that takes a managed one over. On failure it is still the caller's.
+/// Creates a tensor that takes over a managed one. On failure the caller still owns it.
 ///
 /// # Safety
 /// `managed` is a valid tensor of DLPack, which is the caller's.
@@ -265,7 +268,7 @@ pub(crate) unsafe fn imported(
     }
 }
 
-/// The result of `__dlpack__`: in the form of DLPack 1.0 from exporters that know it.
+/// The result of `__dlpack__`: in the form of DLPack 1.0 if the exporter supports it.
 ///
 /// # Safety
 /// `object`, whose method `export` is, is alive.
@@ -303,8 +306,9 @@ unsafe fn exported(py: Py, object: *mut PyObject, export: &Owned) -> PyResult<Ow
     }
 }
 
-/// The stream that an array of a device has to be ready on: the current one of this library's device functions. `None`: the array is in host
-/// memory, or the stream is the device's default one, which exporters take when none is named.
+/// The stream on which an array of a device has to be ready: the current one of this library's
+/// device functions. `None` if the array is in host memory, or the stream is the device's default
+/// one, which exporters use if none is given.
 ///
 /// # Safety
 /// `object` is alive.
@@ -327,7 +331,7 @@ unsafe fn consumer_stream(py: Py, object: *mut PyObject) -> PyResult<Option<Owne
     }
 }
 
-/// Two integers.
+/// Converts a pair of integers.
 pub(crate) fn pair(py: Py, object: &Owned) -> PyResult<[i64; 2]> {
     let mut numbers = [0; 2];
     for (index, number) in numbers.iter_mut().enumerate() {

@@ -1,4 +1,5 @@
-//! Values of the ABI as Python objects. The declared type decides where there is a choice: a tuple and a list are both arrays of the ABI.
+//! Conversion of values of the ABI to Python objects. The declared type decides if there is a
+//! choice: a tuple and a list are both arrays of the ABI.
 
 use core::mem::ManuallyDrop;
 
@@ -22,7 +23,8 @@ pub(crate) fn value(py: Py, value: Any, ty: &TypeSchema) -> PyResult<Owned> {
     unsafe { owned(py, value.as_raw(), ty) }
 }
 
-/// The Python object for an owned value, which it takes over where it is: a copy of the whole would wait for the callee's stores.
+/// Creates the Python object for an owned value, which is taken over in place: a copy of the whole
+/// would wait for the callee's stores.
 ///
 /// # Safety
 /// The value belongs to the caller, which does not use it afterwards.
@@ -45,7 +47,7 @@ pub(crate) unsafe fn owned(py: Py, value: &TVMFFIAny, ty: &TypeSchema) -> PyResu
     }
 }
 
-/// The Python object for a value that is borrowed.
+/// Creates the Python object for a borrowed value.
 ///
 /// # Safety
 /// `value` is valid, and stays so for the call.
@@ -95,7 +97,7 @@ unsafe fn object(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema) -> PyResult
     // SAFETY: promised by the caller; each object is read as what its type index says.
     unsafe {
         match (*object).type_index {
-            // They are shared, unless what is wanted does not change.
+            // They are shared, unless the declared type is an immutable one.
             type_index::LIST | type_index::DICT if !matches!(ty.key, "Tuple" | "ffi.Array" | "ffi.Map") => {
                 shared_container::new(py, object)
             }
@@ -104,7 +106,8 @@ unsafe fn object(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema) -> PyResult
     }
 }
 
-/// The Python object for an object that is no list or dict, and a list or dict of Python with what is in one of those.
+/// Creates the Python object for an object, and for a list or dict, a list or dict of Python with
+/// its contents.
 ///
 /// # Safety
 /// The object is alive for the call.
@@ -113,7 +116,7 @@ pub(crate) unsafe fn contents(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema
     unsafe { contents_with(py, object, ty, &mut Parts::new()) }
 }
 
-/// What was made of the containers in a value.
+/// The conversions of the containers in a value.
 type Made = Parts<Any, Owned>;
 
 /// # Safety
@@ -121,7 +124,7 @@ type Made = Parts<Any, Owned>;
 unsafe fn contents_with(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema, parts: &mut Made) -> PyResult<Owned> {
     // SAFETY: promised by the caller; each object is read as what its type index says.
     unsafe {
-        // What is in a container that others share is met again on the ways through those.
+        // The parts of a shared container occur again on the other paths to it.
         let is_container =
             matches!((*object).type_index, type_index::ARRAY | type_index::LIST | type_index::MAP | type_index::DICT);
         let _reading = (is_container && identity::is_reading()).then(|| identity::Reading::begin(object));
@@ -132,7 +135,7 @@ unsafe fn contents_with(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema, part
                 if is_flat && ty.key == "Tuple" {
                     return tuple(py, elements, ty, parts);
                 }
-                // The elements of a list are a copy, with references of its own.
+                // The elements of a list are a copy, with references of their own.
                 let references = if (*object).type_index == type_index::LIST { 2 } else { 1 };
                 py.nested(|py| match ty.key {
                     "Tuple" => tuple(py, elements, ty, parts),
@@ -165,8 +168,8 @@ pub(crate) unsafe fn list(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> Py
     unsafe { list_with(py, elements, ty, &mut Parts::new(), 1) }
 }
 
-/// The Python object for a value in a container, to which so many references lead from there. A container that others share is
-/// converted once.
+/// Converts a value in a container to a Python object; `references` is the number of references to
+/// the value from there. A shared container is converted once.
 ///
 /// # Safety
 /// `value` is valid, and stays so for the call.
@@ -224,7 +227,8 @@ unsafe fn list_with(
         let list = Owned::take(py, py.PyList_New(elements.len() as isize))?;
         for (index, value) in elements.iter().enumerate() {
             let item = item(py, value, element(ty, index), parts, references)?;
-            // It fails where other code has found the list through the collector, and emptied it.
+            // It fails if other code has found the list through the garbage collector, and emptied
+            // it.
             if py.PyList_SetItem(list.as_ptr(), index as isize, item.into_ptr()) != 0 {
                 return Err(Raised);
             }
@@ -251,7 +255,8 @@ unsafe fn tuple(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema, parts: &mut Mad
     }
 }
 
-/// A tuple of values that it takes over, each of which is of the type's element at its place.
+/// Creates a tuple of values that it takes over; each one's type is the tuple type's element at its
+/// index.
 ///
 /// # Safety
 /// The elements are owned values, and are not used afterwards.
@@ -260,7 +265,7 @@ pub(crate) unsafe fn tuple_of_owned(py: Py, elements: &[TVMFFIAny], ty: &TypeSch
     unsafe {
         let mut tuple = Owned::take(py, py.PyTuple_New(elements.len() as isize));
         for (index, element) in elements.iter().enumerate() {
-            // Each is taken, also where one before it went wrong. Simple ones own nothing.
+            // Each value is taken over, even if an earlier one failed. Simple values own nothing.
             let Ok(known) = &tuple else {
                 drop(Any::from_raw(*element));
                 continue;
@@ -283,7 +288,8 @@ pub(crate) unsafe fn tuple_of_owned(py: Py, elements: &[TVMFFIAny], ty: &TypeSch
     }
 }
 
-/// The name of an element type, as NumPy and PyTorch call it; the ABI itself has no names for complex numbers.
+/// The name of an element type in NumPy and PyTorch; the ABI itself has no names for complex
+/// numbers.
 #[inline(never)]
 pub(crate) fn dtype_name(dtype: DLDataType) -> String {
     match (dtype.code, dtype.lanes) {
@@ -312,7 +318,7 @@ unsafe fn dict(py: Py, map: *mut TVMFFIObject, ty: &TypeSchema, parts: &mut Made
     // SAFETY: promised by the caller. Keys and values are those of this moment, whatever Python code does meanwhile.
     unsafe {
         let dict = Owned::take(py, py.PyDict_New())?;
-        // The entries of a dict are a copy, with references of its own.
+        // The entries of a dict are a copy, with references of their own.
         let references = if (*map).type_index == type_index::DICT { 2 } else { 1 };
         for [key, value] in embedded::map::shared::contents(map).as_chunks().0 {
             let key = item(py, key, element(ty, 0), parts, references)?;

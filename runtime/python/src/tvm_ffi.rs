@@ -1,4 +1,5 @@
-//! The package tvm_ffi: a library that Python imports shares the implementation of the ABI with it, whichever is imported first.
+//! The package tvm_ffi: a library that Python imports shares the implementation of the ABI with it,
+//! whichever is imported first.
 
 use core::cell::Cell;
 use core::ptr;
@@ -16,14 +17,16 @@ use crate::exception;
 use crate::heap_type::{Shared, pointer_place};
 use crate::object::{Owned, PyResult, Raised};
 
-/// The place of the package's library, from a folder of `sys.path`.
+/// The path of the package's library, relative to a folder of `sys.path`.
 const LIBRARY: &str = "tvm_ffi/lib/libtvm_ffi.so";
 
-/// The variable that keeps the package's library out of the process until the package itself is imported.
+/// The environment variable that keeps the package's library out of the process until the package
+/// itself is imported.
 const ALONE: &str = "KERNPACK_PYTHON_ALONE";
 
-/// Loads the library of the package tvm_ffi where it is installed, before this library is bound to its own implementation: a later
-/// `import tvm_ffi` finds the very same one, so functions, types and errors are those of one implementation.
+/// Loads the library of the package tvm_ffi if it is installed, before this library is bound to its
+/// own implementation: a later `import tvm_ffi` finds the same one, so functions, types and errors
+/// are those of one implementation.
 pub(crate) fn load_library(py: Py) -> PyResult<()> {
     if std::env::var_os(ALONE).is_some_and(|value| value == "1") {
         return Ok(());
@@ -51,7 +54,8 @@ pub(crate) fn load_library(py: Py) -> PyResult<()> {
                 continue;
             }
             let Ok(name) = CString::new(file.into_os_string().into_encoded_bytes()) else { continue };
-            // The file is what `import tvm_ffi` loads from the same place, with the same flags. It stays loaded.
+            // The same file that `import tvm_ffi` loads from this place, with the same flags. It
+            // stays loaded.
             Scope::open(&name, flags::NOW | flags::GLOBAL);
             break;
         }
@@ -59,10 +63,12 @@ pub(crate) fn load_library(py: Py) -> PyResult<()> {
     Ok(())
 }
 
-/// The package's class of everything that is an object of the ABI, once the package was seen; a reference to it is kept.
+/// The package's base class of all objects of the ABI, once the package was seen; a reference to it
+/// is kept.
 static OBJECT: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
 
-/// The name of the package's own module, borrowed: an object that is made once, whose hash is known then.
+/// The name of the package's own module, borrowed: an object that is created once, whose hash is
+/// then cached.
 fn core_name(py: Py) -> PyResult<*mut PyObject> {
     static NAME: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
     let known = NAME.load(Ordering::Acquire);
@@ -70,7 +76,7 @@ fn core_name(py: Py) -> PyResult<*mut PyObject> {
         return Ok(known);
     }
     let new = py.interned("tvm_ffi.core")?.into_ptr();
-    // A reference is lost when two threads come first at once, which is no harm.
+    // If two threads come first at the same time, a reference is leaked, which is harmless.
     NAME.store(new, Ordering::Release);
     Ok(new)
 }
@@ -80,7 +86,7 @@ pub(crate) fn is_imported(py: Py) -> PyResult<bool> {
     Ok(!object_class(py)?.is_null())
 }
 
-/// That class; NULL while the package is not imported.
+/// The package's base class; NULL while the package is not imported.
 fn object_class(py: Py) -> PyResult<*mut PyObject> {
     let known = OBJECT.load(Ordering::Acquire);
     if !known.is_null() {
@@ -91,7 +97,7 @@ fn object_class(py: Py) -> PyResult<*mut PyObject> {
     unsafe {
         let Some(core) = py.imported(name)? else { return Ok(ptr::null_mut()) };
         let Some(class) = py.attribute_if_any(core.as_ptr(), c"CObject")? else { return Ok(ptr::null_mut()) };
-        // Code of Python may put other classes there, but not make one of these.
+        // Python code may put other classes there, but cannot create one of these.
         if !py.is_fixed_class(class.as_ptr()) {
             return Ok(ptr::null_mut());
         }
@@ -101,7 +107,8 @@ fn object_class(py: Py) -> PyResult<*mut PyObject> {
     }
 }
 
-/// The method of that class that gives the address of an object, borrowed: it lives as long as the class, which cannot be changed.
+/// The method of that class that returns the address of an object, borrowed: it lives as long as
+/// the class, which cannot be changed.
 fn address_method(py: Py) -> PyResult<*mut PyObject> {
     static METHOD: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
     let known = METHOD.load(Ordering::Acquire);
@@ -110,13 +117,14 @@ fn address_method(py: Py) -> PyResult<*mut PyObject> {
     }
     // SAFETY: the class is kept.
     let method = unsafe { py.attribute(object_class(py)?, c"__chandle__")?.into_ptr() };
-    // A reference is lost when two threads come first at once, which is no harm.
+    // If two threads come first at the same time, a reference is leaked, which is harmless.
     METHOD.store(method, Ordering::Release);
     Ok(method)
 }
 
-/// The object that a Python object of the package holds, with a reference of its own: code of Python may take it out of the Python object while
-/// a call uses it. `None` for every other Python object, and for objects of types that this library's implementation of the ABI does not know.
+/// The object that a Python object of the package holds, with its own reference: Python code may
+/// remove it from the Python object while a call uses it. `None` for every other Python object, and
+/// for objects of types that this library's implementation of the ABI does not know.
 ///
 /// # Safety
 /// `object` is alive and of this class.
@@ -149,8 +157,9 @@ pub(crate) unsafe fn object_of(py: Py, object: *mut PyObject, class: *mut PyObje
     }
 }
 
-/// Gives the objects of a class to functions of the package tvm_ffi, which asks for `__tvm_ffi_object__`. Only where the package's implementation
-/// of the ABI is this library's, too: else the package does not know the objects.
+/// Makes the objects of a class usable for functions of the package tvm_ffi, which calls
+/// `__tvm_ffi_object__`. Only if the package's implementation of the ABI is also this library's:
+/// otherwise the package does not know the objects.
 pub(crate) fn offer(py: Py, class: &Owned) -> PyResult<()> {
     static METHOD: Shared<PyMethodDef> = Shared(PyMethodDef::no_arguments(
         NAME,
@@ -170,15 +179,17 @@ pub(crate) fn offer(py: Py, class: &Owned) -> PyResult<()> {
     }
 }
 
-/// The method that the package asks for.
+/// The method that the package calls.
 const NAME: &core::ffi::CStr = c"__tvm_ffi_object__";
 
 thread_local! {
-    /// The object that the next call of the global function on this thread gives; one reference to it.
+    /// The object that the next call of the global function on this thread returns; one reference
+    /// to it.
     static GIVEN: Cell<Option<Any>> = const { Cell::new(None) };
 }
 
-/// The global function that gives what stands in [`GIVEN`]; its name has the address of this artifact's own variable, since each artifact has one.
+/// The global function that returns the content of [`GIVEN`]; its name contains the address of this
+/// artifact's own variable, since each artifact has one.
 fn giver() -> Result<String, kernpack_core::Error> {
     static THIS: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
     let name = format!("kernpack.python.give_{:x}", (&raw const THIS).addr());
@@ -195,7 +206,7 @@ unsafe extern "C" fn object(this: *mut PyObject, _: *mut PyObject) -> *mut PyObj
     let found = unsafe {
         let py = Py::held();
         (|| {
-            // A constructor may write the place at the same time, once.
+            // A constructor may write the field at the same time, once.
             let object = AtomicPtr::from_ptr(pointer_place(py, this)).load(Ordering::Acquire).cast::<TVMFFIObject>();
             if object.is_null() {
                 return Err(py.raise(py.PyExc_ValueError(), "the object is empty: its constructor was not called"));

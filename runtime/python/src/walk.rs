@@ -1,5 +1,6 @@
-//! Texts and comparisons of lists and dicts of the library. The interpreter goes from one to those in it and comes back here for each,
-//! so what is known meanwhile is the thread's: a list that comes again is neither printed nor compared once more.
+//! Texts and comparisons of lists and dicts of the library. The interpreter goes from one to the
+//! nested ones and calls this module for each, so the intermediate results are thread-local: a
+//! repeated list is neither printed nor compared again.
 
 use core::cell::RefCell;
 use core::ffi::c_int;
@@ -16,23 +17,23 @@ pub(crate) const EQUAL: c_int = 2;
 /// `Py_NE`.
 pub(crate) const UNEQUAL: c_int = 3;
 
-/// The length of a text that is repeated as often as its list comes again.
+/// The longest text that is repeated every time its list occurs again.
 const SHORT: usize = 1024;
-/// Bytes that may be repeated of longer texts.
+/// The limit on repeated bytes of longer texts.
 const MOST_REPEATED: usize = 4 << 20;
 
 #[derive(Default)]
 struct Walk {
-    /// Calls of this file that run.
+    /// The number of running calls of this file.
     depth: usize,
-    /// Those that are being printed.
+    /// The lists and dicts that are being printed.
     open: Vec<usize>,
-    /// The texts of those that were printed, and their lengths.
+    /// The texts of the printed ones, and their lengths.
     texts: HashMap<usize, (Owned, usize)>,
     repeated: usize,
     /// Pairs that are equal.
     equal: HashSet<(usize, usize)>,
-    /// All of these: no other object gets the address of one of them meanwhile.
+    /// All of these objects: no other object gets the address of one of them meanwhile.
     kept: Vec<Any>,
 }
 
@@ -40,7 +41,7 @@ thread_local! {
     static WALK: RefCell<Walk> = RefCell::default();
 }
 
-/// One call; the last one forgets what was found.
+/// A scope of one call; the outermost one drops the results.
 struct Level;
 
 impl Level {
@@ -56,12 +57,13 @@ impl Drop for Level {
             walk.depth -= 1;
             (walk.depth == 0).then(|| core::mem::take(walk))
         });
-        // Destructors may lead back here.
+        // Destructors may call this module again.
         drop(done);
     }
 }
 
-/// Tells whether others refer to an object than its Python object and what that was found in.
+/// Returns true if there are other references to an object than its Python object and the container
+/// in which it was found.
 ///
 /// # Safety
 /// `object` is alive.
@@ -82,8 +84,8 @@ unsafe fn kept(object: *mut TVMFFIObject) -> Any {
     }
 }
 
-/// The text of a list or dict: `[...]` or `{...}` inside itself, as the interpreter prints its own, and `<kernpack.List, shown before>` where
-/// repeating it would make the whole too long.
+/// The text of a list or dict: `[...]` or `{...}` inside itself, as the interpreter prints its own,
+/// and `<kernpack.List, shown before>` if repeating it would make the whole too long.
 ///
 /// # Safety
 /// `object` is a live list or dict.
@@ -166,7 +168,7 @@ pub(crate) unsafe fn comparison(
     let compared = compare()?;
     let of_equal = if operation == EQUAL { py._Py_TrueStruct() } else { py._Py_FalseStruct() };
     if compared.as_ptr() == of_equal {
-        // A pair that comes again lies below one of which either side is shared.
+        // A pair that occurs again is below one of which either side is shared.
         // SAFETY: promised by the caller.
         if objects.into_iter().any(|object| unsafe { is_shared(object) }) {
             // SAFETY: promised by the caller.

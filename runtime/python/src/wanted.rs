@@ -1,24 +1,25 @@
-//! The demands of a parameter on a Python object, found once from its type.
+//! The requirements of a parameter for a Python object, determined once from its type.
 
 use kernpack_core::function::ParamInfo;
 use kernpack_core::value::{Access, TypeSchema};
 
 use crate::state::State;
 
-/// The demands on an argument, or on an element of a container.
+/// The requirements for an argument, or for an element of a container.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
     /// The type, without `Optional`.
     pub(crate) ty: &'static TypeSchema,
-    /// The way in which a conversion treats the type.
+    /// The way in which a conversion handles the type.
     pub(crate) kind: Kind,
-    /// The use of an array's memory by the function.
+    /// The function's access to an array's memory.
     pub(crate) access: Access,
-    /// Set if a text may be lent with its length, to a function of this artifact that takes a text.
+    /// True if a text may be lent with its length, to a function of this artifact that takes a
+    /// text.
     pub(crate) lends_text: bool,
 }
 
-/// Types that decide how a Python object is converted.
+/// The types that determine the conversion of a Python object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Anything.
@@ -37,7 +38,7 @@ pub(crate) enum Kind {
     Enum,
     /// An object of a type of this artifact.
     Object,
-    /// The object itself decides.
+    /// The object itself determines the conversion.
     Other,
 }
 
@@ -69,13 +70,15 @@ impl Wanted {
         Self { ty, kind, access: Access::Keeps, lends_text: false }
     }
 
-    /// A parameter. `is_own`: it is one of a function of this artifact, written in Rust.
+    /// The requirements of a parameter. `is_own`: it belongs to a function of this artifact,
+    /// written in Rust.
     pub(crate) fn parameter(param: &'static ParamInfo, is_own: bool) -> Self {
         let wanted = Self::of(&param.ty);
         Self { access: param.access, lends_text: is_own && wanted.ty.key == "ffi.String", ..wanted }
     }
 
-    /// The value of a field of a type of this artifact: its setter says whether it is one.
+    /// The requirements of a field's value, for a type of this artifact: its setter checks the
+    /// type.
     pub(crate) fn field(ty: &TypeSchema) -> Self {
         Self { lends_text: ty.key == "ffi.String", ..Self::ANY }
     }

@@ -1,6 +1,8 @@
-//! What calls and copies cost with an RPC server, for `cargo xtask bench rpc`: `rpc-bench ADDRESS` prints lines `name<TAB>nanoseconds`, `rpc-bench
-//! ADDRESS FINGERPRINT` the same over TLS, `rpc-bench plain` for copies through a plain socket. `tests/bench/rpc/client.py` prints them for the client of
-//! Apache TVM, `openssl.py` for a plain connection of OpenSSL. `rpc-bench keys FOLDER` makes a certificate, and prints its fingerprint.
+//! Measures calls and copies with an RPC server, for `cargo xtask bench rpc`: `rpc-bench ADDRESS`
+//! prints lines `name<TAB>nanoseconds`, `rpc-bench ADDRESS FINGERPRINT` does the same over TLS, and
+//! `rpc-bench plain` measures copies through a plain socket. `tests/bench/rpc/client.py` prints the
+//! same lines for the client of Apache TVM, and `openssl.py` for a plain connection of OpenSSL.
+//! `rpc-bench keys FOLDER` creates a certificate and prints its fingerprint.
 
 use std::error::Error;
 use std::io::{Read, Write};
@@ -77,7 +79,8 @@ fn session(address: &str, trust: Option<Trust>) -> Result {
     Ok(())
 }
 
-/// The same bytes from memory to memory through a plain socket, with one byte as receipt: of the kind that a client and a server on one machine have.
+/// Copies the same bytes from memory to memory through a plain socket, with one byte as receipt: a
+/// socket of the kind that a client and a server on one machine use.
 fn plain() -> Result {
     let (mut stream, mut other) = UnixStream::pair()?;
     let receiver = thread::spawn(move || -> std::io::Result<()> {

@@ -1,4 +1,5 @@
-//! Compresses the server that the launcher carries. `cargo xtask rpc-server` names it; without, there is none.
+//! Compresses the server that the launcher contains. `cargo xtask rpc-server` sets its path;
+//! without a path, the launcher contains none.
 
 #[path = "src/branches.rs"]
 mod branches;

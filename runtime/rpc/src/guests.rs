@@ -1,4 +1,5 @@
-//! The connections of a tracker or proxy: how many there are, and which of them have not said yet who they are.
+//! The connections of a tracker or proxy: their number, and those that have not identified
+//! themselves yet.
 
 mod strangers;
 
@@ -9,19 +10,21 @@ use std::time::{Duration, Instant};
 
 pub(crate) use self::strangers::Strangers;
 
-/// Handshakes at one time, in all and from one address. A new connection takes the place of the one that has waited longest.
+/// The most handshakes at the same time, in all and from one address. A new connection replaces the
+/// one that has waited longest.
 const HANDSHAKES: [usize; 2] = [128, 64];
 
-/// Connections that were told to end and have not yet. More of them are waited for before a new one is taken.
+/// The most connections that were asked to end and have not ended yet. If there are more, no new
+/// one is accepted until some have ended.
 const LEAVING: usize = 32;
 
-/// How long that wait may take.
+/// The longest time of that wait.
 const BACK_PRESSURE: Duration = Duration::from_secs(1);
 
-/// How long connections may take to end when it stops.
+/// The longest time that connections may take to end at a stop.
 const STOP: Duration = Duration::from_secs(10);
 
-/// Descriptors of this process that are for other things than connections.
+/// Descriptors of this process that are reserved for other uses than connections.
 const OTHERS: u64 = 64;
 
 /// The connections.
@@ -36,17 +39,17 @@ struct State {
     is_stopped: bool,
     next: u64,
     sockets: HashMap<u64, Socket>,
-    /// Those in the handshake.
+    /// The connections in the handshake.
     strangers: Strangers,
-    /// Those that have said who they are and cannot prove it, while they have nothing here.
+    /// Connections that have identified themselves without proof, and have nothing registered here.
     idle: Strangers,
-    /// Those that cannot prove who they are, and have something here.
+    /// Connections without proof of their identity that have something registered here.
     unproved: Strangers,
-    /// How many have been told to end.
+    /// The number of connections that were asked to end and have not ended yet.
     leaving: usize,
 }
 
-/// A connection, to end it from elsewhere.
+/// A connection's socket, to end it from elsewhere.
 struct Socket {
     stream: TcpStream,
     host: IpAddr,
@@ -59,7 +62,8 @@ pub(crate) struct Guest {
     guests: Arc<Guests>,
 }
 
-/// The number of connections that this process has descriptors for, `descriptors` each: at most as many as are wanted, and at least one.
+/// The number of connections for which this process has descriptors, `descriptors` each: at most
+/// `wanted`, and at least one.
 pub(crate) fn room(wanted: usize, descriptors: u64) -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the struct is writable.
@@ -72,7 +76,7 @@ pub(crate) fn room(wanted: usize, descriptors: u64) -> usize {
 }
 
 impl State {
-    /// Ends a connection; its thread sees it.
+    /// Ends a connection; its thread notices it.
     fn send_away(&mut self, number: Option<u64>) -> bool {
         let Some(socket) = number.and_then(|number| self.sockets.get_mut(&number)) else { return false };
         let _ = socket.stream.shutdown(Shutdown::Both);
@@ -82,13 +86,15 @@ impl State {
         true
     }
 
-    /// Ends the connection that is worth least: of strangers the oldest, then of those that have nothing here.
+    /// Ends the least valuable connection: the oldest stranger, else the oldest of those that have
+    /// nothing registered here.
     fn make_room(&mut self) -> bool {
         let oldest = self.strangers.pop().or_else(|| self.idle.pop());
         self.send_away(oldest)
     }
 
-    /// The same for a newcomer: of those that have proved nothing, one goes whose address has more of them than the newcomer's would have.
+    /// The same for a new connection: among unproved connections, ends one of an address that has
+    /// more of them than the newcomer's address would have.
     fn make_room_for(&mut self, host: IpAddr) -> bool {
         if self.make_room() {
             return true;
@@ -97,7 +103,7 @@ impl State {
         self.send_away(oldest)
     }
 
-    /// Takes a connection out of all lists.
+    /// Removes a connection from all lists.
     fn forget(&mut self, number: u64) {
         self.strangers.remove(number);
         self.idle.remove(number);
@@ -127,7 +133,8 @@ impl Guests {
         self.lock().sockets.len()
     }
 
-    /// Ends a connection that has not proved who it is, because the system has no descriptors left.
+    /// Ends a connection that has not proved its identity, because the system has no descriptors
+    /// left.
     pub(crate) fn make_room(&self) {
         let _ = self.lock().make_room();
     }
@@ -151,7 +158,7 @@ impl Guests {
         Some(Guest { number, guests: Arc::clone(self) })
     }
 
-    /// Ends all connections; their threads see it.
+    /// Ends all connections; their threads notice it.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.is_stopped = true;
@@ -160,7 +167,7 @@ impl Guests {
         }
     }
 
-    /// Ends all connections, and waits for that.
+    /// Ends all connections, and waits until they have ended.
     pub(crate) fn end(&self) {
         self.close();
         let mut state = self.lock();
@@ -176,17 +183,18 @@ impl Guests {
 }
 
 impl Guest {
-    /// Its number, which no other connection has had.
+    /// Its number, which is never reused.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Its handshake is done: it gives way to no other one.
+    /// Marks the handshake as done: it is not ended for a new connection.
     pub(crate) fn is_known(&self) {
         self.guests.lock().forget(self.number);
     }
 
-    /// Its handshake is done, and nothing proves who it is: it gives way when there is no room, until it has something here.
+    /// Marks the handshake as done, without proof of identity: it is ended when there is no room,
+    /// until it registers something here.
     pub(crate) fn is_idle(&self) {
         let mut state = self.guests.lock();
         state.forget(self.number);
@@ -198,12 +206,12 @@ impl Guest {
         }
     }
 
-    /// It has something here, and nothing proves who it is: when there is no room, addresses that have many such connections give way to those that
-    /// have fewer.
+    /// Marks it as having something registered here, without proof of identity: when there is no
+    /// room, addresses that have many such connections lose one to those that have fewer.
     pub(crate) fn is_unproved(&self) {
         let mut state = self.guests.lock();
         state.forget(self.number);
-        // One that has been told to end gives its place up once.
+        // A connection that was asked to end gives up its place only once.
         if let Some(host) =
             state.sockets.get(&self.number).filter(|socket| !socket.is_leaving).map(|socket| socket.host)
         {
@@ -262,7 +270,7 @@ mod tests {
         assert_eq!(ended(), [0, 1]);
         drop(first);
         assert_eq!(guests.count(), 4);
-        // Those that are known stay; those that only say who they are give way after strangers.
+        // Proved connections stay; those without proof are ended after strangers.
         third.is_known();
         others.iter().for_each(Guest::is_idle);
         fifth.is_known();
@@ -292,7 +300,7 @@ mod tests {
             guest.is_unproved();
             guest
         };
-        // One that is known, and five of one address that have something here.
+        // One proved connection, and five of one address that have something registered here.
         let known = enter(0, 1).unwrap();
         known.is_known();
         let _many: Vec<Guest> = (1..6).map(|index| unproved(index, 2)).collect();

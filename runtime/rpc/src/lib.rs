@@ -1,8 +1,9 @@
 //! Libraries of packed functions on another machine.
 //!
-//! The protocol is that of Apache TVM's RPC ("0.8.0", TVM 0.27): its clients work with the server here, and its servers with the client.
-//! [`wire`] is the protocol as bytes, [`client`] a session with a server, [`Server`] what serves sessions, a [`tracker`] gives servers
-//! to clients, and a [`Proxy`] brings clients to servers that none can reach.
+//! The protocol is that of Apache TVM's RPC ("0.8.0", TVM 0.27): its clients work with this server,
+//! and its servers with this client. [`wire`] is the protocol as bytes, [`client`] a session with a
+//! server, [`Server`] serves sessions, a [`tracker`] assigns servers to clients, and a [`Proxy`]
+//! connects clients to servers that they cannot reach directly.
 
 pub mod client;
 mod guests;

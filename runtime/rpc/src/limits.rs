@@ -1,29 +1,34 @@
 use std::time::Duration;
 
-/// What a session may use. What it reaches ends the session, or is an error of the request, that says which limit it was.
+/// The limits of a session. Reaching one ends the session, or fails the request with an error that
+/// names the limit.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// How long a session may last; a client may ask for less (`-timeout=` in its key). `None` is without end.
+    /// The longest duration of a session; a client may ask for less (`-timeout=` in its key).
+    /// `None` is unlimited.
     pub session_time: Option<Duration>,
-    /// How long one request may take.
+    /// The longest duration of one request.
     pub call_time: Option<Duration>,
-    /// How long a session may wait for its client's next request.
+    /// The longest time that a session may wait for its client's next request.
     pub idle_time: Option<Duration>,
-    /// How long a peer may send or take nothing in the middle of a packet.
+    /// The longest time that a peer may neither send nor take anything in the middle of a packet.
     pub stall_time: Option<Duration>,
-    /// Bytes of memory of the session's process, and of each process that it starts: the private memory that may be written
-    /// (`RLIMIT_DATA`). 0 is without limit.
+    /// Bytes of memory of the session's process, and of each process that it starts: the private
+    /// writable memory (`RLIMIT_DATA`). 0 is unlimited.
     pub memory: u64,
-    /// Bytes that a client may upload in all, and of each file that the session writes. 0 is without limit.
+    /// Bytes that a client may upload in all, and the size of each file that the session writes. 0
+    /// is unlimited.
     pub upload: u64,
-    /// Functions, modules, tensors and other objects that a client has handles of, and blocks of memory.
+    /// The number of functions, modules, tensors and other objects for which a client has handles,
+    /// and of blocks of memory.
     pub handles: usize,
     /// Files that a process of the session may have open.
     pub files: u64,
-    /// Processes of a session. 0 is without limit.
+    /// Processes of a session. 0 is unlimited.
     pub processes: usize,
-    /// Whether clients may run programs in their sessions (`cargo kernpack rpc runner`). The server must have a token then.
+    /// True if clients may run programs in their sessions (`cargo kernpack rpc runner`). The server
+    /// must then have a token.
     pub run: bool,
 }
 
@@ -46,7 +51,7 @@ impl Default for Limits {
     }
 }
 
-/// Bytes of memory of this machine; 0 when that is not known.
+/// Bytes of memory of this machine; 0 if unknown.
 fn physical_memory() -> u64 {
     // SAFETY: plain queries.
     let (pages, size) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
@@ -54,7 +59,7 @@ fn physical_memory() -> u64 {
 }
 
 impl Limits {
-    /// As text for the command line of a session's process.
+    /// The text form, for the command line of a session's process.
     pub(crate) fn to_text(&self) -> String {
         let time = |time: Option<Duration>| time.map_or("none".to_owned(), |time| time.as_nanos().to_string());
         [
@@ -72,7 +77,7 @@ impl Limits {
         .join(",")
     }
 
-    /// The limits of a text.
+    /// Parses the text form.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let words: Vec<&str> = text.split(',').collect();
         let [session, call, idle, stall, memory, upload, handles, files, processes, run] = words[..] else {

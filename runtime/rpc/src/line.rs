@@ -1,4 +1,4 @@
-//! A connection of a peer, with TLS or without it, on its way to where it is served.
+//! A connection of a peer, with or without TLS, before it is served.
 
 use std::io;
 use std::net::TcpStream;
@@ -12,17 +12,18 @@ use std::time::Duration;
 use crate::tls::{TlsAcceptor, TlsStream, relay};
 use crate::wire::Transport;
 
-/// A connection on its way to a session.
+/// A connection that will be served by a session.
 pub(crate) enum Line {
     /// The session gets the socket itself.
     Plain(TcpStream),
-    /// The session gets one end of a pair of sockets; the other end is passed on here.
+    /// The session gets one end of a pair of sockets; this process relays between the other end and
+    /// the peer.
     #[cfg(feature = "tls")]
     Tls { outside: Box<TlsStream>, inside: Option<UnixStream> },
 }
 
 impl Line {
-    /// Begins TLS as the one that listens; `None`: the peer does not speak it.
+    /// Begins TLS as the server side; `None` if the peer does not speak it.
     #[cfg(feature = "tls")]
     pub(crate) fn accept(stream: TcpStream, acceptor: Option<&TlsAcceptor>, within: Duration) -> Option<Self> {
         match acceptor {
@@ -31,7 +32,7 @@ impl Line {
         }
     }
 
-    /// Over TLS that has begun.
+    /// Creates a line over an established TLS connection.
     #[cfg(feature = "tls")]
     pub(crate) fn over(stream: TlsStream) -> Self {
         Self::Tls { outside: Box::new(stream), inside: None }
@@ -50,7 +51,7 @@ impl Line {
         self.socket().try_clone()
     }
 
-    /// The socket's number.
+    /// The socket's descriptor.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.socket().as_raw_fd()
     }
@@ -63,7 +64,7 @@ impl Line {
         }
     }
 
-    /// The value that proofs on this connection are tied to, with TLS.
+    /// The value to which proofs on this connection are bound, with TLS.
     pub(crate) fn channel(&self) -> Option<[u8; 32]> {
         match self {
             Self::Plain(stream) => stream.channel(),
@@ -80,7 +81,7 @@ impl Line {
         }
     }
 
-    /// What a session's process gets.
+    /// The descriptor that a session's process gets.
     pub(crate) fn for_session(&mut self) -> io::Result<OwnedFd> {
         match self {
             Self::Plain(stream) => Ok(stream.try_clone()?.into()),
@@ -93,20 +94,21 @@ impl Line {
         }
     }
 
-    /// Whether [`Line::pass_on`] has work to do.
+    /// Returns true if [`Line::pass_on`] has work to do.
     pub(crate) fn needs_passing(&self) -> bool {
         !matches!(self, Self::Plain(_))
     }
 
-    /// Lets the session have the connection. With TLS this takes as long as one of both is there.
+    /// Hands the connection over to the session. With TLS this returns when either side has ended.
     pub(crate) fn pass_on(self) {
         match self {
-            // The session's process has the only socket now.
+            // Only the session's process has the socket now.
             Self::Plain(_) => {}
             #[cfg(feature = "tls")]
             Self::Tls { outside, inside } => {
                 if let Some(inside) = inside {
-                    // A connection that fails ends for both; the session says what it was doing.
+                    // A connection that fails ends for both sides; the session reports what it was
+                    // doing.
                     let _ = relay(*outside, inside);
                 }
             }

@@ -1,4 +1,4 @@
-//! How servers, trackers and proxies listen.
+//! Listening sockets of servers, trackers and proxies.
 
 use std::fmt::{self, Display};
 use std::io;
@@ -15,24 +15,27 @@ use crate::token;
 use crate::wire::proof::Relation;
 use crate::wire::{Key, Transport, challenge};
 
-/// Where a server, a tracker or a proxy listens, and to whom it answers.
+/// The address that a server, a tracker or a proxy listens at, and the peers that it accepts.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Listen {
-    /// The address to listen at: a name or a number. Others than those of this machine need TLS and a token, or `insecure`.
+    /// The address to listen at: a name or a number. Addresses that other machines can reach need
+    /// TLS and a token, or `insecure`.
     pub host: String,
-    /// The port; 0 is any that is free.
+    /// The port; 0 selects a free one.
     pub port: u16,
-    /// What peers must prove to know; `None` lets all in. At least 8 letters, without white space.
+    /// The token that peers must prove to know; `None` accepts all peers. At least 8 letters,
+    /// without white space.
     pub token: Option<String>,
     /// The certificate for TLS; `None` is without TLS.
     #[cfg(feature = "tls")]
     pub tls: Option<crate::tls::TlsAcceptor>,
-    /// Listens for other machines without TLS and token: all that reach the port may do what peers can do.
+    /// Allows to listen for other machines without TLS and token: everyone who can reach the port
+    /// has the rights of a peer.
     pub insecure: bool,
-    /// How long a handshake may take.
+    /// The longest duration of a handshake.
     pub handshake_time: Duration,
-    /// Says on stderr what happens.
+    /// Logs events to stderr.
     pub verbose: bool,
 }
 
@@ -51,7 +54,7 @@ impl Listen {
         }
     }
 
-    /// Listens beside the port for clients of this machine, where that is possible; those of TLS use the port.
+    /// Listens beside the port for clients of this machine, if possible; TLS clients use the port.
     #[cfg(target_os = "linux")]
     pub(crate) fn bind_nearby(&self, address: SocketAddr) -> Option<UnixListener> {
         #[cfg(feature = "tls")]
@@ -67,7 +70,7 @@ impl Listen {
         None
     }
 
-    /// Whether strangers can neither come in nor read what is sent.
+    /// Returns true if strangers can neither connect nor read the traffic.
     fn is_guarded(&self) -> bool {
         #[cfg(feature = "tls")]
         return self.tls.is_some() && self.token.is_some();
@@ -75,11 +78,12 @@ impl Listen {
         false
     }
 
-    /// Listens. `can` is what peers could do, for the message when that is too much.
+    /// Listens. `can` describes the rights of peers, for the error message if the address is not
+    /// allowed.
     ///
     /// # Errors
-    /// ValueError for a token that is none, a host without an address, or with one of other machines unless that is allowed; RuntimeError
-    /// when the system refuses.
+    /// ValueError for an invalid token, a host without an address, or a host that other machines
+    /// can reach unless that is allowed; RuntimeError when the system refuses.
     pub(crate) fn bind(&self, can: &str) -> Result<(TcpListener, SocketAddr)> {
         ensure!(
             self.token.as_deref().is_none_or(token::is_good),
@@ -116,7 +120,7 @@ impl Listen {
         Ok((listener, address))
     }
 
-    /// Begins TLS, if there is any, with a peer; `None`: it does not speak it.
+    /// Begins TLS with a peer, if it is configured; `None` if the peer does not speak it.
     #[cfg(feature = "tls")]
     pub(crate) fn line(&self, stream: TcpStream) -> Option<Line> {
         Line::accept(stream, self.tls.as_ref(), self.handshake_time)
@@ -128,7 +132,7 @@ impl Listen {
         Some(Line::Plain(stream))
     }
 
-    /// How many descriptors of this process a connection takes at most.
+    /// The largest number of descriptors of this process that a connection takes.
     pub(crate) fn descriptors(&self) -> u64 {
         #[cfg(feature = "tls")]
         return if self.tls.is_some() { 4 } else { 2 };
@@ -136,28 +140,29 @@ impl Listen {
         2
     }
 
-    /// The rest of the time that a handshake has, which began then.
+    /// The rest of the time of a handshake that began at `begun`.
     pub(crate) fn left(&self, begun: Instant) -> Duration {
         self.handshake_time.saturating_sub(begun.elapsed())
     }
 
-    /// Lets a peer prove that it knows the token, and proves the same to it. False: it does not know it, and gets no answer.
+    /// Lets a peer prove that it knows the token, and proves the same to it. Returns false, without
+    /// an answer to the peer, if it does not know it.
     pub(crate) fn admit(&self, transport: &mut dyn Transport, key: &Key, relation: Relation, begun: Instant) -> bool {
         match (&self.token, &key.nonce) {
             (Some(token), Some(nonce)) => {
                 challenge(transport, (key, nonce), relation, token, self.left(begun)).unwrap_or(false)
             }
-            // Peers of Apache TVM send the token as it is.
+            // Peers of Apache TVM send the token in plain text.
             _ => self.lets_in(key.token.as_deref()),
         }
     }
 
-    /// Whether a peer that gives this token may come in.
+    /// Returns true if a peer that gives this token is accepted.
     pub(crate) fn lets_in(&self, given: Option<&str>) -> bool {
         self.token.as_deref().is_none_or(|expected| token::is_same(expected, given.unwrap_or_default()))
     }
 
-    /// Says what happens, if that is wanted; `who` says it.
+    /// Logs an event if `verbose` is set; `who` is the part of the program that reports it.
     pub(crate) fn say(&self, who: &str, peer: impl Display, what: impl FnOnce() -> String) {
         if self.verbose {
             log::say(format_args!("{who}: {peer}: {}", what()));
@@ -166,7 +171,7 @@ impl Listen {
 }
 
 impl fmt::Debug for Listen {
-    /// Without the token, which must not come into logs.
+    /// Omits the token, which must not appear in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = f.debug_struct("Listen");
         fields.field("host", &self.host).field("port", &self.port);
@@ -178,11 +183,13 @@ impl fmt::Debug for Listen {
     }
 }
 
-/// The time between two tries to take a connection when the system refuses, at first and at most.
+/// The time between two attempts to accept a connection when the system refuses, at first and at
+/// most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(320)];
 
-/// Takes connections until `woken` is closed at its other end; each is given as one that blocks. `nearby` is what listens beside the port, if
-/// anything does; `make_room` ends a connection when the system has no descriptors for a new one.
+/// Accepts connections until `woken` is closed at its other end; each is returned in blocking mode.
+/// `nearby` is the listener beside the port, if any; `make_room` ends a connection when the system
+/// has no descriptors for a new one.
 pub(crate) fn accept(
     listener: &TcpListener,
     nearby: Option<&UnixListener>,
@@ -190,14 +197,14 @@ pub(crate) fn accept(
     welcome: impl Fn(TcpStream, SocketAddr),
     make_room: impl Fn(),
 ) {
-    // A connection that is gone before it is taken must not block.
+    // A connection that is gone before it is accepted must not block.
     if listener.set_nonblocking(true).is_err() {
         return;
     }
     let Ok(own) = listener.local_addr() else { return };
     let mut pause = PAUSES[0];
     loop {
-        // A number below zero is none.
+        // `poll` ignores negative descriptors.
         let of_nearby = nearby.map_or(-1, AsRawFd::as_raw_fd);
         let mut poll = [listener.as_raw_fd(), woken.as_raw_fd(), of_nearby].map(|fd| libc::pollfd {
             fd,
@@ -209,7 +216,7 @@ pub(crate) fn accept(
         if poll[1].revents != 0 {
             return;
         }
-        // One of each in a round: neither kind waits for the end of the other.
+        // One of each in a round: neither kind waits for the other to become idle.
         #[cfg(target_os = "linux")]
         let beside = nearby.filter(|_| poll[2].revents != 0).map(|nearby| Ok((crate::nearby::accept(nearby)?, own)));
         #[cfg(not(target_os = "linux"))]
@@ -223,9 +230,10 @@ pub(crate) fn accept(
                     welcome(stream, peer);
                 }
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-                // A connection that ended before it was taken.
+                // A connection that ended before it was accepted.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                // The system or the process has no descriptors or memory left: the next try waits for some.
+                // The system or the process has no descriptors or memory left: the next attempt
+                // waits until there are some.
                 Err(_) => {
                     make_room();
                     // SAFETY: the second descriptor of the array, which is open.

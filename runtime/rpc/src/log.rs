@@ -1,7 +1,8 @@
 use std::fmt::Display;
 use std::io::{self, Write};
 
-/// Says something on the standard error, in a line. One that is closed or full is no reason to stop, and least of all to leave undone what follows.
+/// Writes a line to the standard error. A closed or full standard error is ignored: it must not
+/// stop the program, nor prevent the work that follows.
 pub fn say(text: impl Display) {
     let _ = writeln!(io::stderr(), "{text}");
 }

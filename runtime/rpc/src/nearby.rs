@@ -1,6 +1,7 @@
-//! Servers and clients on one machine: beside its port, a server at a loopback address listens at a socket of that machine alone, named after the
-//! address. A client that finds it there needs no TCP, and a call takes about half the time. Linux only; anywhere else, and whenever
-//! something is in the way, both use the port.
+//! Servers and clients on one machine: beside its port, a server at a loopback address listens at a
+//! Unix socket of that machine, named after the address. A client that finds it does not need TCP,
+//! and a call takes about half the time. Linux only; elsewhere, and whenever the socket cannot be
+//! used, both use the port.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -8,12 +9,14 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as LocalAddr, UnixListener};
 
-/// What the socket of a server at this address is called. The name is no file, and gone with the socket.
+/// The name of the socket of a server at this address. The name is not a file, and disappears with
+/// the socket.
 fn name_of(address: SocketAddr) -> String {
     format!("kernpack-rpc-{address}")
 }
 
-/// Listens beside a port; `None` for an address that other machines reach, and when the system refuses.
+/// Listens beside a port; `None` for an address that other machines can reach, and when the system
+/// refuses.
 pub(crate) fn listen(address: SocketAddr) -> Option<UnixListener> {
     if !address.ip().is_loopback() {
         return None;
@@ -24,9 +27,10 @@ pub(crate) fn listen(address: SocketAddr) -> Option<UnixListener> {
     Some(listener)
 }
 
-/// Takes a connection, as a socket like any other. One of another user ends: that user's clients do not come here.
+/// Accepts a connection, as a socket like any other. A connection of another user is closed: that
+/// user's clients use the port.
 pub(crate) fn accept(listener: &UnixListener) -> io::Result<TcpStream> {
-    // The type says TCP; what is done with it here is what sockets of all kinds can.
+    // The type says TCP, but only operations that all kinds of sockets support are used.
     let (stream, _) = listener.accept()?;
     let socket = OwnedFd::from(stream);
     if !user_of_peer(&socket).is_some_and(|user| user == 0 || user == own_user()) {
@@ -36,7 +40,7 @@ pub(crate) fn accept(listener: &UnixListener) -> io::Result<TcpStream> {
     Ok(TcpStream::from(socket))
 }
 
-/// Lets the system hold more of what is sent: both sides change places less often.
+/// Increases the system's send buffer: the two sides switch less often.
 fn widen(socket: &OwnedFd) {
     let bytes: libc::c_int = 256 << 10;
     let length = size_of::<libc::c_int>() as libc::socklen_t;
@@ -46,9 +50,9 @@ fn widen(socket: &OwnedFd) {
     };
 }
 
-/// A connection to the server at this address, if it listens nearby as the same user; never waits. A
-/// server of another user, also root's, is reached by the port: it ends connections of other users
-/// here, and another user could have taken its name.
+/// Connects to the server at this address, if it listens nearby as the same user; never waits. A
+/// server of another user, also root's, is reached by the port: it closes connections of other
+/// users here, and another user could have taken its name.
 pub(crate) fn dial(address: SocketAddr) -> Option<TcpStream> {
     if !address.ip().is_loopback() {
         return None;
@@ -57,7 +61,7 @@ pub(crate) fn dial(address: SocketAddr) -> Option<TcpStream> {
     // SAFETY: all members may be zero.
     let mut place: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     place.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    // The name of no file begins with NUL.
+    // An abstract name begins with NUL.
     let room = place.sun_path.get_mut(1..=name.len())?;
     for (to, from) in room.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
@@ -140,12 +144,12 @@ mod tests {
         if child == 0 {
             // SAFETY: plain calls.
             let is_other = unsafe { libc::setgid(65534) == 0 && libc::setuid(65534) == 0 };
-            // The server ends a connection that is made all the same.
+            // The server closes a connection that is made nevertheless.
             let gets_in = LocalAddr::from_abstract_name(name_of(address))
                 .and_then(|name| UnixStream::connect_addr(&name))
                 .and_then(|mut stream| stream.read(&mut [0]))
                 .is_ok_and(|count| count > 0);
-            // The server is root's: this user's clients take the port, where a token lets them in.
+            // The server runs as root: this user's clients use the port, where a token admits them.
             let takes_the_port = dial(address).is_none();
             // SAFETY: ends this process at once.
             unsafe { libc::_exit(if is_other && !gets_in && takes_the_port { 0 } else { 1 }) };

@@ -7,7 +7,8 @@ use kernpack::Result;
 use crate::client::dial_to;
 use crate::line::Line;
 
-/// Where a tracker or a proxy is, and what its peers know of it.
+/// The address of a tracker or a proxy, and what its peers need to connect: its token and
+/// certificate.
 ///
 /// ```
 /// let mut options = kernpack_rpc::ServerOptions::default();
@@ -20,13 +21,13 @@ pub struct Place {
     pub address: String,
     /// The token that it was started with.
     pub token: Option<String>,
-    /// What is known of its certificate; `None` is without TLS.
+    /// The way to verify its certificate; `None` is without TLS.
     #[cfg(feature = "tls")]
     pub tls: Option<crate::tls::Trust>,
 }
 
 impl Place {
-    /// An address, without token and TLS.
+    /// Creates an address without token and TLS.
     pub fn new(address: impl Into<String>) -> Self {
         Self {
             address: address.into(),
@@ -36,14 +37,14 @@ impl Place {
         }
     }
 
-    /// With the token that it was started with.
+    /// Sets the token that it was started with.
     #[must_use]
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());
         self
     }
 
-    /// Over TLS, with what is known of its certificate.
+    /// Uses TLS, and verifies its certificate in this way.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(mut self, trust: crate::tls::Trust) -> Self {
@@ -51,12 +52,12 @@ impl Place {
         self
     }
 
-    /// A connection, before TLS; `usual` is the port if none is said, `what` is there.
+    /// Connects, before TLS; `usual` is the default port, `what` names the peer in messages.
     pub(crate) fn dial(&self, usual: u16, what: &str, within: Duration) -> Result<TcpStream> {
         dial_to(&self.address, usual, what, within)
     }
 
-    /// Returns true if its certificate is known.
+    /// Returns true if the connection uses TLS.
     pub(crate) fn has_tls(&self) -> bool {
         #[cfg(feature = "tls")]
         return self.tls.is_some();
@@ -64,13 +65,14 @@ impl Place {
         false
     }
 
-    /// Returns true if it is on this machine: all addresses of its name are loopback ones. A name that is not known now is none.
+    /// Returns true if it is on this machine: all addresses of its name are loopback addresses.
+    /// False for a name that cannot be resolved now.
     pub(crate) fn is_loopback(&self) -> bool {
         let found = crate::client::host_and_port(&self.address).and_then(|address| Ok(address.to_socket_addrs()?));
         found.is_ok_and(|mut found| found.all(|address| address.ip().to_canonical().is_loopback()))
     }
 
-    /// Begins TLS on a connection, if there is any.
+    /// Begins TLS on a connection, if it is configured.
     #[cfg(feature = "tls")]
     pub(crate) fn secure(&self, stream: TcpStream, within: Duration) -> Result<Line> {
         let Some(trust) = &self.tls else { return Ok(Line::Plain(stream)) };
@@ -86,7 +88,7 @@ impl Place {
 }
 
 impl fmt::Debug for Place {
-    /// Without the token, which must not come into logs.
+    /// Omits the token, which must not appear in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.address)
     }

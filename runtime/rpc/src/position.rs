@@ -1,20 +1,22 @@
-//! Where in the protocol a session is: one page of memory that its process and the one that watches it share.
+//! The position of a session in the protocol: one page of memory that the session's process shares
+//! with the process that watches it.
 //!
-//! The watcher must know three things after a session has died: whether a reply had begun, so that no other bytes may follow; what was
-//! being called; and whether the session had ended in order.
+//! The watcher must know three things after a session has died: whether a reply had begun, so that
+//! no other bytes may follow; which function was being called; and whether the session had ended in
+//! order.
 
 use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// What a session is doing.
+/// The activity of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// It has not read its first packet.
     Starting,
     /// It waits for a packet.
     Idle,
-    /// It works on a request, of which nothing has been answered.
+    /// It works on a request; no part of the reply has been sent.
     Working,
     /// It sends a reply.
     Replying,
@@ -72,18 +74,18 @@ impl Position {
         unsafe { self.page.as_ref() }
     }
 
-    /// Notes what the session does.
+    /// Records the activity of the session.
     pub(crate) fn set(&self, phase: Phase) {
         self.page().phase.store(phase as u32, Ordering::Release);
     }
 
-    /// What the session does, or did last.
+    /// The session's current activity, or its last one.
     pub(crate) fn phase(&self) -> Phase {
         // The session's process may write anything there.
         PHASES.get(self.page().phase.load(Ordering::Acquire) as usize).copied().unwrap_or(Phase::Replying)
     }
 
-    /// Notes that a request has come.
+    /// Records that a request was received.
     pub(crate) fn begin(&self) {
         let page = self.page();
         page.name_length.store(0, Ordering::Relaxed);
@@ -91,7 +93,7 @@ impl Position {
         self.set(Phase::Working);
     }
 
-    /// Notes what is called.
+    /// Records the name of the called function.
     pub(crate) fn name(&self, name: &str) {
         let page = self.page();
         for (place, byte) in page.name.iter().zip(name.bytes()) {
@@ -100,12 +102,12 @@ impl Position {
         page.name_length.store(name.len().min(NAME) as u32, Ordering::Release);
     }
 
-    /// How many requests have come.
+    /// The number of requests received.
     pub(crate) fn requests(&self) -> u64 {
         self.page().requests.load(Ordering::Relaxed)
     }
 
-    /// What was called last, if that is known.
+    /// The name of the last called function, if it is known.
     pub(crate) fn last_name(&self) -> Option<String> {
         let length = (self.page().name_length.load(Ordering::Acquire) as usize).min(NAME);
         let name: Vec<u8> = self.page().name[..length].iter().map(|byte| byte.load(Ordering::Relaxed)).collect();

@@ -1,16 +1,18 @@
-//! Tokens: what a peer must prove to know.
+//! Tokens: secrets that a peer must prove to know.
 
-/// Whether a token can be sent, and is not guessed at once.
+/// Returns true if a token can be sent, and cannot be guessed at once.
 pub(crate) fn is_good(token: &str) -> bool {
     token.len() >= 8 && !token.contains(char::is_whitespace)
 }
 
-/// Whether a token is the expected one; the time says nothing about where they differ.
+/// Returns true if a token is the expected one; the time that this takes does not depend on where
+/// they differ.
 pub(crate) fn is_same(expected: &str, given: &str) -> bool {
     let (expected, given) = (expected.as_bytes(), given.as_bytes());
     let mut differences = u8::from(expected.len() != given.len());
     for (index, byte) in given.iter().enumerate() {
-        // The length of the expected one stays unknown, too: as many steps as the given one has.
+        // The length of the expected token is not revealed either: the number of steps is the
+        // length of the given one.
         let other = expected.get(index % expected.len().max(1)).copied().unwrap_or(0);
         differences |= std::hint::black_box(byte ^ other);
     }

@@ -1,4 +1,5 @@
-//! The client with servers that fail, lie or go silent: each is a few lines that speak the protocol as far as the test wants.
+//! The client with servers that fail, lie or go silent: each is a few lines that implement the
+//! protocol as far as the test needs it.
 
 #[path = "client/fake.rs"]
 mod fake;
@@ -33,7 +34,7 @@ fn connections_that_do_not_begin() {
         "{error}"
     );
     server.join();
-    // No RPC server, and one that does not want us.
+    // A server of another protocol, and one that rejects the client.
     for (bytes, problem) in [
         (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "is this the right port?"),
         (b"", "closed the connection: it is no RPC server, or wants a token, TLS, or another key"),
@@ -52,7 +53,7 @@ fn connections_that_do_not_begin() {
         assert!(error.message().contains(problem) && error.message().contains(&address), "{error}");
         server.join().unwrap();
     }
-    // One that takes connections, and no more.
+    // A server that only accepts connections.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = connect(listener.local_addr().unwrap().to_string()).connect_timeout(Duration::from_millis(100));
     let error = silent.open().unwrap_err();
@@ -220,7 +221,7 @@ fn replies_that_make_no_sense() {
             2,
         );
     });
-    /// Whether a reply has a tensor's handle.
+    /// Returns true if a reply contains a tensor's handle.
     fn served_tensor(reply: Reply) -> bool {
         let mut bytes = Vec::new();
         reply(&mut Encoder::begin(&mut bytes, 3));
@@ -235,7 +236,8 @@ fn replies_that_make_no_sense() {
     assert_eq!(function.call_as::<i64>(()).unwrap(), 42, "the session goes on");
 }
 
-/// A server that gives functions, and what it was sent to free; `before_call` is done in each call, with its number.
+/// A server that returns functions, and the handles that it was asked to free; `before_call` is
+/// called in each call, with its number.
 fn giver(count: u64, before_call: impl Fn(u64) + Send + 'static) -> (Server, Receiver<u64>) {
     let (send, freed) = channel();
     let server = Server::raw(1, move |mut served| {
@@ -247,7 +249,7 @@ fn giver(count: u64, before_call: impl Fn(u64) + Send + 'static) -> (Server, Rec
             match packet.code() {
                 Some(Code::CallFunc) => {
                     before_call(given);
-                    // One request at a time: nothing comes while one is under way.
+                    // One request at a time: nothing arrives while one is in flight.
                     let mut byte = [0; 1];
                     let stream = served.connection.transport();
                     stream.set_nonblocking(true).unwrap();
@@ -312,7 +314,7 @@ fn handles_are_given_back_from_all_threads() {
 
 #[test]
 fn dropping_does_not_wait_for_a_call() {
-    // The second call is under way from `begun` to `end`.
+    // The second call is in flight from `begun` to `end`.
     let ((begun, has_begun), (end, ends)) = (channel(), channel());
     let (server, freed) = giver(2, move |calls_before| {
         if calls_before == 1 {
@@ -326,7 +328,7 @@ fn dropping_does_not_wait_for_a_call() {
     thread::scope(|threads| {
         let call = threads.spawn(|| make.call_as::<Function>(()).unwrap());
         has_begun.recv_timeout(TIME).unwrap();
-        // It is given back later: the call does not end before this has returned.
+        // It is freed later: the call does not end before this has returned.
         drop(first);
         end.send(()).unwrap();
         let second = call.join().unwrap();
@@ -352,7 +354,7 @@ fn a_closed_session_stays_closed() {
     assert_eq!(freed.iter().count(), 0, "a session that is over gives nothing back");
 }
 
-/// Answers what comes before a copy: the memory, and whether the server limits packets.
+/// Answers the requests before a copy: the allocation, and the lookup of the packet limit.
 fn memory(served: &mut fake::Served, address: u64) {
     assert_eq!(served.next().code(), Some(Code::DevAllocData));
     served.reply(
@@ -367,7 +369,7 @@ fn memory(served: &mut fake::Served, address: u64) {
 #[test]
 fn servers_that_end_in_a_copy() {
     const SIZE: i64 = 8 << 20;
-    // To the server: it takes a part, and is gone.
+    // To the server: it reads a part, and is gone.
     let server = Server::start(|served| {
         memory(served, 1 << 32);
         assert_eq!(served.next().code(), Some(Code::CopyToRemote));
@@ -378,7 +380,7 @@ fn servers_that_end_in_a_copy() {
     let error = here.to(session.device("cpu").unwrap()).unwrap_err();
     assert_eq!(error.kind(), "ConnectionError", "{error}");
     server.join();
-    // From the server: a part comes.
+    // From the server: only a part arrives.
     let server = Server::start(|served| {
         memory(served, 1 << 32);
         assert_eq!(served.next().code(), Some(Code::CopyFromRemote));
@@ -391,7 +393,7 @@ fn servers_that_end_in_a_copy() {
     assert_eq!(error.kind(), "ConnectionError", "{error}");
     drop((there, session));
     server.join();
-    // It takes nothing, and sends too little.
+    // It does not read, and sends too little.
     let (done, is_done) = channel::<()>();
     let server = Server::start(move |served| {
         memory(served, 1 << 32);
@@ -421,7 +423,8 @@ fn tensors_of_others() {
     });
     let session = server.open();
     let device = session.device("cpu").unwrap();
-    // What another RPC implementation in the process would make: our kind of device, and memory that is not known here.
+    // A tensor as another RPC implementation in the process would make it: our kind of device, and
+    // memory that is unknown here.
     let mut shape = [4i64];
     let mut block = [0u64; 4];
     let mut managed = DLManagedTensorVersioned {

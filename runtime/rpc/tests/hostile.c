@@ -1,4 +1,4 @@
-/* Functions that do to a session what a bad kernel would. */
+/* Functions that harm a session as a faulty kernel would. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ FUNCTION(endless) { for (volatile long i = 0;; i++) {} }
 static int deep(volatile int n) { volatile char page[4096]; page[0] = (char)n; return deep(n + 1) + page[0]; }
 FUNCTION(recursion) { return deep(0); }
 
-/* Children that do nothing, each in a session of its own, up to 400. */
+/* Starts up to 400 idle children, each in its own session. */
 FUNCTION(forks) {
     for (int i = 0; i < 400; i++) {
         pid_t pid = fork();
@@ -27,7 +27,7 @@ FUNCTION(forks) {
     return 0;
 }
 
-/* A grandchild whose parent ends at once, and which holds all that it has inherited. */
+/* Starts a grandchild whose parent ends at once, and which keeps all descriptors that it has inherited. */
 FUNCTION(orphan) {
     pid_t pid = fork();
     if (pid == 0) {
@@ -40,7 +40,7 @@ FUNCTION(orphan) {
     return 0;
 }
 
-/* Takes memory until there is none, and says how many MiB that were. */
+/* Allocates memory until that fails, and returns the number of MiB. */
 FUNCTION(eat) {
     long count = 0;
     while (count < 1 << 20) {
@@ -53,7 +53,7 @@ FUNCTION(eat) {
     return 0;
 }
 
-/* Writes 64 MiB into the working folder, and says how many it could. */
+/* Writes 64 MiB into the working folder, and returns how many of them could be written. */
 FUNCTION(fill) {
     static char block[1 << 20];
     FILE *file = fopen("filled", "w");
@@ -64,5 +64,5 @@ FUNCTION(fill) {
     return 0;
 }
 
-/* A pointer, which means nothing on another machine. */
+/* Returns a pointer, which is meaningless on another machine. */
 FUNCTION(pointer) { static int place; result->type_index = 4; result->zero = 0; result->value = (int64_t)(intptr_t)&place; return 0; }

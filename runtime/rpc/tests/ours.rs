@@ -1,4 +1,5 @@
-//! The client with the server of this crate. A program without the test harness: the server starts it once more for each session.
+//! The client with the server of this crate. A program without the test harness: the server starts
+//! the program again for each session.
 
 #[path = "client/exercise.rs"]
 mod exercise;
@@ -12,7 +13,7 @@ use kernpack::{
 };
 use kernpack_rpc::{Server, ServerOptions, Session, connect, run_session_if_asked};
 
-/// What the session's process offers.
+/// The functions that the session's process offers.
 mod functions {
     use super::*;
 
@@ -51,7 +52,7 @@ mod functions {
         pair.iter().sum()
     }
 
-    /// Calls a macro with the element types that Rust has.
+    /// Calls a macro with the Rust types of element types.
     macro_rules! for_type {
         ($dtype:expr, $name:ident => $body:expr, half $half:expr) => {
             match $dtype {
@@ -229,7 +230,7 @@ fn several_servers_and_hops() {
 
 fn sessions_that_end() {
     let (_server, address) = server("");
-    // The session's process dies in a call; the server goes on.
+    // The session's process dies in a call; the server continues.
     let session = open(&address, "");
     let start = Instant::now();
     let tensor = Tensor::from_slice(&[1.0f32], &[1]).unwrap().to(session.device("cpu").unwrap()).unwrap();
@@ -237,11 +238,11 @@ fn sessions_that_end() {
     assert!(!died.message().is_empty());
     assert!(tensor.to(Device::CPU).is_err());
     drop((tensor, session));
-    // Its time is over.
+    // The session's time is over.
     let session = connect(&address).session_timeout(Duration::from_secs(4)).open().unwrap();
     let error = session.global_function("rpc_test.sleep").unwrap().call((30.0,)).unwrap_err();
     assert_eq!(error.kind(), "RPCSessionTimeoutError", "{error}");
-    // The client does not wait longer than it says.
+    // The client does not wait longer than its timeout.
     let session = connect(&address).timeout(Duration::from_secs(2)).open().unwrap();
     let error = session.global_function("rpc_test.sleep").unwrap().call((30.0,)).unwrap_err();
     assert_eq!(error.kind(), "TimeoutError", "{error}");
@@ -252,7 +253,7 @@ fn sessions_that_end() {
 
 fn clients_that_end() {
     let (server, address) = server("");
-    // The client gives up; the call that it waited for is not left alone with the machine.
+    // The client gives up; the call that it waited for does not continue to use the machine.
     let session = connect(&address).timeout(Duration::from_secs(2)).open().unwrap();
     let start = Instant::now();
     let error = session.global_function("rpc_test.sleep").unwrap().call((3000.0,)).unwrap_err();
@@ -281,7 +282,7 @@ fn servers_that_end() {
     assert!(connect(&address).open().is_err());
 }
 
-/// What this process has open and runs.
+/// The numbers of open descriptors and of threads of this process.
 fn descriptors_and_threads() -> (usize, usize) {
     let count = |folder: &str| std::fs::read_dir(folder).map_or(0, Iterator::count);
     (count("/proc/self/fd"), count("/proc/self/task"))
@@ -299,7 +300,7 @@ fn nothing_is_left() {
         drop(session);
         assert_eq!(tensor.to(Device::CPU).unwrap().len(), 64);
     };
-    // What a process keeps for good is there after the first.
+    // What a process keeps permanently exists after the first round.
     round(10);
     let settled = |expected: Option<(usize, usize)>| {
         let start = Instant::now();
@@ -314,7 +315,7 @@ fn nothing_is_left() {
         }
     };
     let before = settled(None);
-    // `cargo xtask rpc --soak` does the whole amount.
+    // `cargo xtask rpc --soak` runs the full amount.
     let (calls, sessions) =
         if std::env::var_os("KERNPACK_RPC_SOAK").is_some() { (100_000, 1000) } else { (20_000, 30) };
     round(calls);

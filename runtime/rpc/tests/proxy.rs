@@ -1,4 +1,5 @@
-//! The proxy with our servers and clients, and each of them with those of Apache TVM (`KERNPACK_APACHE_TVM`, as in `stock.rs`).
+//! The proxy with Kernpack's servers and clients, and each of them with those of Apache TVM
+//! (`KERNPACK_APACHE_TVM`, as in `stock.rs`).
 
 mod ports;
 #[path = "proxy/tracker.rs"]
@@ -48,7 +49,7 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Calls, files, and data that no buffer holds, both ways.
+/// Calls, files, and data larger than any buffer, in both directions.
 fn exercise(session: &Session) {
     exercise_with(session, 3_000_000);
 }
@@ -68,7 +69,7 @@ fn exercise_with(session: &Session, count: u32) {
 fn servers_and_clients_meet() {
     let proxy = proxy(|options| options.wait = TIME);
     let address = proxy.address().to_string();
-    // The client is there first.
+    // The client comes before the server.
     let early = thread::scope(|threads| {
         let client = threads.spawn(|| to(&address).open().unwrap());
         thread::sleep(Duration::from_millis(100));
@@ -79,21 +80,21 @@ fn servers_and_clients_meet() {
     assert_eq!(session.server_key(), "pi");
     exercise(&session);
     assert_eq!((server.session_count(), proxy.waiting_servers()), (1, 0), "one session at a time");
-    // The next one waits for the end of the session; both servers of the key are used.
+    // The next client waits for the end of the session; both servers of the key are used.
     let second = self::server(&address, |_| ());
     let other = to(&address).open().unwrap();
     exercise(&other);
     let third = thread::scope(|threads| {
         let client = threads.spawn(|| to(&address).open().unwrap());
         thread::sleep(Duration::from_millis(200));
-        // The server first: one whose session ends would take the next client.
+        // Drop the server first: if its session ended first, it would take the next client.
         drop((server, session));
         drop(other);
         client.join().unwrap()
     });
     exercise(&third);
     assert_eq!(second.session_count(), 1);
-    // A session that dies is the end of that session only.
+    // If a session dies, only that session ends.
     drop(third);
     wait_until("the server's return", || proxy.waiting_servers() == 1);
     drop(second);
@@ -109,11 +110,11 @@ fn clients_without_a_server() {
     let error = connect(proxy.address().to_string()).key("other").open().unwrap_err();
     assert!(error.message().contains("another key than 'other', or no server of a proxy has it"), "{error}");
     assert!(start.elapsed() < TIME / 2);
-    // Who does not wait any longer leaves nothing behind.
+    // A client that gives up leaves nothing behind.
     let error = connect(proxy.address().to_string()).key("other").connect_timeout(Duration::from_millis(100)).open();
     assert_eq!(error.unwrap_err().kind(), "TimeoutError");
     wait_until("the end of the clients", || proxy.connections() == 1);
-    // A server that is gone is not given to a client.
+    // A server that is gone is not assigned to a client.
     let mut gone = TcpStream::connect(proxy.address()).unwrap();
     offer(&mut gone, &Key::server("gone"), TIME).unwrap();
     wait_until("the second server", || proxy.waiting_servers() == 2);
@@ -169,7 +170,7 @@ fn strangers_learn_nothing() {
         assert_eq!(answer, b"", "{}", bytes.escape_ascii());
     }
     assert_eq!(proxy.waiting_servers(), 0);
-    // Silent connections give way to others.
+    // Silent connections are ended for others.
     let silent: Vec<TcpStream> = (0..600).map(|_| TcpStream::connect(proxy.address()).unwrap()).collect();
     let server = server(&address, |options| {
         options.proxy = Some(Place::new(address.as_str()).token(token));
@@ -180,7 +181,7 @@ fn strangers_learn_nothing() {
     drop(silent);
     drop(server);
     wait_until("the end of all connections", || proxy.connections() == 0);
-    // The token of a server does not come to its clients.
+    // The token of a server is not revealed to its clients.
     let mut stream = TcpStream::connect(proxy.address()).unwrap();
     let own = Key { token: Some(token.to_owned()), ..Key::server("pi") };
     offer(&mut stream, &own, TIME).unwrap();
@@ -234,18 +235,18 @@ fn with_tls() {
         // Without optimization TLS is slow.
         exercise_with(&to(&address).through_proxy().tls(trust.clone()).token(token.as_str()).open().unwrap(), 300_000);
     }
-    // Without TLS it is nothing that a proxy answers.
+    // Without TLS a proxy does not answer.
     let error = to(&address).token(token.as_str()).connect_timeout(Duration::from_secs(15)).open().unwrap_err();
     assert_eq!(error.kind(), "ConnectionError", "{error}");
     drop(server);
     wait_until("the end of all connections", || proxy.connections() == 0);
 }
 
-/// A program of `stock_proxy.py`, which ends with this value.
+/// A process of `stock_proxy.py`, which ends when this value is dropped.
 struct Stock(Child, BufReader<std::process::ChildStdout>);
 
 impl Stock {
-    /// `None` where there is no Apache TVM.
+    /// `None` if Apache TVM is not available.
     fn start(arguments: &[&str]) -> Option<Self> {
         let Some(python) = std::env::var_os("KERNPACK_APACHE_TVM") else {
             eprintln!("skipped: KERNPACK_APACHE_TVM names no Python with Apache TVM");
@@ -297,7 +298,7 @@ fn stock_server_and_clients_at_our_proxy() {
     let mut client = Stock::start(&["client", &port(proxy.address()), "board"]).unwrap();
     assert_eq!(client.line(), "done");
     exercise(&to(proxy.address()).key("board").open().unwrap());
-    // A stock client and our server.
+    // A stock client and Kernpack's server.
     let _ours = self::server(&proxy.address().to_string(), |_| ());
     let mut client = Stock::start(&["client", &port(proxy.address()), "pi"]).unwrap();
     assert_eq!(client.line(), "done");

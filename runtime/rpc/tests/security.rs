@@ -1,4 +1,5 @@
-//! What strangers can do to servers, trackers and clients: forged ones that want a token, many that want nothing, and a session that looks around.
+//! Attacks of strangers on servers, trackers and clients: forged peers that want a token, many
+//! peers that want nothing, and a session that looks around.
 
 #[path = "security/relays.rs"]
 mod relays;
@@ -37,7 +38,8 @@ fn message(text: &str) -> Vec<u8> {
     [&(text.len() as i32).to_le_bytes()[..], text.as_bytes()].concat()
 }
 
-/// A peer that answers the first bytes, whatever they are, with these, and so on; the result is all that it gets.
+/// Starts a peer that answers the first bytes, whatever they are, with the first answer, and so on;
+/// the result collects everything that it receives.
 fn forged(answers: Vec<Vec<u8>>) -> (SocketAddr, Arc<Mutex<Vec<u8>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -55,7 +57,7 @@ fn forged(answers: Vec<Vec<u8>>) -> (SocketAddr, Arc<Mutex<Vec<u8>>>) {
                     break;
                 }
             }
-            // What it says to that is heard, too.
+            // Its reaction to that is recorded, too.
             while let Ok(count @ 1..) = stream.read(&mut bytes) {
                 all.lock().unwrap().extend_from_slice(&bytes[..count]);
             }
@@ -99,7 +101,7 @@ fn forged_servers_get_no_token() {
         let heard = heard.lock().unwrap();
         assert!(heard.len() > 60 && !holds_token(&heard), "{what}: {}", heard.escape_ascii());
     }
-    // A client that has no token is asked for none.
+    // A client that has no token is not asked for one.
     let (address, _) = forged(vec![challenge]);
     let error = connect(address.to_string()).key("pi").connect_timeout(TIME).open().unwrap_err();
     assert!(error.message().contains("a proof of a token was asked for"), "{error}");
@@ -163,7 +165,7 @@ fn who_knows_the_token_comes_in() {
             named(options);
             options.proxy = Some(place);
         });
-        // A proxy that is not named as one gets no proof.
+        // A proxy that the user did not declare gets no proof.
         let error = open(proxy.address(), TOKEN).unwrap_err();
         assert!(error.message().contains("`through_proxy()`"), "{of_proxy:?}: {error}");
         let open = |address: SocketAddr, token: &str| {
@@ -195,7 +197,7 @@ fn who_knows_the_token_comes_in() {
     assert_eq!(plain.kind(), "ConnectionError", "{plain}");
 }
 
-/// Sends messages to a tracker, and gives the answers.
+/// Sends messages to a tracker, and returns the answers.
 fn ask(address: SocketAddr, messages: &[&str]) -> Vec<String> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(TIME)).unwrap();
@@ -240,17 +242,17 @@ fn trackers_take_only_addresses_of_the_peer() {
             let answers = ask(strict.address(), &[&asked, "[1]"]);
             match own {
                 true => assert_eq!(answers, ["0", "0"], "{asked}"),
-                // It is told why, and the connection ends.
+                // The tracker sends the reason, and closes the connection.
                 false => assert!(answers.len() == 1 && answers[0].contains("another machine"), "{asked}: {answers:?}"),
             }
             assert_eq!(ask(free.address(), &[&asked, "[1]"]), ["0", "0"], "{asked}");
         }
     }
-    // A text that is long for a tracker, and the length of one that never comes.
+    // A text that is too long for a tracker, and the length of one that never arrives.
     assert_eq!(ask(strict.address(), &[&format!("[1,\"{}\"]", "x".repeat(9000))]), [""; 0]);
 }
 
-/// A program with few descriptors, which says its address first.
+/// A program with few descriptors, which prints its address first.
 struct Few(Child, SocketAddr);
 
 impl Few {
@@ -271,7 +273,7 @@ impl Drop for Few {
     }
 }
 
-/// Not a test by itself: the tracker of the next one, in a process of its own, until its input ends.
+/// Not a test by itself: the tracker of the next one, in its own process, until its input ends.
 #[test]
 #[ignore = "started by strangers_do_not_use_up_descriptors"]
 fn tracker_with_few_descriptors() {
@@ -290,7 +292,7 @@ fn strangers_do_not_use_up_descriptors() {
         &["--exact", "tracker_with_few_descriptors", "--ignored", "--nocapture", "--test-threads=1"],
     );
     let client = TrackerClient::new(tracker.1.to_string()).connect_timeout(TIME);
-    // A server that is registered stays.
+    // A registered server stays.
     let mut options = ServerOptions::default();
     options.listen.port = 0;
     options.key = "pi".to_owned();

@@ -1,4 +1,4 @@
-//! The server with our own client, and with clients that mean harm.
+//! The server with Kernpack's client, and with malicious clients.
 
 #[cfg(target_os = "linux")]
 #[path = "server/network.rs"]
@@ -24,7 +24,7 @@ use kernpack_rpc::{Server, ServerOptions, connect};
 
 const TIME: Duration = Duration::from_secs(30);
 
-/// A server whose sessions have their folders in one of the test's own.
+/// A server whose sessions have their folders in a folder of the test.
 struct Tested {
     server: Option<Server>,
     folder: PathBuf,
@@ -86,7 +86,7 @@ impl Drop for Tested {
     }
 }
 
-/// Requests as bytes.
+/// Sends requests as raw bytes.
 struct Raw(Connection<TcpStream>);
 
 impl Raw {
@@ -150,7 +150,7 @@ impl Raw {
         })
     }
 
-    /// That the session goes on.
+    /// Asserts that the session continues.
     fn lives(&mut self) {
         let echo = self.function("testing.echo");
         assert_eq!(self.call(echo, &[Value::Int(5)]), Ok(vec![Value::Int(1), Value::Int(5)]));
@@ -196,7 +196,7 @@ fn our_client() {
     let tensor = Tensor::from_slice(&values, &[100, 1000]).unwrap().to(there).unwrap();
     let back: Tensor = echo.call_as((&tensor,)).unwrap();
     assert_eq!(back.to(Device::CPU).unwrap().view::<i32>().unwrap().to_vec(), values);
-    // A second session, and one that goes through this server to itself.
+    // A second session, and one that is forwarded by this server to itself.
     let address = tested.address().to_string();
     let far = connect(address.as_str()).key("pi").hop(address, "pi").timeout(TIME).open().unwrap();
     for session in [open(), far] {
@@ -266,7 +266,7 @@ fn slow_and_many_connections() {
 fn hostile_packets() {
     let tested = Tested::start(|options| options.limits.stall_time = Some(Duration::from_secs(2)));
     let packet = |length: u64, rest: &[u8]| [&length.to_le_bytes()[..], rest].concat();
-    // Each ends the session, with a message where there is still one to read.
+    // Each ends the session, with a message if there still is a reader.
     for (bytes, part) in [
         (packet(1 << 63, b"\x03\0\0\0"), "a packet of 9223372036854775808 bytes"),
         (packet(2, b"\x03\0"), "a packet of 2 bytes"),
@@ -278,7 +278,7 @@ fn hostile_packets() {
         fails(raw.reply(), part);
         fails(raw.reply(), "no reply");
     }
-    // Cut in the middle: nothing is left of the session.
+    // Truncated in the middle: nothing is left of the session.
     for cut in [1, 8, 11, 20] {
         let mut raw = tested.raw();
         let whole = packet(24, b"\x09\0\0\0\x01\0\0\0\x08\0\0\0\x04\0\0\0\0\0\0\0name");
@@ -293,7 +293,7 @@ fn hostile_packets() {
     let mut raw = Raw(Connection::new(tested.greeted(), Patience { idle: Some(TIME), stall: Some(TIME) }));
     let version = raw.request(Code::InitServer, |body| body.extend_from_slice(b"\x05\0\0\0\0\0\0\x000.7.9\0\0\0\0"));
     fails(version, "speaks version 0.8.0 of the RPC protocol (Apache TVM 0.27), the client 0.7.9");
-    // Content that is wrong costs the request only.
+    // Invalid content fails only the request.
     let mut raw = tested.raw();
     for (code, body) in [
         (Code::Return, &b""[..]),
@@ -348,7 +348,7 @@ fn hostile_handles_and_addresses() {
     let Ok(&[Value::Opaque(address)]) = raw.call_system(Code::DevAllocData, &allocate(100, 64)).as_deref() else {
         panic!()
     };
-    // Reads and writes stay inside.
+    // Reads and writes stay inside the block.
     for (data, offset, size) in [
         (address, 0, 101u64),
         (address, 100, 1),
@@ -374,7 +374,7 @@ fn hostile_handles_and_addresses() {
         raw.request(Code::CopyToRemote, |body| write(body, &header(address, 100, 0), &bytes)),
         Ok(vec![Value::None])
     );
-    // What is returned has an address of its own, and the same bytes.
+    // The returned tensor has its own address, and the same bytes.
     let reply = raw.call(echo, &[tensor(address + 10, 20)]).unwrap();
     let [Value::Int(70), Value::Tensor(back), Value::Opaque(handle)] = &reply[..] else { panic!("{reply:?}") };
     raw.0
@@ -415,7 +415,7 @@ fn hostile_handles_and_addresses() {
     let gone = Value::Device(Device::new(33, 0));
     assert_eq!(raw.call_system(Code::DevGetAttr, &[gone.clone(), Value::Int(0)]), Ok(vec![Value::Int(0)]));
     fails(raw.call_system(Code::DevSetDevice, &[gone]), "there is no device");
-    // The table has an end.
+    // The table is limited.
     for _ in 0..60 {
         let _ = raw.call_system(Code::GetGlobalFunc, &[Value::Str("testing.nop".into())]);
     }
@@ -427,7 +427,7 @@ fn hostile_handles_and_addresses() {
 
 #[test]
 fn a_stopped_server_tells_its_clients() {
-    // Whoever listens at the port afterwards does not have this key.
+    // A program that listens at the port afterwards does not have this key.
     let key = format!("stopped-{}", std::process::id());
     let mut tested = Tested::start(|options| options.key = key.clone());
     let open = |address: SocketAddr| {
@@ -475,7 +475,7 @@ fn libraries_that_need_others() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
-/// A server as a process of its own; killed with this value.
+/// A server in its own process; killed with this value.
 struct Program {
     process: Child,
     address: String,
@@ -504,8 +504,9 @@ fn a_program_that_is_replaced_while_it_serves() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("rpc-replaced-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let path = folder.join("server");
-    // A link, and no copy: a copy is open for writing here, a process that another test starts meanwhile inherits
-    // that, and the kernel starts no program that is open for writing (ETXTBSY).
+    // A link instead of a copy: a copy is open for writing here, a process that another test starts
+    // meanwhile inherits the descriptor, and the kernel refuses to start a program that is open for
+    // writing (ETXTBSY).
     fs::hard_link(env!("CARGO_BIN_EXE_kernpack-rpc-server"), &path).unwrap();
     let program = Program::start(Command::new(&path).arg("--no-token"));
     let serves = |what: &str| {

@@ -1,4 +1,4 @@
-//! All numbers that sessions can have. The only test of its program: it needs them all.
+//! Uses all session numbers. The only test of its program: it needs all of them.
 
 #[path = "client/fake.rs"]
 mod fake;
@@ -15,7 +15,7 @@ use fake::Server;
 fn numbers_of_sessions() {
     let server = Server::raw(Device::MAX_SESSIONS + 2, |mut served| {
         served.begin();
-        // Devices come without the session.
+        // Devices outlive the session value.
         thread::spawn(move || {
             served.found(5);
             let arguments = served.called(5);

@@ -1,5 +1,6 @@
-//! The client with the server of Apache TVM. `cargo xtask rpc` and `cargo xtask test` set `KERNPACK_APACHE_TVM` to a Python that has it, and
-//! `CONVERSIONS_LIBRARY` to the library to upload; without them there is nothing to test.
+//! The client with the server of Apache TVM. `cargo xtask rpc` and `cargo xtask test` set
+//! `KERNPACK_APACHE_TVM` to a Python that has it, and `CONVERSIONS_LIBRARY` to the library to
+//! upload; without them the tests are skipped.
 
 #[path = "client/exercise.rs"]
 mod exercise;
@@ -10,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use kernpack_rpc::{Session, Timing, connect};
 
-/// A server that ends with this value.
+/// A server that ends when this value is dropped.
 struct Server {
     process: Child,
     address: String,
 }
 
 impl Server {
-    /// `None` where there is no Apache TVM.
+    /// `None` if Apache TVM is not available.
     fn start(key: &str) -> Option<Self> {
         let Some(python) = std::env::var_os("KERNPACK_APACHE_TVM") else {
             eprintln!("skipped: KERNPACK_APACHE_TVM names no Python with Apache TVM");
@@ -57,11 +58,11 @@ fn everything_with_one_session() {
     if let Ok(library) = std::env::var("CONVERSIONS_LIBRARY") {
         exercise::library(&session, false, &library);
     }
-    // Apache TVM's server in Python lists nothing.
+    // Apache TVM's server in Python does not support listing.
     let error = session.listdir(".").unwrap_err();
     assert!(error.message().contains("has no function 'tvm.rpc.server.listdir'"), "{error}");
     drop(session);
-    // The server takes the next client when the session is over.
+    // The server accepts the next client when the session is over.
     assert_eq!(server.connect().global_function("rpc_test.echo").unwrap().call_as::<i64>((1,)).unwrap(), 1);
 }
 
@@ -95,7 +96,7 @@ fn servers_that_end() {
     assert!(!session.is_open());
     assert_eq!(echo.call((1,)).unwrap_err().to_string(), died.to_string());
     assert!(tensor.to(kernpack::Device::CPU).is_err());
-    // What is left is dropped without a server.
+    // The rest is dropped without a server.
     drop((tensor, echo, session));
     assert!(start.elapsed() < Duration::from_secs(29));
 }
@@ -125,7 +126,7 @@ fn timings_print_alike() {
     let program = format!("from tvm.runtime.module import BenchmarkResult; print(BenchmarkResult({results:?}))");
     let printed = Command::new(python).args(["-c", &program]).output().unwrap();
     assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
-    // Theirs fills the line with blanks.
+    // Apache TVM pads the line with blanks.
     let printed = String::from_utf8(printed.stdout).unwrap();
     assert_eq!(printed.trim_end(), Timing::new(results).to_string().trim_end());
 }

@@ -1,4 +1,4 @@
-"""The RPC client of Apache TVM 0.27 on our server: stock_client.py SERVER CONVERSIONS, a server program and libconversions.so.
+"""The RPC client of Apache TVM 0.27 with Kernpack's server: stock_client.py SERVER CONVERSIONS, a server program and libconversions.so.
 
 Each test has a session of its own. Exit status 1 and a traceback when a check fails.
 """
@@ -110,7 +110,7 @@ def files(server):
         fails("relative path", session.download, "../../etc/passwd")
         fails("relative path", session.upload, bytearray(b"x"), "/tmp/x")
         fails("no file 'a.so'", session.load_module, "a.so")
-        # A file that is no library.
+        # A file that is not a library.
         fails("`.txt` files", session.load_module, "hello.txt")
         assert session.download("hello.txt") == b"hello"
 
@@ -168,7 +168,7 @@ def libraries(server):
         # The message of a typed function.
         fails("add(a: int, b: int): argument 'a': expected int, got str", library["add"], "x", 2)
         fails("expected 2 arguments, got 1", library["add"], 1)
-        # Objects and closures stay there; handles come here.
+        # Objects and closures stay on the server; handles are returned.
         point = library["point"](3, 4)
         coordinates = library["coordinates"](point)
         size = session.get_function("ffi.ArraySize")
@@ -177,7 +177,7 @@ def libraries(server):
         assert (item(coordinates, 0), item(coordinates, 1)) == (3, 4)
         closure = session.get_function("ffi.ModuleGetFunction")(library, "add", False)
         assert closure(1, 2) == 3
-        # A name that is not there.
+        # An unknown name.
         try:
             library["none"]
         except AttributeError as error:
@@ -215,7 +215,7 @@ def handles(server):
         fails(f"tvm.rpc.server.{name}(", function)
         fails(f"tvm.rpc.server.{name}(", function, 1, 2, 3, 4, 5)
     fails("expected", session.get_function("runtime.RPCTimeEvaluator"))
-    # Thousands of handles come and go.
+    # Thousands of handles are created and freed.
     echo = session.get_function("testing.echo")
     device = session.cpu(0)
     for _ in range(1000):
@@ -263,7 +263,7 @@ def crashes(server):
             session = server.connect()
             took = fails(part, uploaded(session, HOSTILE)[name])
             assert took < 10, took
-            # Other sessions go on, and this one is over.
+            # Other sessions continue, and this one has ended.
             assert echo(name) == name
             fails("", session.get_function, "testing.echo", kind=Exception)
             del session

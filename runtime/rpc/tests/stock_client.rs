@@ -1,5 +1,6 @@
-//! The client of Apache TVM on our server, as `stock_client.py` drives it. `cargo xtask rpc` and `cargo xtask test` set `KERNPACK_APACHE_TVM` to
-//! a Python that has it, and `CONVERSIONS_LIBRARY` to the library to upload; without them there is nothing to test.
+//! The client of Apache TVM with Kernpack's server, driven by `stock_client.py`. `cargo xtask rpc`
+//! and `cargo xtask test` set `KERNPACK_APACHE_TVM` to a Python that has it, and
+//! `CONVERSIONS_LIBRARY` to the library to upload; without them the test is skipped.
 
 use std::process::Command;
 

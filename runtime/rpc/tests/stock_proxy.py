@@ -41,7 +41,7 @@ def main():
         print("done", flush=True)
     elif program == "client":
         port, key = arguments
-        # Twice: the server comes back to the proxy after the first session.
+        # Twice: the server returns to the proxy after the first session.
         for _ in range(2):
             session = rpc.connect("127.0.0.1", int(port), key=key, session_timeout=60)
             assert session.get_function("testing.echo")("through") == "through"

@@ -1,4 +1,4 @@
-//! Sessions over TLS: who gets in, what is sent, and what it takes.
+//! Sessions over TLS: the admitted peers, the sent bytes, and the limits.
 
 mod ports;
 
@@ -11,7 +11,7 @@ use kernpack::{Device, Tensor};
 use kernpack_rpc::tls::{Fingerprint, Identity, TlsAcceptor, Trust};
 use kernpack_rpc::{Place, Server, ServerOptions, connect};
 
-/// An empty folder of a test, which is gone behind it.
+/// An empty folder of a test, which is removed with this value.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -51,7 +51,7 @@ fn server(folder: &Folder, host: &str) -> (Server, Fingerprint, String) {
 #[test]
 fn a_session_over_tls() {
     let folder = Folder::new("session");
-    // Other machines may be listened for with both.
+    // With both, the server may listen for other machines.
     let (server, fingerprint, token) = server(&folder, "0.0.0.0");
     let address = format!("127.0.0.1:{}", server.address().port());
     let session = connect(&address).tls(Trust::Fingerprint(fingerprint)).token(&token).open().unwrap();
@@ -62,7 +62,7 @@ fn a_session_over_tls() {
     assert_eq!(back.view::<f32>().unwrap().to_vec(), values);
     session.upload_as("note", &[7; 100_000]).unwrap();
     assert_eq!(&session.download("note").unwrap()[..], [7; 100_000]);
-    // Several at one time, and by an authority: the certificate has signed itself.
+    // Several at the same time, and by an authority: the certificate is self-signed.
     let authorities = Trust::Authorities(folder.0.join("cert.pem"));
     let other =
         connect(format!("localhost:{}", server.address().port())).tls(authorities).token(&token).open().unwrap();
@@ -84,7 +84,7 @@ fn strangers_stay_outside() {
     let address = server.address().to_string();
     let other = Folder::new("other");
     let wrong = identity(&other).fingerprint();
-    // Another server's certificate, no token, another one, no TLS at all.
+    // Another server's certificate, no token, another token, no TLS at all.
     let error = connect(&address).tls(Trust::Fingerprint(wrong)).token(&token).open().unwrap_err();
     assert_eq!(error.kind(), "ConnectionError");
     let (own, expected) = (fingerprint.to_string(), wrong.to_string());
@@ -102,7 +102,7 @@ fn strangers_stay_outside() {
     }
     let error = connect(&address).token(&token).open().unwrap_err();
     assert_eq!(error.kind(), "ConnectionError", "{error}");
-    // Bytes that are no TLS, and none at all: the connection ends in the time of a handshake.
+    // Bytes that are not TLS, and no bytes: the connection ends within the time of a handshake.
     for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0x16, 3, 1, 0xff, 0xff, 1], &[]] {
         let mut stream = TcpStream::connect(&address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(40))).unwrap();
@@ -129,7 +129,7 @@ fn files_of_keys() {
     let (certificate, key) = (folder.0.join("cert.pem"), folder.0.join("key.pem"));
     let loaded = Identity::load(&certificate, &key).unwrap();
     assert_eq!(loaded.fingerprint(), made.fingerprint());
-    // What is there is not written over.
+    // Existing files are not overwritten.
     let error = Identity::generate(&folder.0, &["a".to_owned()]).err().unwrap();
     assert!(error.message().contains("key.pem"), "{error}");
     let error = Identity::load(&key, &key).err().unwrap();
@@ -191,7 +191,7 @@ fn a_tracker_for_other_machines() {
     assert_eq!(found.address, server.address().to_string());
     assert!(found.connect().open().unwrap().global_function("testing.echo").is_ok());
     assert!(client.summary().unwrap().to_string().contains("pi"));
-    // Strangers: without TLS, without a token, with another one. None is told why.
+    // Strangers: without TLS, without a token, with another one. None receives a reason.
     let short = |client: TrackerClient| client.connect_timeout(Duration::from_secs(5)).summary().unwrap_err();
     for error in [
         short(TrackerClient::new(address.as_str())),
@@ -206,7 +206,8 @@ fn a_tracker_for_other_machines() {
     assert_eq!(client.summary().unwrap_err().kind(), "ConnectionError");
 }
 
-/// Sends these bytes one by one, each soon after the one before; the time until the other side ends the connection.
+/// Sends these bytes one by one, with short pauses; returns the time until the other side ends the
+/// connection.
 fn trickle(mut stream: TcpStream, bytes: &[u8]) -> Duration {
     let begun = Instant::now();
     stream.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
@@ -231,7 +232,8 @@ fn records_that_trickle_in() {
     options.listen.handshake_time = Duration::from_secs(1);
     options.program = Some((PathBuf::from(env!("CARGO_BIN_EXE_kernpack-rpc-server")), Vec::new()));
     let server = Server::start(options).unwrap();
-    // The head of a long record of the handshake, and its bytes: the end comes after the time of a handshake, not of each byte.
+    // The head of a long record of the handshake, and its bytes: the connection ends after the time
+    // of a handshake, not after the last byte plus that time.
     let record = [&[0x16, 3, 1, 0x3f, 0xff, 1, 0, 0x3f, 0xf0][..], &[3; 100]].concat();
     let time = trickle(TcpStream::connect(server.address()).unwrap(), &record);
     assert!(time < Duration::from_secs(20), "{time:?}");

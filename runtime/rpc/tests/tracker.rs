@@ -1,4 +1,5 @@
-//! The tracker with our servers and clients, and each of them with those of Apache TVM (`KERNPACK_APACHE_TVM`, as in `stock.rs`).
+//! The tracker with Kernpack's servers and clients, and each of them with those of Apache TVM
+//! (`KERNPACK_APACHE_TVM`, as in `stock.rs`).
 
 mod ports;
 
@@ -45,7 +46,7 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Free, busy and waiting of a key.
+/// The numbers of free servers, busy servers and waiting clients of a key.
 fn status(client: &TrackerClient, key: &str) -> (usize, usize, usize) {
     let summary = client.summary().unwrap();
     let of_key = summary.keys.iter().find(|known| known.key == key);
@@ -73,14 +74,14 @@ fn servers_are_given_to_one_client_at_a_time() {
     let session = found.connect().open().unwrap();
     is_alive(&session);
     assert_eq!(status(&client, "pi"), (0, 1, 0));
-    // Busy: a request waits for the end of the session, and says so if it does not come.
+    // Busy: a request waits for the end of the session, and reports a timeout if it does not come.
     let error = client.request("pi", 0, Duration::from_millis(300)).unwrap_err();
     assert_eq!(error.kind(), "TimeoutError");
     assert!(
         error.message().contains("no server of key 'pi' was free within 0.3 s; 1 of 1 servers with this key are busy"),
         "{error}"
     );
-    // A match key is good for one session, and nothing but one opens a session.
+    // A match key is valid for one session, and only a match key opens a session.
     for key in [found.match_key.as_str(), "pi", "", "pi:0123"] {
         let error = kernpack_rpc::connect(&found.address).key(key).open().unwrap_err();
         assert!(error.message().contains("another key"), "{error}");
@@ -104,7 +105,7 @@ fn clients_of_higher_priority_are_served_first() {
         let (own, order, before) = (client.clone(), Arc::clone(&order), waiting.len());
         waiting.push(thread::spawn(move || {
             let session = own.request("k", priority, TIME).unwrap().connect().open().unwrap();
-            // The next one begins when this one has ended.
+            // The next session begins when this one has ended.
             order.lock().unwrap().push((priority, before));
             is_alive(&session);
         }));
@@ -114,7 +115,7 @@ fn clients_of_higher_priority_are_served_first() {
     waiting.into_iter().for_each(|thread| thread.join().unwrap());
     assert_eq!(*order.lock().unwrap(), [(5, 1), (5, 3), (1, 2), (0, 0)]);
     drop(first);
-    // A server that takes three at one time.
+    // A server that accepts three at the same time.
     let _server = server(tracker.address(), "more", 3);
     let open = || client.request("more", 0, TIME).unwrap().connect().open().unwrap();
     let sessions = [open(), open(), open()];
@@ -136,7 +137,7 @@ fn servers_come_back_after_a_restart() {
     let tracker = tracker_at(address.port(), Some("end"));
     wait_until("the server", || status(&client, "k").0 == 1);
     is_alive(&client.request("k", 0, TIME).unwrap().connect().open().unwrap());
-    // A server that is gone is not given to any client.
+    // A server that is gone is not assigned to any client.
     drop(server);
     wait_until("the server's end", || client.summary().unwrap().servers.is_empty());
     let error = client.request("k", 0, Duration::from_millis(200)).unwrap_err();
@@ -147,7 +148,7 @@ fn servers_come_back_after_a_restart() {
     tracker.wait();
 }
 
-/// Sends messages by hand, and gives the answers; ends with the first that is none.
+/// Sends messages by hand, and returns the answers; stops at the first that is missing.
 fn raw(address: SocketAddr, messages: &[&str]) -> Vec<String> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(TIME)).unwrap();
@@ -188,7 +189,7 @@ fn what_peers_say() {
     );
     assert_eq!(answers[..5], ["0", "0", "0", "0", "[\"k:1\",\"k:2\"]"]);
     assert!(answers[5].contains("\"addr\":[\"127.0.0.1\",5]") && answers[5].contains("\"free\":2"), "{}", answers[5]);
-    // What is wrong ends the connection, and nothing else.
+    // An invalid message only ends the connection.
     for message in [
         "[99]",
         "[]",
@@ -208,7 +209,7 @@ fn what_peers_say() {
         assert_eq!(raw(address, &[message]), [""; 0], "{message}");
     }
     assert_eq!(raw(address, &["[2,null]"]), ["-1"]);
-    // A stranger of another protocol, and many that say nothing.
+    // A stranger of another protocol, and many that send nothing.
     let mut other = TcpStream::connect(address).unwrap();
     other.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let mut rest = Vec::new();
@@ -233,7 +234,7 @@ fn addresses_of_other_machines_are_refused() {
     assert!(error.message().contains("with --key"), "{error}");
 }
 
-/// A program of Apache TVM that says where it listens, and ends with its standard input.
+/// A program of Apache TVM that prints its address, and ends with its standard input.
 struct Stock {
     process: Child,
     first: String,
@@ -285,7 +286,8 @@ fn server_and_client_of_tvm_with_our_tracker() {
     let port = address.port().to_string();
     let Some(_stock) = Stock::start("server", &[&port, "theirs"]) else { return };
     wait_until("the offer", || status(&client, "theirs").0 == 1);
-    // Our client, then theirs, on their server; then theirs on ours.
+    // Kernpack's client, then Apache TVM's, with its server; then Apache TVM's client with
+    // Kernpack's server.
     let session = client.request("theirs", 0, TIME).unwrap().connect().open().unwrap();
     is_alive(&session);
     drop(session);

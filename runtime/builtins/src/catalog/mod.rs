@@ -1,11 +1,14 @@
-//! The `ffi.*` global functions, types and type attributes that the embedded implementation offers, so that callers in any language
-//! find them under the stock names.
+//! The `ffi.*` global functions, types and type attributes of the embedded implementation, so that
+//! callers in any language find them under the stock names.
 //!
-//! An artifact that serves itself brings what it uses: the list of global functions (in kernpack-core); what modules need, if it carries any or is a
-//! program that offers its functions to libraries of other languages; what constructors need, if it has types. The rest comes with the
-//! Cargo feature `builtins`, for programs and libraries that serve others (`libtvm_ffi.so` is one).
+//! An artifact that serves itself registers what it uses: the list of global functions (in
+//! kernpack-core); the functions for modules, if it contains any or is a program that offers its
+//! functions to libraries of other languages; the functions for constructors, if it has types. The
+//! rest is enabled by the Cargo feature `builtins`, for programs and libraries that serve others
+//! (such as `libtvm_ffi.so`).
 //!
-//! All of it is compiled always, because the typed operations of the crate are written on it; the linker drops what is not used.
+//! All of it is always compiled, because the typed operations of the crate are based on it; the
+//! linker drops unused parts.
 
 mod types;
 
@@ -24,14 +27,15 @@ use kernpack_core::generated_code::{CarriedKind, note_carried};
 /// The rows of one file.
 type Rows = &'static [Builtin];
 
-/// What libraries in other languages need of the artifact that serves them. The files' lists are constants: of a static, code would be
-/// generated also where it is left out.
+/// The functions that libraries in other languages need from the artifact that serves them. The
+/// lists of the files are constants: for a static, code would be generated even where it is left
+/// out.
 static HOST: &[Rows] = &[modules::BUILTINS, values::MARKERS, dataclass::CONSTRUCTORS];
 
-/// What the constructors of types need that are made of the fields.
+/// The functions that constructors made of a type's fields need.
 static CONSTRUCTORS: &[Rows] = &[values::MARKERS, dataclass::CONSTRUCTORS];
 
-/// The rest of what the stock library has.
+/// The other functions of the stock library.
 #[cfg(feature = "all")]
 static REST: &[Rows] = &[
     global_functions::BUILTINS,
@@ -57,7 +61,8 @@ pub fn register() -> Result<()> {
     module::note_own_loaders()
 }
 
-/// Registers what libraries in other languages need of the artifact that serves them.
+/// Registers the functions that libraries in other languages need from the artifact that serves
+/// them.
 fn register_host_functions() -> Result<()> {
     module::offer_context_symbols()?;
     let loaders_are_ours = !module::has_loaders()?;
@@ -65,19 +70,20 @@ fn register_host_functions() -> Result<()> {
     if loaders_are_ours { module::note_own_loaders() } else { Ok(()) }
 }
 
-/// Makes and registers the constructor of a type, in a process whose host does not.
+/// Creates and registers the constructor of a type, in a process whose host does not.
 pub fn register_init(type_index: i32) -> Result<()> {
     register_missing(CONSTRUCTORS)?;
     Function::global("ffi._RegisterFFIInit")?.call((type_index,)).map(drop)
 }
 
-/// Registers what calls by name need, in a process whose host does not: Python makes such calls of every function with defaults.
+/// Registers the functions that calls with keyword arguments need, in a process whose host does
+/// not: Python makes such calls of every function with defaults.
 pub fn register_markers() -> Result<()> {
     register_missing(&[values::MARKERS])
 }
 
-/// Registers the loader of a kind of modules that this artifact carries; and, where it serves itself, what such modules are used
-/// with.
+/// Registers the loader of a kind of modules that this artifact contains; and, if it serves itself,
+/// the functions that such modules need.
 pub fn register_carried(carried: &'static CarriedKind) -> Result<()> {
     module::offer_context_symbols()?;
     note_carried(carried);

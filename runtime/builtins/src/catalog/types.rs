@@ -1,4 +1,4 @@
-//! The list of all types, and the attributes of types whose other parts are elsewhere.
+//! The list of all types, and the attributes of types whose other parts are defined elsewhere.
 
 use crate::Result;
 use crate::dataclass::enums;
@@ -6,7 +6,7 @@ use crate::definition::type_def::{BuiltinType, FixedTypeAttrs};
 use crate::engines::{access_path, structural, visit};
 use crate::functions::{big_int, convert, module_type};
 
-/// All types with an index of their own, in its order.
+/// All types with a dynamic index, in the order of their indices.
 const TYPES: &[&BuiltinType] = &[
     &module_type::MODULE,
     &big_int::BIG_INT,

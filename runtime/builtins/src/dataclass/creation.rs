@@ -1,4 +1,4 @@
-//! Making an empty object of any registered type.
+//! Creation of an empty object of any registered type.
 
 use super::py_class;
 use crate::abi::{TVMFFIFunctionCell, type_index};
@@ -9,10 +9,10 @@ use kernpack_core::reflect::{AttrColumn, TypeInfo, call_function};
 
 static NEW: AttrColumn = AttrColumn::new("__ffi_new__");
 
-/// A new object whose fields are to be set: by the type's creator, or by its `__ffi_new__`.
+/// Creates an object whose fields are not set yet: by the type's creator, or by its `__ffi_new__`.
 ///
 /// # Errors
-/// RuntimeError when the type has neither; what they raise.
+/// RuntimeError when the type has neither; any error that they raise.
 pub(crate) fn create_empty(info: TypeInfo) -> Result<Any> {
     if let Some(creator) = info.metadata().and_then(|metadata| metadata.creator) {
         let mut object = core::ptr::null_mut();
@@ -46,7 +46,7 @@ pub(crate) fn create_empty(info: TypeInfo) -> Result<Any> {
     }
 }
 
-/// Whether [`create_empty`] has a way to make an object of this type.
+/// Returns true if [`create_empty`] can create an object of this type.
 pub(crate) fn has_creator(info: TypeInfo) -> bool {
     info.metadata().is_some_and(|metadata| metadata.creator.is_some())
         || NEW.get(info.index()).is_some_and(|new| new.type_index() == type_index::FUNCTION)

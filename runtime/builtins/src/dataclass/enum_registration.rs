@@ -21,9 +21,10 @@ static STATES: AttrColumn = AttrColumn::new("__ffi_enum__");
 /// Size of an instance, header included.
 const SIZE: i32 = (embedded::HEADER_SIZE + size_of::<EnumBody>()) as i32;
 
-/// Registers an enum and its instances with the provider. An enum that is there with the same variants is joined.
+/// Registers an enum and its instances with the provider. If an enum with the same variants is
+/// registered already, its instances are used.
 ///
-/// When the key is taken by another type, this artifact's enum gets a key of its own.
+/// If the key belongs to another type, this artifact's enum gets a key of its own.
 #[inline]
 pub fn register_enum(def: &'static EnumDef) -> RegisteredEnum {
     let registered = |(type_index, objects): (i32, Vec<*mut TVMFFIObject>), problem| {
@@ -47,7 +48,8 @@ pub fn register_enum(def: &'static EnumDef) -> RegisteredEnum {
     registered(ours, Some(problem))
 }
 
-/// The type that enums of this kind are derived from. A provider that came without is given it.
+/// The type that enums of this kind are derived from. It is registered if the provider does not
+/// have it.
 #[inline]
 fn parent(kind: EnumKind) -> Result<&'static BuiltinType> {
     for builtin in [&ENUM_STATE, &ENUM, &INT_ENUM, &STR_ENUM] {
@@ -119,7 +121,7 @@ fn register_as(def: &'static EnumDef, key: &str, parent: &BuiltinType) -> Result
 fn register_content(def: &'static EnumDef, index: i32) -> Result<()> {
     let metadata = TVMFFITypeMetadata {
         doc: TVMFFIByteArray::new(def.doc.as_bytes()),
-        // No other code makes instances.
+        // No other code creates instances.
         creator: None,
         total_size: SIZE,
         structural_eq_hash_kind: seq_hash_kind::UNIQUE_INSTANCE,
@@ -132,7 +134,8 @@ fn register_content(def: &'static EnumDef, index: i32) -> Result<()> {
     register_attr(index, "__ffi_convert__", &to_instance)?;
     // A copy of an instance is the instance.
     register_attr(index, "__ffi_shallow_copy__", &to_instance)?;
-    // Rewriting leaves it as it is. Without these hooks it makes a copy, which has to be another object.
+    // A rewrite leaves it unchanged. Without this hook it would make a copy, which has to be
+    // another object.
     let unchanged: unsafe extern "C" fn(*mut TVMFFIObject, TVMFFIAny) -> TVMFFIAny = unchanged;
     // SAFETY: a plain pointer owns nothing.
     let unchanged = unsafe { Any::from_raw(TVMFFIAny::pointer(type_index::OPAQUE_PTR, unchanged as *mut c_void)) };
@@ -140,13 +143,13 @@ fn register_content(def: &'static EnumDef, index: i32) -> Result<()> {
     register_attr(index, "__s_maybe_inplace_mutate__", &unchanged)
 }
 
-/// The ABI's native hook for rewriting: what an instance becomes.
+/// The ABI's native hook for rewriting: an instance is unchanged.
 #[inline]
 unsafe extern "C" fn unchanged(_: *mut TVMFFIObject, _: TVMFFIAny) -> TVMFFIAny {
     TVMFFIAny { type_index: type_index::UNCHANGED, ..TVMFFIAny::NONE }
 }
 
-/// The function that gives the instance for an instance, an integer or a name.
+/// The function that returns the instance for an instance, an integer or a name.
 #[inline]
 unsafe extern "C" fn to_instance(
     this: *mut c_void,
@@ -167,13 +170,14 @@ unsafe extern "C" fn to_instance(
     })
 }
 
-/// Makes the instances of an enum that has none.
+/// Creates the instances of an enum that has none.
 #[inline]
 fn add_instances(def: &EnumDef, index: i32, state: &EnumStateBody) -> Result<Vec<*mut TVMFFIObject>> {
     let objects: Vec<*mut TVMFFIObject> = def.variants.iter().map(|variant| new_variant(variant, index)).collect();
     let mut docs = Vec::new();
     for (variant, object) in def.variants.iter().zip(&objects) {
-        // A new reference for each place that keeps the instance; the one that it was made with is for the Rust side.
+        // A new reference for each place that keeps the instance; the initial one is for the Rust
+        // side.
         let shared = || {
             // SAFETY: the instance is alive.
             unsafe { embedded::inc_ref(*object) };
@@ -206,7 +210,7 @@ fn new_variant(variant: &VariantDef, index: i32) -> *mut TVMFFIObject {
     embedded::new_object(index, EnumBody { int_index: variant.value, str_index })
 }
 
-/// The instances of an enum that another library registered, which must be the same variants.
+/// The instances of an enum that another library registered, which must have the same variants.
 #[inline]
 fn join_instances(def: &EnumDef, index: i32, entries: &[TVMFFIAny]) -> Result<Vec<*mut TVMFFIObject>> {
     let entry = |raw: &TVMFFIAny| {

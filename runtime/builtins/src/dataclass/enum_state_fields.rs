@@ -70,7 +70,7 @@ unsafe fn is_column(value: &TVMFFIAny) -> bool {
     }
 }
 
-/// A list with a reference of its own.
+/// Converts to a list; the caller owns the reference.
 #[inline]
 unsafe fn list_of_objects(value: &TVMFFIAny) -> Result<*mut TVMFFIObject> {
     let expected = "List<ffi.Object>";
@@ -93,7 +93,7 @@ unsafe fn list_of_objects(value: &TVMFFIAny) -> Result<*mut TVMFFIObject> {
     }
 }
 
-/// A dict with a reference of its own.
+/// Converts to a dict; the caller owns the reference.
 #[inline]
 unsafe fn dict(
     value: &TVMFFIAny,

@@ -15,7 +15,7 @@ use super::enum_state_fields::{set_attrs, set_entries, set_indexes};
 use crate::definition::instance::{create, metadata_of, new_function, object_attrs, object_body};
 use crate::definition::setters::set_text;
 
-/// What an enum type knows about its instances; the value of `__ffi_enum__`.
+/// The state of an enum type: its instances; the value of `__ffi_enum__`.
 #[derive(Clone)]
 #[repr(C)]
 pub(super) struct EnumStateBody {
@@ -53,7 +53,7 @@ pub(super) struct EnumBody {
     pub(super) str_index: Any,
 }
 
-/// Where the name is in an instance of an enum.
+/// The offset of the name in an instance of an enum.
 pub(crate) const NAME_OFFSET: i64 = 32;
 
 impl Default for EnumBody {
@@ -117,7 +117,7 @@ const fn table(
     }
 }
 
-/// A second name of an index.
+/// The flags of a second name of an index.
 const VALUE_FLAGS: i64 = field_flag::INIT_OFF | field_flag::SEQ_HASH_IGNORE;
 
 pub(crate) static ENUM_STATE: BuiltinType = BuiltinType {
@@ -174,7 +174,8 @@ pub(crate) static ENUM: BuiltinType = BuiltinType {
     ..BuiltinType::new("ffi.Enum")
 };
 
-/// A base of enums whose `value` is one of the two indices, with the function that converts to its instances.
+/// A base of enums whose `value` is one of the two indices, with the function that converts to its
+/// instances.
 macro_rules! base_of_enums {
     ($definition:ident, $key:literal, $body:ty, $type:ident, $index:expr) => {
         pub(crate) static $definition: BuiltinType = BuiltinType {
@@ -213,7 +214,7 @@ fn convert(args: &Arguments<'_>, to: &Type) -> Result<Any> {
     args.owned(0)
 }
 
-/// Whether a type is an enum.
+/// Returns true if a type is an enum.
 #[inline]
 pub(crate) fn is_enum(info: TypeInfo) -> bool {
     let root = ENUM.host_index();
@@ -240,13 +241,14 @@ pub(crate) unsafe fn name_of<'a>(instance: *mut TVMFFIObject) -> &'a [u8] {
     unsafe { text_of(embedded::body::<EnumBody>(instance).str_index.as_view().as_raw()) }.unwrap_or_default()
 }
 
-/// Whether a type is an enum of integers.
+/// Returns true if a type is an enum of integers.
 #[inline]
 pub(crate) fn is_int_enum(info: TypeInfo) -> bool {
     info.is_a(INT_ENUM.host_index())
 }
 
-/// What an instance of an enum is written as: its integer in an enum of integers, else its name.
+/// The value that an instance of an enum is serialized as: its integer in an enum of integers, else
+/// its name.
 ///
 /// # Safety
 /// `instance` is a live object of this enum type.

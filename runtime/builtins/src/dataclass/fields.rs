@@ -1,4 +1,5 @@
-//! Getters and setters of the fields of types that are defined at run time, by the type index that a field is declared with.
+//! Getters and setters of the fields of types that are defined at run time, by the declared type
+//! index of a field.
 
 use core::ffi::c_void;
 
@@ -12,19 +13,19 @@ use crate::function::{guard_nameless, views};
 use crate::value::{Any, AnyView, IntoAny};
 use crate::{Error, Result, bail, error};
 
-/// Converts a value to a field's type: 0 and an owned value, or an error raised.
+/// Converts a value to a field's type: returns 0 and an owned value, or raises an error.
 type Convert = unsafe extern "C" fn(converter: *mut c_void, value: *const TVMFFIAny, result: *mut TVMFFIAny) -> i32;
 
-/// A setter with the language's own conversion in front.
+/// A setter that applies the language's own conversion first.
 struct Setter {
-    /// What the field is declared with.
+    /// The type index that the field is declared with.
     index: i32,
     /// Borrowed from the language, which keeps it as long as the type.
     converter: *mut c_void,
     convert: Convert,
 }
 
-/// What a field holds.
+/// The kind of values that a field holds.
 #[derive(Clone, Copy)]
 enum Kind {
     Int,
@@ -148,7 +149,7 @@ pub(super) fn make_setter(args: &Arguments<'_>) -> Result<Any> {
     if convert.is_null() {
         bail!(ValueError, "ffi.MakeFieldSetter: the conversion function is NULL");
     }
-    // A type index that no field can have is an error when a field is set.
+    // An invalid type index is an error when a field is set.
     let setter = Setter {
         index,
         converter,
@@ -174,7 +175,7 @@ unsafe extern "C" fn call_setter(
             return raise(mismatch(field, "void*"));
         }
         let field = field.as_raw().payload.v_ptr;
-        // A number that is of the field's type already is what it would be converted to.
+        // A number that already has the field's type does not change in the conversion.
         let is_number = (type_index::INT..=type_index::DEVICE).contains(&setter.index);
         if is_number && value.type_index() == setter.index && store(field, setter.index, value.as_raw()) {
             return 0;
@@ -205,7 +206,8 @@ fn raise(error: Error) -> i32 {
     -1
 }
 
-/// Stores a value that is of the very type that a field holds; false for others. The ownership of an object goes over.
+/// Stores a value of exactly the field's type; returns false for others. Takes over the ownership
+/// of an object.
 ///
 /// # Safety
 /// `field` is the address of a field that is declared with this type index, in a live object.
@@ -231,7 +233,7 @@ unsafe fn store(field: *mut c_void, index: i32, value: &TVMFFIAny) -> bool {
     true
 }
 
-/// Stores a value of another type than a field holds, if there is one that it converts to.
+/// Stores a value of another type, if it can be converted to the field's type.
 ///
 /// # Safety
 /// As for [`store`].

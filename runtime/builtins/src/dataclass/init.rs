@@ -1,7 +1,9 @@
-//! The generated constructor of a type, `__ffi_init__`: arguments by position and, behind a marker, by name.
+//! The generated constructor of a type, `__ffi_init__`: positional arguments and, after a marker,
+//! keyword arguments.
 //!
-//! The call is `init(positional..., KWARGS, name, value, name, value...)`. Parameters are the fields that are not excluded, those
-//! of ancestors first and, by position, those without a default first. A field without an argument gets its default.
+//! The call is `init(positional..., KWARGS, name, value, name, value...)`. Parameters are the
+//! fields that are not excluded, ancestors' fields first; among positional ones, those without a
+//! default first. A field without an argument gets its default.
 
 use core::ffi::c_void;
 
@@ -22,21 +24,21 @@ use kernpack_core::reflect::{Field, TypeInfo, call_function};
 struct Init {
     info: TypeInfo,
     fields: Box<[Field]>,
-    /// Parameters that may be given by position, as indices of fields.
+    /// The positional parameters, as indices of fields.
     positional: Box<[u32]>,
-    /// Whether no two fields have the same name.
+    /// True if all fields have different names.
     distinct: bool,
-    /// The address of the marker in front of the names, which lives as long as the process.
+    /// The address of the marker before the keyword arguments, which lives as long as the process.
     marker: u64,
 }
 
-/// Which fields have a value.
+/// The set of fields that have a value.
 struct FieldSet {
     few: u64,
     more: Vec<u64>,
 }
 
-/// What an error message calls a value that a field does not take.
+/// The origin of a value that a field does not accept, for error messages.
 enum Origin {
     Argument,
     Default,
@@ -82,7 +84,8 @@ impl Init {
         Self { info, fields, positional, distinct, marker }
     }
 
-    /// The parameter of this name. Names are usually given in the order of the fields, so the search begins at `expected`.
+    /// Finds the parameter of this name. Names are usually given in the order of the fields, so the
+    /// search begins at `expected`.
     fn find(&self, name: &[u8], expected: usize) -> Option<usize> {
         let fits = |index: &usize| {
             let field = &self.fields[*index];
@@ -91,11 +94,11 @@ impl Init {
         if self.distinct && expected < self.fields.len() && fits(&expected) {
             return Some(expected);
         }
-        // Of two fields with one name, an ancestor's and the type's own, the latter counts.
+        // If an ancestor and the type itself have fields of the same name, the type's own is used.
         (0..self.fields.len()).rev().find(fits)
     }
 
-    /// Makes an object.
+    /// Creates an object.
     ///
     /// # Safety
     /// The arguments are valid views for the call.
@@ -202,7 +205,7 @@ impl Init {
         }
     }
 
-    /// The error of a setter, with the field's name.
+    /// Adds the field's name to the error of a setter.
     #[cold]
     fn refused(&self, field: &TVMFFIFieldInfo, error: Error, origin: Origin) -> Error {
         let origin: &[u8] = match origin {
@@ -266,7 +269,7 @@ unsafe extern "C" fn call(this: *mut c_void, args: *const TVMFFIAny, num_args: i
 /// Registers the generated constructor of a type whose fields are registered.
 ///
 /// # Errors
-/// RuntimeError when the type has a constructor.
+/// RuntimeError when the type already has a constructor.
 pub(super) fn register(info: TypeInfo) -> Result<()> {
     // SAFETY: a new function, whose reference goes over to the value.
     let function = unsafe { Any::from_object(embedded::new_function(call, Init::of(info))) };

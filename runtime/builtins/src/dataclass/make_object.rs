@@ -1,4 +1,5 @@
-//! `ffi.MakeObjectFromPackedArgs`: an object from the index or key of its type and the names and values of its fields.
+//! `ffi.MakeObjectFromPackedArgs`: creates an object from the index or key of its type and the
+//! names and values of its fields.
 
 use super::creation::create_empty;
 use super::py_class::known_type;

@@ -1,4 +1,5 @@
-//! What languages with classes need to define types of objects at run time, and the enums that they share.
+//! Support for languages with classes: definitions of object types at run time, and enums, which
+//! all languages share.
 
 pub(crate) mod creation;
 pub(crate) mod enum_registration;
@@ -14,7 +15,8 @@ mod tests;
 use crate::definition::function::Builtin;
 use crate::definition::signature::{FUNCTION, INT, Signature, VOID};
 
-/// The constructor that is made of a type's fields: every provider makes it, for libraries that do not bring it.
+/// The generated constructor of a type with fields: every provider registers this function, for
+/// libraries that do not contain it.
 pub(crate) const CONSTRUCTORS: &[Builtin] =
     &[Builtin { name: "ffi._RegisterFFIInit", signature: Signature::Typed(&[&INT], &VOID), run: init::register_init }];
 

@@ -1,8 +1,9 @@
-//! Types that a language with classes defines while it runs: what their objects look like, and how those are made, copied and
-//! destroyed.
+//! Types that a language with classes defines at run time: the layout of their objects, and how
+//! these are created, copied and destroyed.
 //!
-//! The fields of such a type, and of its ancestors, say where values are that own something. An object is made of zeros, which
-//! are none in a value, no object in a reference and zero in a number.
+//! The fields of such a type, and of its ancestors, determine the places of owned values. An object
+//! is initialized with zeros, which are `None` in a value, NULL in a reference and zero in a
+//! number.
 
 use core::ffi::c_void;
 
@@ -20,21 +21,22 @@ use super::init;
 
 static NEW: AttrColumn = AttrColumn::new("__ffi_new__");
 
-/// What the objects of a type look like. Lives as long as the process, in the type's `__ffi_new__`.
+/// The memory layout of a type's objects. Lives as long as the process, in the type's
+/// `__ffi_new__`.
 pub(crate) struct Layout {
     info: TypeInfo,
     total_size: usize,
-    /// Fields that own what they hold, each place once.
+    /// Fields that own their values, each place once.
     owners: Box<[Owner]>,
 }
 
-/// A field that owns what it holds.
+/// A field that owns its value.
 struct Owner {
     offset: u32,
     kind: Storage,
 }
 
-/// How a field is stored.
+/// The representation of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Storage {
     /// Plain data.
@@ -91,7 +93,7 @@ impl Layout {
         Ok(Self { info, total_size, owners: owners.into() })
     }
 
-    /// A new object with empty fields.
+    /// Creates an object with empty fields.
     pub(super) fn new_object(&self) -> Result<Any> {
         let Some(tail) = self.total_size.checked_sub(HEADER_SIZE) else {
             bail!(RuntimeError, "Failed to allocate {} bytes for type {}", self.total_size, self.info.key());
@@ -105,7 +107,7 @@ impl Layout {
         }
     }
 
-    /// A copy of an object that shares what its fields refer to.
+    /// Copies an object; the copy shares the values that its fields refer to.
     ///
     /// # Safety
     /// The object is alive, of this type or derived from it, and not changed meanwhile.
@@ -123,7 +125,7 @@ impl Layout {
         Ok(copy)
     }
 
-    /// What an object's fields own.
+    /// The values that an object's fields own.
     unsafe fn owned(&self, object: *mut TVMFFIObject) -> impl Iterator<Item = TVMFFIAny> {
         self.owners.iter().filter_map(move |owner| {
             // SAFETY: the caller passes an object of this type, with valid values in its fields.
@@ -133,7 +135,7 @@ impl Layout {
                     return Some(*place.cast::<TVMFFIAny>());
                 }
                 let target = *place.cast::<*mut TVMFFIObject>();
-                // The index only has to be that of an object.
+                // Any index of an object is sufficient.
                 (!target.is_null()).then(|| TVMFFIAny::pointer(type_index::OBJECT, target.cast()))
             }
         })
@@ -159,7 +161,7 @@ unsafe extern "C" fn delete(this: *mut c_void, flags: i32) {
     }
 }
 
-/// The layout that a function which makes objects has, when it is one of ours.
+/// The layout of a function that creates objects, if it is one of this module.
 ///
 /// # Safety
 /// `function` is a live function object.
@@ -168,7 +170,7 @@ pub(super) unsafe fn layout_of_new(function: *mut TVMFFIObject) -> Option<&'stat
     unsafe { layout_in(function, call_new) }
 }
 
-/// The layout that a function which copies objects has, when it is one of ours.
+/// The layout of a function that copies objects, if it is one of this module.
 ///
 /// # Safety
 /// `function` is a live function object.

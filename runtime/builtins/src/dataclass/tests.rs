@@ -1,4 +1,5 @@
-//! Types as a language with classes defines them: made, set, printed, copied and destroyed through the global functions.
+//! Types as a language with classes defines them: created, set, printed, copied and destroyed
+//! through the global functions.
 
 use core::ffi::c_void;
 
@@ -13,10 +14,10 @@ use kernpack_core::reflect::AttrColumn;
 
 static INIT: AttrColumn = AttrColumn::new("__ffi_init__");
 
-/// A field: name, what it is declared with, flags, default.
+/// A field: name, declared type index, flags, default.
 type NewField<'a> = (&'a str, i32, i64, TVMFFIAny);
 
-/// A conversion that takes everything but text for a number.
+/// A conversion that accepts everything but text as a number.
 unsafe extern "C" fn convert(converter: *mut c_void, value: *const TVMFFIAny, result: *mut TVMFFIAny) -> i32 {
     // SAFETY: the convention of conversions; the converter is an index as a pointer.
     unsafe {
@@ -37,7 +38,7 @@ fn global(name: &str) -> Function {
     Function::global(name).unwrap()
 }
 
-/// Defines a type whose fields follow those of its parent, which end at `start`; the result is its index.
+/// Defines a type whose fields follow those of its parent, which end at `start`; returns its index.
 fn define(key: &str, parent: i32, start: i64, fields: &[NewField<'_>]) -> i32 {
     crate::provider::api();
     let depth = if parent == type_index::OBJECT { 1 } else { 2 };
@@ -170,7 +171,7 @@ fn fields_own_what_they_hold() {
     let shallow: Function = AttrColumn::new("__ffi_shallow_copy__").get(child).unwrap().get().unwrap();
     let second = shallow.call((&object,)).unwrap();
     assert_eq!((print(&second), count(&part)), (print(&object), 5));
-    // A weak reference keeps the storage, not what the fields hold.
+    // A weak reference keeps the storage, but not the values of the fields.
     let raw = second.as_view().object().unwrap();
     // SAFETY: the weak reference is given up once.
     unsafe {

@@ -1,4 +1,4 @@
-//! A field of a type as data, and the getters of the kinds of fields that there are.
+//! A field of a type as data, and the getters for all kinds of fields.
 
 use core::ffi::c_void;
 
@@ -29,7 +29,8 @@ pub(crate) struct BuiltinField {
 unsafe impl Sync for BuiltinField {}
 
 impl BuiltinField {
-    /// A field of any value, without a name, directly behind the header. Others are made of it.
+    /// A field of any value, without a name, directly after the header. Other fields are based on
+    /// it.
     pub(crate) const ANY: Self = Self {
         name: "",
         doc: "",
@@ -57,11 +58,11 @@ impl BuiltinField {
     /// A field of a 32-bit integer.
     pub(crate) const I32: Self = Self { size: 4, align: 4, getter: get_i32, setter: set_i32, ..Self::I64 };
 
-    /// A field of an object. What it accepts depends on its setter, which is to be named.
+    /// A field of an object. The accepted values depend on its setter, which has to be set.
     pub(crate) const OBJECT: Self = Self { size: 8, getter: get_object, ..Self::ANY };
 }
 
-/// Reads a slot of type `Any` (a text is one, too).
+/// Reads a slot of type `Any` (also a text).
 pub(crate) unsafe extern "C" fn get_any(field: *mut c_void, result: *mut TVMFFIAny) -> i32 {
     // SAFETY: the field owns a valid value, and `result` is writable: the ABI's convention of getters.
     unsafe { result.write(release::retain(&*field.cast::<TVMFFIAny>())) };

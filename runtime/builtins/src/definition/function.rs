@@ -1,4 +1,4 @@
-//! A global function as data: all of them share one entry point, which a closure for each would not.
+//! A global function as data: all of them share one entry point, instead of one closure for each.
 
 use core::ffi::c_void;
 use core::marker::PhantomData;
@@ -17,7 +17,8 @@ pub(crate) struct Builtin {
     pub(crate) name: &'static str,
     /// Parameters and result.
     pub(crate) signature: Signature,
-    /// What it does. The arguments are as many as there are parameters, each of a type that its parameter accepts.
+    /// The implementation. There is one argument for each parameter, of a type that the parameter
+    /// accepts.
     pub(crate) run: fn(&Arguments<'_>) -> Result<Any>,
 }
 
@@ -27,28 +28,28 @@ pub(crate) struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Arguments that [`check`] has let pass.
+    /// Creates the arguments from views that [`check`] has accepted.
     pub(crate) const fn of(views: &'a [AnyView<'a>]) -> Self {
         Self { views }
     }
 
-    /// All of them.
+    /// All arguments.
     pub(crate) const fn all(&self) -> &'a [AnyView<'a>] {
         self.views
     }
 
-    /// One argument as it came.
+    /// One argument, unconverted.
     pub(crate) const fn view(&self, index: usize) -> &'a AnyView<'a> {
         &self.views[index]
     }
 
-    /// All of them, raw.
+    /// All arguments, raw.
     pub(crate) const fn raw(&self) -> &'a [TVMFFIAny] {
         // SAFETY: a view is transparent over the raw struct.
         unsafe { core::slice::from_raw_parts(self.views.as_ptr().cast(), self.views.len()) }
     }
 
-    /// An argument to look something up with: borrowed, unless it is an object that the caller gives away.
+    /// An argument as a lookup key: borrowed, unless it is an object that the caller gives away.
     pub(crate) fn lookup(&self, index: usize) -> Result<Lookup<'a>> {
         let raw = *self.views[index].as_raw();
         if raw.type_index != type_index::OBJECT_RVALUE_REF {
@@ -58,7 +59,8 @@ impl<'a> Arguments<'a> {
         Ok(Lookup { raw: *owner.as_view().as_raw(), _owner: Some(owner), borrowed: PhantomData })
     }
 
-    /// Calls a function with arguments to look at: borrowed, unless the caller gives one away. `N` is how many there are at least.
+    /// Calls a function with arguments that it only reads: borrowed, unless the caller gives one
+    /// away. `N` is the minimum number of arguments.
     #[inline]
     pub(crate) fn look_at<const N: usize, T>(&self, function: impl Fn([&TVMFFIAny; N]) -> Result<T>) -> Result<T> {
         let views = core::array::from_fn(|index| self.views[index].as_raw());
@@ -93,19 +95,20 @@ impl<'a> Arguments<'a> {
         core::ptr::with_exposed_provenance_mut(self.views[index].as_raw().bits() as usize)
     }
 
-    /// The characters of an argument of a parameter for text or bytes. Text from outside need not be UTF-8.
+    /// The characters of a text or bytes argument. Text from outside may be invalid UTF-8.
     pub(crate) fn bytes(&self, index: usize) -> &'a [u8] {
         // SAFETY: the view follows the ABI's rules for its type index.
         unsafe { embedded::text_of(self.views[index].as_raw()) }.unwrap_or_default()
     }
 
-    /// The characters of an argument of a parameter for text, which have to be UTF-8.
+    /// The characters of a text argument, which must be UTF-8.
     pub(crate) fn text(&self, index: usize) -> Result<&'a str> {
         core::str::from_utf8(self.bytes(index))
             .map_err(|_| crate::error!(ValueError, "argument #{index}: expected UTF-8 text, got other bytes"))
     }
 
-    /// The object of an argument of a parameter for objects; NULL for the none of an optional one. Borrowed from the caller.
+    /// The object of an object argument; NULL for an optional one that is `None`. Borrowed from the
+    /// caller.
     pub(crate) fn object(&self, index: usize) -> *mut TVMFFIObject {
         self.views[index].object().unwrap_or(core::ptr::null_mut())
     }
@@ -116,7 +119,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// A value that something is looked up with. Never an rvalue reference.
+/// A lookup key. Never an rvalue reference.
 pub(crate) struct Lookup<'a> {
     raw: TVMFFIAny,
     _owner: Option<Any>,
@@ -133,7 +136,7 @@ impl core::ops::Deref for Lookup<'_> {
 }
 
 impl Builtin {
-    /// A new function object; the caller owns its one reference.
+    /// Creates a function object; the caller owns its one reference.
     pub(crate) fn new_object(&'static self) -> *mut TVMFFIObject {
         embedded::new_function(call, self)
     }
@@ -167,7 +170,8 @@ unsafe extern "C" fn call(this: *mut c_void, args: *const TVMFFIAny, num_args: i
     }
 }
 
-/// A call with arguments that are not what is passed most. A function of its own, so that calls with the others save no registers.
+/// Handles a call with arguments of a less usual form. A separate function, so that calls with the
+/// usual forms save no registers.
 ///
 /// # Safety
 /// As for [`run`].
@@ -194,7 +198,8 @@ unsafe fn run(builtin: &'static Builtin, views: &[AnyView<'_>], result: *mut TVM
     })
 }
 
-/// Whether a function can be called with these arguments; raises what is wrong with them.
+/// Returns true if a function can be called with these arguments; else raises an error that
+/// describes the problem.
 #[inline(always)]
 pub(crate) fn check(name: &str, signature: &Signature, views: &[AnyView<'_>]) -> bool {
     signature.takes(views) || check_closely(name, signature, views)
@@ -222,7 +227,7 @@ fn raise_mismatch(name: &str, signature: &Signature, params: &[&Type], views: &[
         )
         .raise();
     }
-    // From the last to the first, as the stock library does.
+    // In reverse order, as in the stock library.
     for (at, (view, param)) in views.iter().zip(params).enumerate().rev() {
         if !param.accepts(view) {
             let (expected, got) = (param.text, param.describe(view));

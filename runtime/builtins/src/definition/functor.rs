@@ -1,4 +1,4 @@
-//! Functions of one integer over something that they keep: what the `...Functor` functions hand out.
+//! Functions of one integer with a state: the results of the `...Functor` functions.
 
 use core::ffi::c_void;
 
@@ -17,7 +17,7 @@ struct Functor<T> {
     step: fn(&T, i64) -> Result<Any>,
 }
 
-/// A function that calls `step` with what it keeps and its argument.
+/// A function that calls `step` with its state and its argument.
 pub(crate) fn functor<T: Send + Sync + 'static>(state: T, step: fn(&T, i64) -> Result<Any>) -> Any {
     let function = embedded::new_function(call::<T>, Functor { state, step });
     // SAFETY: a new object; its one reference goes to the value.

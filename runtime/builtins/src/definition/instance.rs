@@ -1,7 +1,9 @@
-//! Objects of builtin types: what C++'s default constructor makes and its copy constructor copies, and the attributes that say so.
+//! Objects of builtin types: the equivalents of C++'s default and copy constructors, and the
+//! attributes that register them.
 //!
-//! A type implements [`Body`] for what follows the header of its objects, `#[repr(C)]` and made of fields that own what they
-//! hold ([`Any`], [`ObjRef`](crate::object::ObjRef), integers). `Default` and `Clone` then are its constructors.
+//! A type implements [`Body`] for the part of its objects after the header, `#[repr(C)]` and made
+//! of fields that own their values ([`Any`], [`ObjRef`](crate::object::ObjRef), integers).
+//! `Default` and `Clone` are then its constructors.
 
 use super::function::{Arguments, Builtin};
 use super::signature::{OBJECT, Signature, Type};
@@ -11,21 +13,21 @@ use crate::function::guard_nameless;
 use crate::value::Any;
 use crate::{Result, embedded};
 
-/// What follows the header of an object of a builtin type.
+/// The part of a builtin type's object that follows the header.
 pub(crate) trait Body: Send + Sync + Sized + 'static {
-    /// A reference to an object of this type, alone in a list of parameters.
+    /// A parameter list with one object of this type.
     const SELF: &'static [&'static Type];
 
     /// The registered type.
     fn definition() -> &'static BuiltinType;
 }
 
-/// A new object; the caller owns its one reference.
+/// Creates an object; the caller owns its one reference.
 pub(crate) fn new_instance<T: Body>(body: T) -> *mut TVMFFIObject {
     embedded::new_object(T::definition().host_index(), body)
 }
 
-/// A new object as a value.
+/// Creates an object as a value.
 pub(crate) fn instance<T: Body>(body: T) -> Any {
     // SAFETY: the object is new, and its reference goes over to the value.
     unsafe { Any::from_object(new_instance(body)) }
@@ -43,17 +45,18 @@ pub(crate) unsafe extern "C" fn creator<T: Body + Default>(result: *mut TVMFFIOb
     })
 }
 
-/// What a type of objects with this body registers about itself.
+/// The metadata that a type of objects with this body registers.
 pub(crate) const fn metadata_of<T: Body + Default>(structural_kind: i32) -> Metadata {
     Metadata { creator: Some(creator::<T>), ..metadata_without_creator::<T>(structural_kind) }
 }
 
-/// The same for a type of which no empty object is made.
+/// The same for a type without empty objects.
 pub(crate) const fn metadata_without_creator<T: Body>(structural_kind: i32) -> Metadata {
     Metadata { total_size: (embedded::HEADER_SIZE + size_of::<T>()) as i32, creator: None, structural_kind }
 }
 
-/// The body of the objects of a type, and the type in signatures: those of the type and of its descendants.
+/// Defines the body of the objects of a type, and the type in signatures: objects of the type and
+/// of its descendants.
 macro_rules! object_body {
     ($body:ty, $definition:ident, $(#[$doc:meta])* $visibility:vis $type:ident = $key:literal) => {
         $(#[$doc])*
@@ -74,8 +77,8 @@ macro_rules! object_body {
 }
 pub(crate) use object_body;
 
-/// The attributes of a type whose objects other languages make empty and copy: whether it has no descendants, and those in front of
-/// the common ones and behind them.
+/// The attributes of a type whose objects other languages create empty and copy: whether it has no
+/// descendants, and the attributes before and after the common ones.
 macro_rules! object_attrs {
     ($key:literal, $body:ty, final: $is_final:literal, first: [$($first:expr),*], last: [$($last:expr),*]) => {
         &[
@@ -92,17 +95,18 @@ macro_rules! object_attrs {
 }
 pub(crate) use object_attrs;
 
-/// The value of `__ffi_new__`: a function that makes an empty instance.
+/// The value of `__ffi_new__`: a function that creates an empty instance.
 pub(crate) const fn new_function<T: Body + Default>(name: &'static str) -> Attr {
     Attr::Function(Builtin { name, signature: Signature::Typed(&[], &OBJECT), run: create::<T> })
 }
 
-/// The value of `__ffi_shallow_copy__`: a function that copies the fields of an object, not what they refer to.
+/// The value of `__ffi_shallow_copy__`: a function that copies the fields of an object, but not the
+/// values that they refer to.
 pub(crate) const fn copy_function<T: Body + Clone>(name: &'static str) -> Attr {
     Attr::Function(Builtin { name, signature: Signature::Typed(T::SELF, &OBJECT), run: shallow_copy::<T> })
 }
 
-/// An empty instance.
+/// Creates an empty instance.
 pub(crate) fn create<T: Body + Default>(_: &Arguments<'_>) -> Result<Any> {
     Ok(instance(T::default()))
 }

@@ -1,5 +1,5 @@
-//! What the embedded implementation registers, as data: a function with its signature, a type with its fields, methods and
-//! attributes. One entry point serves all functions.
+//! The registrations of the embedded implementation, as data: a function with its signature, a type
+//! with its fields, methods and attributes. One entry point serves all functions.
 
 pub(crate) mod field;
 pub(crate) mod function;

@@ -1,4 +1,5 @@
-//! Setters of the fields of builtin types: they check and convert a value as the stock library's do, then store it.
+//! Setters of the fields of builtin types: they check and convert a value as the stock library's
+//! do, then store it.
 
 use core::ffi::c_void;
 
@@ -12,11 +13,12 @@ use crate::{Result, embedded};
 
 /// The type of an object field, for [`set_object`].
 pub(crate) trait ObjectField {
-    /// What may be stored. [`Accepts::Optional`](super::signature::Accepts) for a field that may hold none, which is NULL.
+    /// The type of the stored values. [`Accepts::Optional`](super::signature::Accepts) for a field
+    /// that may hold `None`, which is NULL.
     const TYPE: &'static Type;
 }
 
-/// An object of any type, or none.
+/// An object of any type, or `None`.
 pub(crate) struct OptionalObject;
 
 impl ObjectField for OptionalObject {
@@ -60,7 +62,7 @@ pub(crate) unsafe extern "C" fn set_i64(field: *mut c_void, value: *const TVMFFI
     })
 }
 
-/// Stores a 32-bit integer; higher bits are cut off, as C++ does.
+/// Stores a 32-bit integer; higher bits are truncated, as in C++.
 ///
 /// # Safety
 /// The ABI's convention of setters.

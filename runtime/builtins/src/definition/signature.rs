@@ -1,5 +1,5 @@
-//! The types in the signatures of global functions, as the stock library writes them: in its metadata, in its messages, and
-//! what each of them accepts.
+//! The types in the signatures of global functions, as in the stock library: their form in metadata
+//! and messages, and the values that each accepts.
 
 use core::fmt::Write;
 
@@ -13,13 +13,13 @@ use kernpack_core::reflect::TypeInfo;
 pub(crate) struct Type {
     /// JSON of the type schema.
     pub(crate) schema: &'static str,
-    /// What messages call it.
+    /// Its name in messages.
     pub(crate) text: &'static str,
-    /// What a caller may pass.
+    /// The accepted arguments.
     pub(crate) accepts: Accepts,
 }
 
-/// What a caller may pass for a parameter.
+/// The arguments that a parameter accepts.
 pub(crate) enum Accepts {
     /// Anything.
     Anything,
@@ -27,28 +27,28 @@ pub(crate) enum Accepts {
     Integer,
     /// A boolean; integers count.
     Flag,
-    /// An opaque pointer, or none.
+    /// An opaque pointer, or `None`.
     Pointer,
     /// Text.
     Text,
     /// Bytes.
     Bytes,
-    /// An object of exactly this type, which has no descendants.
+    /// An object of exactly this type, which does not have descendants.
     Exactly(i32),
-    /// An object of the first type, or of the second one, which is copied.
+    /// An object of the first type, or of the second type, which is copied.
     Either(i32, i32),
     /// An object of this type or of a descendant.
     Kind(fn() -> i32),
-    /// None, or what the other type accepts.
+    /// `None`, or a value that the other type accepts.
     Optional(&'static Type),
-    /// An array or list of what the other type accepts.
+    /// An array or list of elements that the other type accepts.
     Items(&'static Type),
-    /// An array or list of as many elements as there are types.
+    /// An array or list with one element for each of the types.
     Tuple(&'static [&'static Type]),
 }
 
 impl Type {
-    /// Whether a value can be passed for a parameter of this type.
+    /// Returns true if a value can be passed for a parameter of this type.
     pub(crate) fn accepts(&self, value: &AnyView<'_>) -> bool {
         let index = value.type_index();
         match &self.accepts {
@@ -83,7 +83,8 @@ impl Type {
         }
     }
 
-    /// Whether a value is what is passed most for a parameter of this type. Quick; others may be accepted, too.
+    /// Returns true if a value has the most usual form for a parameter of this type. Fast; other
+    /// values may be accepted, too.
     #[inline]
     fn takes(&self, value: &AnyView<'_>) -> bool {
         let index = value.type_index();
@@ -95,7 +96,7 @@ impl Type {
             || matches!(self.accepts, Accepts::Flag) && index == type_index::BOOL
     }
 
-    /// What a message calls a value that this type does not accept.
+    /// The description, for a message, of a value that this type does not accept.
     pub(crate) fn describe(&self, value: &AnyView<'_>) -> String {
         match &self.accepts {
             Accepts::Optional(inner) => return inner.describe(value),
@@ -124,7 +125,7 @@ impl Type {
     }
 }
 
-/// The type index of a value; of the object behind an rvalue reference.
+/// The type index of a value; for an rvalue reference that of its object.
 fn object_index(value: &AnyView<'_>) -> i32 {
     match value.object() {
         // SAFETY: the view keeps the object alive.
@@ -141,7 +142,7 @@ pub(crate) fn type_key(value: &AnyView<'_>) -> String {
     }
 }
 
-/// Parameters and result of a function; a packed function takes what it wants.
+/// Parameters and result of a function; a packed function checks its arguments itself.
 pub(crate) enum Signature {
     /// Fixed parameters.
     Typed(&'static [&'static Type], &'static Type),
@@ -150,7 +151,7 @@ pub(crate) enum Signature {
 }
 
 impl Signature {
-    /// Whether arguments are what is passed most. Quick; others may be accepted, too.
+    /// Returns true if the arguments have their most usual form. Fast; others may be accepted, too.
     #[inline(always)]
     pub(crate) fn takes(&self, views: &[AnyView<'_>]) -> bool {
         let Self::Typed(params, _) = self else { return true };
@@ -174,7 +175,7 @@ impl Signature {
         type_schema_json(&schema)
     }
 
-    /// `(0: int, 1: Any) -> bool`.
+    /// The text form, such as `(0: int, 1: Any) -> bool`.
     pub(crate) fn text(&self) -> String {
         let Self::Typed(params, ret) = self else { return String::new() };
         let mut text = String::from("(");
@@ -186,7 +187,7 @@ impl Signature {
     }
 }
 
-/// The metadata of something with this type schema.
+/// The metadata of an item with this type schema.
 pub(crate) fn type_schema_json(schema: &str) -> String {
     let mut json = String::from("{\"type_schema\":");
     write_json_string(&mut json, schema);

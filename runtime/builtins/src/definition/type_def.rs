@@ -13,7 +13,8 @@ use crate::abi::{
 use crate::{Error, Result, embedded, provider};
 use kernpack_core::reflect::TypeInfo;
 
-/// A type: what it registers about itself. Types are registered in the order of `catalog::types`, which gives their indices.
+/// A type and its registrations. Types are registered in the order of `catalog::types`, which
+/// determines their indices.
 pub(crate) struct BuiltinType {
     /// Unique key.
     pub(crate) key: &'static str,
@@ -21,7 +22,7 @@ pub(crate) struct BuiltinType {
     pub(crate) index: Index,
     /// Index of the parent.
     pub(crate) parent: fn() -> i32,
-    /// What the type registers about itself; types without are only known by key and index.
+    /// The metadata of the type; types without metadata have only a key and an index.
     pub(crate) metadata: Option<Metadata>,
     /// Fields.
     pub(crate) fields: &'static [BuiltinField],
@@ -31,14 +32,14 @@ pub(crate) struct BuiltinType {
     pub(crate) attrs: &'static [(&'static str, Attr)],
 }
 
-/// Where the index of a type is kept.
+/// The storage of a type's index.
 pub(crate) struct Index(AtomicI32);
 
-/// What a type registers about itself.
+/// The metadata that a type registers.
 pub(crate) struct Metadata {
     /// Size in bytes, header included.
     pub(crate) total_size: i32,
-    /// Makes an empty instance.
+    /// Creates an empty instance.
     pub(crate) creator: Option<TVMFFIObjectCreator>,
     /// One of [`crate::abi::seq_hash_kind`].
     pub(crate) structural_kind: i32,
@@ -75,7 +76,7 @@ impl Index {
         Self(AtomicI32::new(index))
     }
 
-    /// An index that the type gets when it is registered.
+    /// An index that is assigned at registration.
     pub(crate) const fn dynamic() -> Self {
         Self(AtomicI32::new(-1))
     }
@@ -88,7 +89,7 @@ impl Index {
 }
 
 impl BuiltinType {
-    /// A type derived from the root of all objects, of which nothing but its key is known.
+    /// A type derived from the root of all objects, with only a key.
     pub(crate) const fn new(key: &'static str) -> Self {
         Self {
             key,
@@ -101,8 +102,8 @@ impl BuiltinType {
         }
     }
 
-    /// Gives the type its index. All types get theirs before anything else about them is registered, since they refer to each
-    /// other.
+    /// Assigns the type its index. All types get theirs before anything else about them is
+    /// registered, because they refer to each other.
     pub(crate) fn allocate(&self) -> Result<()> {
         if self.index.get() >= 0 {
             return Ok(());
@@ -122,7 +123,8 @@ impl BuiltinType {
         Ok(())
     }
 
-    /// Whether the provider has this type with all that belongs to it: another implementation, or another library, brought it.
+    /// Returns true if the provider has this type with all that belongs to it: another
+    /// implementation, or another library, registered it.
     pub(crate) fn is_registered(&self) -> bool {
         TypeInfo::find(self.index.get()).is_some_and(|info| info.metadata().is_some())
     }

@@ -1,9 +1,10 @@
-//! The index of a type of this folder, regardless of what registered it.
+//! The index of a builtin type, whichever implementation registered it.
 
 use super::type_def::BuiltinType;
 
 impl BuiltinType {
-    /// The index that the type has with the provider: another implementation brought it, or ours did; where neither did, it gets one now.
+    /// The index that the type has with the provider: another implementation registered it, or ours
+    /// did; if neither did, it is assigned now.
     #[inline]
     pub(crate) fn host_index(&self) -> i32 {
         let index = self.index.get();
@@ -13,7 +14,8 @@ impl BuiltinType {
     #[cold]
     #[inline(never)]
     fn ask_host(&self) -> i32 {
-        // A provider that refuses a type has said why; objects then have an index that no type has.
+        // If the provider refuses the type, it has raised the reason; objects then have an index
+        // that no type has.
         let _ = self.allocate();
         self.index.get()
     }

@@ -1,8 +1,10 @@
-//! Copies of graphs of objects: what is shared stays shared, and cycles stay cycles.
+//! Copies of graphs of objects: shared objects stay shared, and cycles stay cycles.
 //!
-//! Immutable leaves (text, bytes, shapes, big integers) and instances of enums are not copied. An array or a map that contains
-//! itself, which takes a list, dict or object in between, is not there yet when its own copy is asked for: the original stands
-//! in, until the copies are complete. (The stock library leaves it in arrays and maps, so that the copy leads back to the original.)
+//! Immutable leaves (text, bytes, shapes, big integers) and instances of enums are not copied. An
+//! array or a map that contains itself, which requires a list, dict or object in between, does not
+//! exist yet when its own copy is needed: the original takes its place until the copies are
+//! complete. (The stock library leaves the original in arrays and maps, so that the copy leads back
+//! to it.)
 
 use crate::abi::{TVMFFIAny, TVMFFIObject, TVMFFISeqCell, type_index};
 use crate::dataclass::{enums, py_class};
@@ -36,7 +38,7 @@ fn deep_copy(args: &Arguments<'_>) -> Result<Any> {
     copy(&view)
 }
 
-/// A copy of a value, which is not an rvalue reference, and of all that it consists of.
+/// Copies a value, which is not an rvalue reference, with everything that it contains.
 #[inline]
 pub(crate) fn copy(value: &AnyView<'_>) -> Result<Any> {
     if is_constant(value.type_index()) {
@@ -51,20 +53,21 @@ pub(crate) fn copy(value: &AnyView<'_>) -> Result<Any> {
     }
 }
 
-/// Copies one value and what it consists of.
+/// Copies one value with everything that it contains.
 #[derive(Default)]
 struct Copier {
     frames: Vec<Frame>,
-    /// Objects that others refer to: the index of the copy, or [`IN_PROGRESS`].
+    /// Objects with other references: the index of the copy, or [`IN_PROGRESS`].
     seen: AddressMap,
     copies: Vec<Any>,
-    /// Copies in which an original stands for its copy.
+    /// Copies in which an original takes the place of its copy.
     with_originals: Vec<Any>,
-    /// Objects that getters have made: nothing else keeps their parts, which may have been seen.
+    /// Objects that getters have created: nothing else keeps their parts, which may have been seen,
+    /// alive.
     made: Vec<Any>,
 }
 
-/// The word of an array or map that has no copy yet.
+/// The entry of an array or map that has no copy yet.
 const IN_PROGRESS: u64 = u64::MAX;
 
 /// An object that is being copied.
@@ -72,36 +75,37 @@ struct Frame {
     object: *mut TVMFFIObject,
     info: TypeInfo,
     children: Children,
-    /// The object again, if no other reference is sure to keep it.
+    /// The object again, if no other reference is certain to keep it alive.
     kept: Any,
-    /// The copy so far. One reference to it, and no other as long as it was not requested: fields of some types can only be set then.
+    /// The copy so far. There is one reference to it, and no other until it is requested: fields of
+    /// some types can be set only then.
     copy: CopyPlace,
-    /// The object that the copy is.
+    /// The copy as an object.
     target: *mut TVMFFIObject,
     /// The copy of a key whose value is next.
     key: Option<Any>,
     /// The field whose value is being copied.
     field: Option<Field>,
-    /// How many references there are to the value of a field while it is copied, if there is no other.
+    /// The reference count of a field's value while it is copied, if there is no other reference.
     field_references: u32,
-    /// Whether others refer to the object.
+    /// True if there are other references to the object.
     is_shared: bool,
-    /// Whether an original stands for its copy in this copy.
+    /// True if an original takes the place of its copy in this copy.
     has_original: bool,
 }
 
-/// Where the reference to a copy is.
+/// The place of the reference to a copy.
 enum CopyPlace {
     Here(Any),
     /// Among the copies.
     There(usize),
 }
 
-/// What a value that needs no frame is copied to.
+/// The copy of a value that needs no frame.
 enum Leaf {
-    /// To this.
+    /// This copy.
     Copy(Any),
-    /// To itself for now: its copy is not there yet.
+    /// The value itself for now: its copy does not exist yet.
     Original(Any),
 }
 
@@ -122,7 +126,7 @@ impl Copier {
                 }
                 let (object, copy) = self.leave();
                 let Some(parent) = self.frames.last_mut() else { return Ok(copy) };
-                // A hook may give the object itself for its copy.
+                // A hook may return the object itself as its copy.
                 if parent.field.is_none() || copy.as_view().as_raw().payload.v_obj != object {
                     feed(parent, copy)?;
                 }
@@ -130,7 +134,7 @@ impl Copier {
         }
     }
 
-    /// The copy of a value that is not taken apart, or has a copy; `None` for the others.
+    /// The copy of a value that is not traversed, or is already copied; `None` for the others.
     #[inline]
     unsafe fn leaf(&self, value: &TVMFFIAny) -> Option<Leaf> {
         // SAFETY: the caller passes a valid value.
@@ -151,7 +155,8 @@ impl Copier {
         is_enum.then(|| Leaf::Copy(itself()))
     }
 
-    /// Begins to copy an object. Others refer to it, too, when there are more than so many references.
+    /// Begins to copy an object. If it has more than `references` references, others refer to it,
+    /// too.
     #[inline]
     unsafe fn enter(&mut self, value: &TVMFFIAny, references: u32, kept: Any) -> Result<()> {
         check_depth(self.frames.len())?;
@@ -210,7 +215,8 @@ impl Copier {
         CopyPlace::There(at)
     }
 
-    /// Copies children of the innermost object up to one that has children itself (true) or to the end (false).
+    /// Copies children of the innermost object, up to one that has children itself (returns true)
+    /// or to the end (returns false).
     #[inline]
     unsafe fn advance(&mut self) -> Result<bool> {
         let top = self.frames.len() - 1;
@@ -247,7 +253,7 @@ impl Copier {
                                 original
                             }
                         };
-                        // A field that refers to what it refers to already is not set.
+                        // A field that already refers to the value is not set.
                         let is_same =
                             copy.as_view().as_raw().bits() == value.bits() && copy.type_index() == value.type_index;
                         if frame.field.is_none() || !is_same {
@@ -270,7 +276,7 @@ impl Copier {
         }
     }
 
-    /// Ends the innermost object and gives it and its copy.
+    /// Ends the innermost object and returns it and its copy.
     #[inline]
     fn leave(&mut self) -> (*mut TVMFFIObject, Any) {
         let Some(frame) = self.frames.pop() else { return (core::ptr::null_mut(), Any::NONE) };
@@ -291,7 +297,7 @@ impl Copier {
         (frame.object, copy)
     }
 
-    /// Puts copies in the places of originals that stood for them.
+    /// Replaces the originals that took the place of their copies.
     #[inline]
     unsafe fn replace_originals(&mut self) -> Result<()> {
         for copy in core::mem::take(&mut self.with_originals) {
@@ -350,7 +356,8 @@ impl Copier {
         }
     }
 
-    /// The map is a copy, which nothing else has read yet, so that it may still change. Its entries keep their order.
+    /// The map is a copy, which nothing else has read yet, so that it may still change. The order
+    /// of its entries is kept.
     #[inline]
     unsafe fn replace_in_map(&self, map: *mut TVMFFIObject) -> Result<()> {
         // SAFETY: the caller passes a live map of ours; copies are alive as long as `self`.
@@ -406,22 +413,23 @@ impl Copier {
     }
 }
 
-/// Whether values of this type never change and consist of nothing that does.
+/// Returns true if values of this type never change and do not contain any value that does.
 #[inline]
 fn is_constant(index: i32) -> bool {
     index < type_index::STATIC_OBJECT_BEGIN && index != type_index::OBJECT_RVALUE_REF
         || matches!(index, type_index::STR | type_index::BYTES | type_index::SHAPE | type_index::BIG_INT)
 }
 
-/// Whether a field can only hold what is copied with the object: numbers, data types, devices.
+/// Returns true if a field can only hold values that are copied with the object: numbers, data
+/// types, devices.
 #[inline]
 fn is_plain(field: Field) -> bool {
-    // Not `OPAQUE_PTR`: a field of a Rust layout says that, whatever its values are.
+    // Not `OPAQUE_PTR`: a field of a Rust layout is declared with it, whatever its values are.
     use type_index::{BOOL, DATA_TYPE, DEVICE, FLOAT, INT};
     matches!(field.as_raw().field_static_type_index, INT | BOOL | FLOAT | DATA_TYPE | DEVICE)
 }
 
-/// Gives the copy of a child to the copy of its parent.
+/// Adds the copy of a child to the copy of its parent.
 #[inline]
 unsafe fn feed(frame: &mut Frame, copy: Any) -> Result<()> {
     // SAFETY: the caller passes a frame whose copy is ours; an array has the capacity for all elements.
@@ -436,7 +444,7 @@ unsafe fn feed(frame: &mut Frame, copy: Any) -> Result<()> {
             type_index::LIST => list::shared::push(target, copy.into_raw())?,
             type_index::MAP | type_index::DICT => match frame.key.take() {
                 None => frame.key = Some(copy),
-                // Others may know it already.
+                // Other code may refer to it already.
                 Some(key) if frame.info.index() == type_index::DICT => {
                     shared::set(target, key.into_raw(), copy.into_raw())?;
                 }
@@ -455,8 +463,8 @@ unsafe fn feed(frame: &mut Frame, copy: Any) -> Result<()> {
     Ok(())
 }
 
-/// A copy that shares what the object refers to. When it is certain that each field of the copy adds one reference, the references
-/// to a field's value are counted.
+/// Makes a copy that shares the values that the object refers to. If each field of the copy is
+/// certain to add one reference, the references to a field's value are counted.
 #[inline]
 unsafe fn shallow_copy(value: &TVMFFIAny, info: TypeInfo, field_references: &mut u32) -> Result<Any> {
     let Some(hook) = SHALLOW_COPY.get(info.index()) else {

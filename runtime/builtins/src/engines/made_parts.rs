@@ -1,5 +1,6 @@
-//! Tests: objects whose fields or hooks make new parts at each read. The parts are gone when a walk is done with them, and others get their
-//! addresses, so what a walk has noted of a part must not be taken for what is known of another one.
+//! Tests with objects whose fields or hooks create new parts at each read. The parts are freed when
+//! a walk is done with them, and other objects get their addresses, so a walk must not apply its
+//! record of one part to another.
 
 use core::ffi::c_void;
 use std::sync::Once;
@@ -16,7 +17,7 @@ use crate::value::{Any, IntoAny};
 use crate::walker::test_graphs::{array, call, dag, list, tree};
 use crate::{Map, Result, provider};
 
-/// An object that makes its part of the number, unless it has one.
+/// An object that creates its part from the number, unless it has one.
 #[repr(C)]
 #[derive(Default)]
 struct Maker {
@@ -56,7 +57,7 @@ unsafe extern "C" fn get_part(field: *mut c_void, result: *mut TVMFFIAny) -> i32
     0
 }
 
-/// Of the number: only the part counts.
+/// Flags of the number field, which is ignored: only the part is compared and hashed.
 const IGNORED: i64 = field_flag::SEQ_HASH_IGNORE | field_flag::COMPARE_OFF | field_flag::HASH_OFF;
 
 macro_rules! types {

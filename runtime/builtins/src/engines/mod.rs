@@ -1,5 +1,5 @@
-//! The operations on values and graphs of objects. Each engine has the global functions that it serves beside it; the typed
-//! operations of `structural` and `reflect` call the engines directly.
+//! The operations on values and graphs of objects. Each engine defines its global functions; the
+//! typed operations of `structural` and `reflect` call the engines directly.
 
 pub(crate) mod access_path;
 pub(crate) mod deep_copy;

@@ -1,5 +1,5 @@
-//! Tests: every walk over graphs of objects whose shape is hard on a walk. A walk that visits a part once for each path to it does not
-//! come to an end here.
+//! Tests of all walks over graphs of objects with difficult shapes. A walk that visits a part once
+//! for each path to it does not terminate here.
 
 use crate::value::{Any, IntoAny};
 use crate::walker::test_graphs::{array, call, circle, dag, empty, hooked, list, problem, tree};
@@ -19,7 +19,7 @@ const KINDS: [(&str, Make); 7] = [
     ("hooked", |a, b| hooked(a, b, 0)),
 ];
 
-/// Both parts are the object before: 2^depth paths.
+/// Both parts are the previous object: 2^depth paths.
 fn diamonds(make: Make, depth: usize) -> Any {
     (0..depth).fold(1.into_any(), |part, _| make(part.clone(), part))
 }
@@ -36,7 +36,7 @@ fn chain(make: Make, depth: usize) -> Any {
     (0..depth).fold(1.into_any(), |part, _| make(part, 2.into_any()))
 }
 
-/// Each object is a part of the two that are made after it, so that it comes up on many levels.
+/// Each object is a part of the next two, so that it occurs on many levels.
 fn ladder(make: Make, depth: usize) -> Any {
     let pair = (1.into_any(), make(2.into_any(), 3.into_any()));
     (0..depth).fold(pair, |(before, part), _| (part.clone(), make(part, before))).1
@@ -54,7 +54,7 @@ fn text(name: &str, arguments: &[&Any]) -> Result<String> {
     call(name, arguments)?.to()
 }
 
-/// All walks over two graphs that are equal and share nothing.
+/// Runs all walks over two graphs that are equal and share nothing.
 fn check(what: &str, value: &Any, same: &Any) {
     let off = false.into_any();
     let options = [&off, &off];
@@ -94,7 +94,7 @@ fn parts_are_visited_once() {
         check(&format!("{kind} diamonds"), &diamonds(make, 60), &diamonds(make, 60));
         check(&format!("{kind} ladder"), &ladder(make, 60), &ladder(make, 60));
         check(&format!("{kind} wide"), &wide(make), &wide(make));
-        // Hooks nest natively, and other tests are about where that ends.
+        // Hooks nest natively, and other tests cover the limit of that.
         let depth = match kind {
             "hooked" => continue,
             "List" | "tree" => 100_000,
@@ -104,7 +104,7 @@ fn parts_are_visited_once() {
     }
 }
 
-/// In each pair of the two graphs one side alone is shared, on the one side and on the other by turns.
+/// In each pair of the two graphs only one side is shared, alternating between the two sides.
 #[test]
 fn parts_that_one_side_shares_are_compared_once() {
     let off = false.into_any();
@@ -117,7 +117,7 @@ fn parts_that_one_side_shares_are_compared_once() {
         }
         for pair in [[&left, &right], [&right, &left]] {
             let of_two = |name: &str| boolean(name, &pair).unwrap();
-            // Nodes of a dag are equal only if they are shared in the same way.
+            // Nodes of a DAG are equal only if they are shared in the same way.
             let is_equal = boolean("ffi.StructuralEqual", &[&pair[..], &[&off, &off]].concat()).unwrap();
             assert_eq!(is_equal, kind != "dag", "{kind}");
             assert!(of_two("ffi.RecursiveEq"), "{kind}");
@@ -153,7 +153,7 @@ fn short_texts_are_whole_and_long_ones_are_cut() {
     assert!(cut.len() < 17 << 20 && cut.ends_with(", <ffi.Array, shown before>)"), "{}", cut.len());
     let parts = text("ffi.ReprPrint", &[&array([wide(pair), 1.into_any()])]).unwrap();
     assert!(parts.len() < 9 << 20 && parts.contains("<ffi.Array, shown before>"), "{}", parts.len());
-    // A short text is repeated as often as it has to be.
+    // A short text is repeated any number of times.
     let short = array([1.into_any(); 1]);
     let many: List<Any> = (0..1_000_000).map(|_| short.clone()).collect();
     assert_eq!(text("ffi.ReprPrint", &[&many.into_any()]).unwrap().len(), 6 * 1_000_000);
@@ -167,7 +167,7 @@ fn json_repeats_parts_or_says_that_it_cannot() {
     for (kind, make) in containers {
         for indent in [&compact, &indented] {
             let write = |value: &Any| text("ffi.json.Stringify", &[value, indent]);
-            // What has the parts in common is what a tree has.
+            // A graph with shared parts has the same text as a tree.
             let tree = |make: Make| {
                 fn grow(make: Make, depth: usize) -> Any {
                     if depth == 0 { 1.into_any() } else { make(grow(make, depth - 1), grow(make, depth - 1)) }
@@ -193,7 +193,7 @@ fn json_repeats_parts_or_says_that_it_cannot() {
 
 #[test]
 fn copies_of_cycles_do_not_lead_back_to_the_original() {
-    /// The addresses of all containers that can be reached.
+    /// Collects the addresses of all reachable containers.
     fn reach(value: &Any, found: &mut std::collections::HashSet<usize>) {
         let Some(object) = value.as_view().object() else { return };
         if !found.insert(object.addr()) {
@@ -215,7 +215,7 @@ fn copies_of_cycles_do_not_lead_back_to_the_original() {
     let keyed: Make = |a, b| [(a, b)].into_iter().collect::<Map<Any, Any>>().into_any();
     let containers = KINDS.into_iter().take(4).chain([("keyed", keyed)]);
     for (kind, make) in containers {
-        // From each container on the way round.
+        // From each container on the cycle.
         let knot: List<Any> = List::new();
         let outer = make(knot.clone().into_any(), 1.into_any());
         let inner = make(outer.clone(), 2.into_any());
@@ -240,7 +240,7 @@ fn copies_of_cycles_do_not_lead_back_to_the_original() {
 fn cycles_end_in_a_mark_or_an_error() {
     let off = false.into_any();
     for (kind, make) in KINDS {
-        // A list with an object that has the list twice.
+        // A list with an object that contains the list twice.
         let knot = || {
             let knot: List<Any> = List::new();
             knot.push(make(knot.clone().into_any(), knot.clone().into_any()));

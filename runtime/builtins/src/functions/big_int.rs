@@ -1,4 +1,5 @@
-//! Integers outside the range of `i64`: hash, equality and order as keys and as fields of objects, and decimal text.
+//! Integers outside the range of `i64`: hash, equality and order as keys and as fields of objects,
+//! and decimal text.
 
 use core::ffi::c_void;
 
@@ -10,7 +11,8 @@ use crate::embedded::{any_hash, big_int};
 use crate::value::{Any, AnyView, IntoAny};
 use crate::{Result, embedded, error};
 
-/// The most digits that [`parse`] takes: its time grows with their square, and this many take about a second.
+/// The most digits that [`parse`] accepts: its time grows with their square, and this many take
+/// about a second.
 const MAX_DIGITS: usize = 1 << 20;
 
 /// The largest power of ten in a word; its highest bit is set.
@@ -18,7 +20,7 @@ const POWER: u64 = 10_u64.pow(DIGITS as u32);
 /// Digits in a number below [`POWER`].
 const DIGITS: usize = 19;
 
-/// A function, or none, which C++ takes for a function, too.
+/// A function or `None`, which C++ accepts as a function, too.
 static NULLABLE_FUNCTION: Type =
     Type { schema: FUNCTION.schema, text: FUNCTION.text, accepts: Accepts::Optional(&FUNCTION) };
 
@@ -66,7 +68,7 @@ pub(crate) static BIG_INT: BuiltinType = BuiltinType {
                 signature: Signature::Typed(&[&ANY_VIEW], &ANY),
                 run: |args| {
                     let text = to_decimal(words(args.view(0))?);
-                    // An object also when it is short, as in the stock library.
+                    // An object even if it is short, as in the stock library.
                     // SAFETY: a new object; its one reference goes to the value.
                     Ok(unsafe { Any::from_object(embedded::new_string_object(text.as_bytes())) })
                 },
@@ -114,7 +116,7 @@ fn words<'a>(value: &'a AnyView<'_>) -> Result<&'a [u8]> {
     }
 }
 
-/// The words of two integers; the second one is looked at first, as the stock library does.
+/// The words of two integers; the second one is checked first, as in the stock library.
 #[inline]
 fn both<'a>(left: &'a AnyView<'_>, right: &'a AnyView<'_>) -> Result<(&'a [u8], &'a [u8])> {
     let right = words(right)?;
@@ -144,7 +146,7 @@ fn word(words: &[[u8; 8]], index: usize) -> i64 {
 pub(crate) fn compare(left: &[u8], right: &[u8]) -> core::cmp::Ordering {
     let (left, right) = (left.as_chunks::<8>().0, right.as_chunks::<8>().0);
     let len = left.len().max(right.len());
-    // The highest word, one beyond the last ones, has the sign; below it, words count without one.
+    // The highest word, one beyond the last ones, has the sign; below it, words are unsigned.
     (0..len).rev().fold(word(left, len).cmp(&word(right, len)), |order, index| {
         order.then_with(|| word(left, index).cast_unsigned().cmp(&word(right, index).cast_unsigned()))
     })
@@ -204,7 +206,7 @@ fn divide(high: u64, low: u64) -> (u64, u64) {
     (quotient, rest)
 }
 
-/// Two's complement.
+/// Negates in two's complement.
 #[inline]
 fn negate(words: &mut [u64]) {
     let mut carry = true;
@@ -222,7 +224,7 @@ fn from_json(args: &Arguments<'_>) -> Result<Any> {
     parse(args.bytes(0))
 }
 
-/// An integer from decimal digits with an optional sign.
+/// Parses an integer from decimal digits with an optional sign.
 #[inline]
 fn parse(text: &[u8]) -> Result<Any> {
     let invalid = || error!(ValueError, "Invalid decimal string for ffi.BigInt");

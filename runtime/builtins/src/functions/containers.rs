@@ -1,4 +1,4 @@
-//! Arrays and lists as functions.
+//! Functions of arrays and lists.
 
 use std::collections::HashSet;
 
@@ -160,7 +160,8 @@ fn contains(args: &Arguments<'_>) -> Result<Any> {
     Ok(unsafe { shared::contains(args.object(0), &value) }?.into_any())
 }
 
-/// An argument of type [`LIST_OF_ANY`]: the list itself, or a copy of an array, which is changed in vain.
+/// An argument of type [`LIST_OF_ANY`]: the list itself, or a copy of an array, whose changes are
+/// lost.
 struct ListArgument {
     object: *mut TVMFFIObject,
     is_copy: bool,
@@ -195,19 +196,21 @@ impl Drop for ListArgument {
     }
 }
 
-/// Nesting from which containers are remembered, so that one that contains itself is not visited forever.
+/// The nesting depth from which containers are recorded, so that one that contains itself is not
+/// visited forever.
 const REMEMBERED_DEPTH: usize = 32;
 
-/// A container that is being searched, and where the search is.
+/// A container that is being searched, and the position of the search.
 enum Level {
-    /// Elements, and how many of them are done.
+    /// Elements, and the number of visited ones.
     Sequence(Contents<'static>, usize),
-    /// Keys and values in turn, and how many of both are done.
+    /// Alternating keys and values, and the number of visited ones.
     Dict(Contents<'static>, usize),
     Map(map::Entries),
 }
 
-/// The device of the first tensor, in the order of elements, that is not in the CPU's memory; the CPU when there is none.
+/// The device of the first tensor, in the order of elements, that is not in CPU memory; the CPU if
+/// there is none.
 ///
 /// # Safety
 /// `value` is a valid value that stays alive during the call.
@@ -277,7 +280,8 @@ mod tests {
         values.iter().map(|value| value.into_any()).collect()
     }
 
-    /// A list of 0, 1, 2, 3 after an operation with more arguments: its elements, or the error.
+    /// Calls an operation with a list of 0, 1, 2, 3 and more arguments: returns the list's
+    /// elements, or the error.
     fn after(function: &str, arguments: &[Any]) -> String {
         let list = try_call("ffi.List", &ints(&[0, 1, 2, 3])).unwrap();
         let result = try_call(function, &[std::slice::from_ref(&list), arguments].concat());

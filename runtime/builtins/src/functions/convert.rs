@@ -1,4 +1,5 @@
-//! The attribute `__ffi_convert__` of the ABI's own types: what a field of that type makes of a value that is assigned to it.
+//! The attribute `__ffi_convert__` of the ABI's own types: the conversion of a value that is
+//! assigned to a field of that type.
 
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::definition::function::{Arguments, Builtin};
@@ -72,7 +73,7 @@ conversions! {
         });
 }
 
-/// None, or an object of this type or a descendant.
+/// `None`, or an object of this type or a descendant.
 #[inline]
 fn nullable(args: &Arguments<'_>, expected: i32) -> Option<Any> {
     if args.view(0).is_none() { Some(Any::NONE) } else { object(args, expected) }
@@ -86,13 +87,13 @@ fn object(args: &Arguments<'_>, expected: i32) -> Option<Any> {
     if fits { args.owned(0).ok() } else { None }
 }
 
-/// What a parameter of this type takes.
+/// An argument that a parameter of this type accepts.
 #[inline]
 fn accepted(args: &Arguments<'_>, expected: &Type) -> Option<Any> {
     if expected.accepts(args.view(0)) { args.owned(0).ok() } else { None }
 }
 
-/// An object of the first type, or what `convert` makes of one of the second.
+/// An object of the first type, or the result of `convert` for one of the second.
 #[inline]
 fn either(
     args: &Arguments<'_>,
@@ -111,7 +112,7 @@ fn either(
     convert(args.object(0)).map(|object| unsafe { Any::from_object(object) })
 }
 
-/// A shape, or an array or list of integers.
+/// Converts a shape, or an array or list of integers.
 #[inline]
 fn to_shape(args: &Arguments<'_>) -> Option<Any> {
     match args.view(0).type_index() {

@@ -1,4 +1,4 @@
-//! The global function table as functions.
+//! Functions of the global function table.
 
 use crate::definition::function::Builtin;
 use crate::definition::functor::functor;

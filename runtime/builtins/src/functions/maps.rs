@@ -1,4 +1,4 @@
-//! Maps and dicts as functions.
+//! Functions of maps and dicts.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -96,7 +96,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
 /// The bit of `slots` that marks the small form, whose positions are 0, 1, 2, ...
 const SMALL: u64 = 1 << 63;
 
-/// Keys and values come in turn.
+/// Checks that keys and values alternate.
 #[inline]
 fn check_pairs(args: &Arguments<'_>) -> Result<()> {
     match args.all().len() % 2 {
@@ -105,7 +105,8 @@ fn check_pairs(args: &Arguments<'_>) -> Result<()> {
     }
 }
 
-/// An argument of type [`DICT_OF_ANY`]; a map is converted, so that only a copy would be changed: it is left alone.
+/// An argument of type [`DICT_OF_ANY`]; `None` for a map, which would be converted, so that only a
+/// copy would be changed.
 #[inline]
 fn dict(args: &Arguments<'_>) -> Option<*mut TVMFFIObject> {
     let object = args.object(0);
@@ -173,14 +174,17 @@ fn iterate(args: &Arguments<'_>) -> Result<Any> {
     }
 }
 
-/// A walk through a map's entries. A dict may change meanwhile: then entries may be left out, and the walk may end early.
+/// A walk through a map's entries. A dict may change meanwhile: entries may then be left out, and
+/// the walk may end early.
 struct Iteration {
     object: *mut TVMFFIObject,
     can_change: bool,
-    /// Where the walk ends in a small map: entries that come later are left out.
+    /// The position at which the walk ends in a small map: entries that are added later are left
+    /// out.
     end: u64,
     position: AtomicU64,
-    /// What followed the entry when the walk came to it: where to go on when the entry is gone.
+    /// The position that followed the entry when the walk reached it: the place to continue at if
+    /// the entry is gone.
     following: AtomicU64,
     _map: Any,
 }
@@ -191,7 +195,8 @@ unsafe impl Send for Iteration {}
 unsafe impl Sync for Iteration {}
 
 impl Iteration {
-    /// 0: the key; 1: the value; anything else: goes on to the next entry, and says whether there is one.
+    /// 0: the key; 1: the value; anything else: goes to the next entry, and returns whether there
+    /// is one.
     #[inline]
     fn step(&self, command: i64) -> Result<Any> {
         let position = self.position.load(Ordering::Relaxed);
@@ -244,7 +249,7 @@ mod tests {
         Function::global(function).unwrap().call(&arguments[..]).unwrap()
     }
 
-    /// A dict of 0 to `count`, each with itself.
+    /// A dict of 0 to `count`, each mapped to itself.
     fn dict(count: i64) -> Any {
         call("ffi.Dict", &(0..count).flat_map(|key| [key.into_any(), key.into_any()]).collect::<Vec<_>>())
     }
@@ -253,7 +258,7 @@ mod tests {
         call("ffi.DictSetItem", &[dict.clone(), key.into_any(), 0.into_any()]);
     }
 
-    /// The keys that a walk through a dict comes to, which is changed at each of them.
+    /// The keys that a walk through a dict visits, if the dict is changed at each of them.
     fn walk(dict: &Any, change: impl Fn(i64)) -> Vec<i64> {
         let step: Function = call("ffi.DictForwardIterFunctor", std::slice::from_ref(dict)).to().unwrap();
         let mut keys = Vec::new();
@@ -272,7 +277,7 @@ mod tests {
         for count in 1..40 {
             let all: Vec<i64> = (0..count).collect();
             assert_eq!(walk(&dict(count), |_| {}), all);
-            // Whatever is done, a walk only comes to keys that are there, and ends.
+            // Whatever changes are made, a walk only visits present keys, and ends.
             let changed = dict(count);
             let erase = |key: i64| _ = call("ffi.DictErase", &[changed.clone(), key.into_any()]);
             let erased = walk(&changed, erase);
@@ -328,7 +333,8 @@ mod tests {
         assert_eq!(call("ffi.MapSize", &[map]).to::<i64>().unwrap(), 1);
     }
 
-    /// Integers that do not fit into 64 bits are objects whose type hashes and compares them by functions of its own.
+    /// Integers that do not fit into 64 bits are objects whose type has its own hash and equality
+    /// functions.
     #[test]
     fn keys_with_functions_of_their_own() {
         let dict = kernpack_core::Dict::<u64, i64>::new();

@@ -1,5 +1,5 @@
-//! Global functions and types that need no walk through a graph of objects: containers, strings, integers of any size, JSON,
-//! modules, the function table.
+//! Global functions and types that do not walk through a graph of objects: containers, strings,
+//! integers of any size, JSON, modules, the function table.
 
 pub(crate) mod big_int;
 pub(crate) mod containers;

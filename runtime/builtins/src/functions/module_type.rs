@@ -1,4 +1,4 @@
-//! What reflection knows about modules.
+//! The registration of modules for reflection.
 
 use core::ffi::c_void;
 

@@ -1,4 +1,4 @@
-//! Modules as functions; messages and results as in the stock library.
+//! Functions of modules; messages and results as in the stock library.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -119,7 +119,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
             let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
             let position = kept.iter().position(|other| other.same(&module));
             let removed = position.map(|position| kept.swap_remove(position));
-            // Unlocked before the module goes: what it does then is its own business.
+            // Unlocked before the module is dropped: its destructor may do anything.
             drop(kept);
             drop(removed);
             Ok(Any::NONE)
@@ -139,13 +139,14 @@ fn system_library(args: &Arguments<'_>) -> Result<Any> {
     Ok(module::system_library(args.text(0)?)?.into_any())
 }
 
-/// The function that module, name and "in its imports, too" say.
+/// The function given by module, name and the flag "search imports, too".
 fn find_function(args: &Arguments<'_>) -> Result<Option<Function>> {
     let (module, name, imports) = (args.module(0)?, args.text(1)?, args.flag(2));
     operations::get_function(&module, name, imports)
 }
 
-/// Metadata (or documentation) of the function that module, name and "in its imports, too" say.
+/// Metadata (or documentation) of the function given by module, name and the flag "search imports,
+/// too".
 fn find_text(args: &Arguments<'_>, documentation: bool) -> Result<Option<Str>> {
     let (module, name, imports) = (args.module(0)?, args.text(1)?, args.flag(2));
     operations::visit(&module, imports, &mut |module| operations::text(module, name, documentation))

@@ -1,4 +1,5 @@
-//! Single values as functions: shapes, strings, bytes, functions, markers; and what is registered under a name.
+//! Functions of single values: shapes, strings, bytes, functions, markers; and of the registrations
+//! of a name.
 
 use core::ffi::c_void;
 use std::sync::OnceLock;
@@ -32,7 +33,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
     },
 ];
 
-/// What calls of constructors need: every provider has them.
+/// The functions that calls of constructors need: every provider has them.
 pub(crate) const MARKERS: &[Builtin] = &[
     Builtin { name: "ffi.GetInvalidObject", signature: Signature::Typed(&[], &OBJECT), run: |_| Ok(own_missing()) },
     Builtin {
@@ -42,21 +43,22 @@ pub(crate) const MARKERS: &[Builtin] = &[
     },
 ];
 
-/// The one object that stands for a value that is not there, where none is a value.
+/// The unique object that represents a missing value where `None` is a value.
 #[inline]
 pub(crate) fn missing() -> Any {
     static MISSING: OnceLock<Any> = OnceLock::new();
     MISSING.get_or_init(|| marker("ffi.GetInvalidObject", own_missing)).clone()
 }
 
-/// The one object behind which the keyword arguments of a call stand.
+/// The unique object that precedes the keyword arguments of a call.
 #[inline]
 pub(crate) fn keyword_arguments() -> Any {
     static KEYWORD_ARGUMENTS: OnceLock<Any> = OnceLock::new();
     KEYWORD_ARGUMENTS.get_or_init(|| marker("ffi.GetKwargsObject", own_keyword_arguments)).clone()
 }
 
-/// An object that is nothing but itself: the one that the process's function of this name gives out, which may be ours, or our own.
+/// A marker object: the result of the process's function of this name, which may be ours; or our
+/// own object.
 #[inline]
 fn marker(function: &str, own: fn() -> Any) -> Any {
     match Function::find_global(function) {
@@ -65,14 +67,14 @@ fn marker(function: &str, own: fn() -> Any) -> Any {
     }
 }
 
-/// What our function gives out, where it is the process's.
+/// The object that our function returns if the process uses it.
 #[inline]
 fn own_missing() -> Any {
     static OWN: OnceLock<Any> = OnceLock::new();
     OWN.get_or_init(new_marker).clone()
 }
 
-/// What our function gives out, where it is the process's.
+/// The object that our function returns if the process uses it.
 #[inline]
 fn own_keyword_arguments() -> Any {
     static OWN: OnceLock<Any> = OnceLock::new();
@@ -97,7 +99,7 @@ fn new_shape(args: &Arguments<'_>) -> Result<Any> {
     if bad { Err(error!(ValueError, "Expect shape to take list of int arguments")) } else { Ok(shape) }
 }
 
-/// A function over a C entry point, its context and its destructor.
+/// Creates a function from a C entry point, its context and its destructor.
 #[inline]
 fn function_from_extern_c(args: &Arguments<'_>) -> Result<Any> {
     type Deleter = unsafe extern "C" fn(*mut c_void);

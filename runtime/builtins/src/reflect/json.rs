@@ -1,18 +1,19 @@
-//! Values and the objects that they consist of as JSON, and back.
+//! Conversion of values and the objects that they contain to JSON, and back.
 
 use crate::engines::json_graph;
 use crate::value::{Any, AnyView, ToArg};
 use crate::{Result, provider};
 
-/// A value and all objects that it consists of as a JSON graph: the text of the global function `ffi.ToJSONGraphString`, which
-/// every implementation of the ABI reads back.
+/// Converts a value and all objects that it contains to a JSON graph: the text of the global
+/// function `ffi.ToJSONGraphString`, which every implementation of the ABI can read.
 ///
-/// Works on objects of all languages, through their registered fields, or the hook `__data_to_json__` of their type. An object
-/// that several others refer to is written once and is one object again after reading. Depth is bounded by memory only.
+/// Works on objects of all languages, through their registered fields, or the hook
+/// `__data_to_json__` of their type. An object that several others refer to is written once and is
+/// one object again after reading. Depth is bounded by memory only.
 ///
 /// # Errors
-/// TypeError for values that JSON cannot hold, such as tensors and functions, and for types without a way to make new objects;
-/// ValueError for objects that contain themselves.
+/// TypeError for values that JSON cannot represent, such as tensors and functions, and for types
+/// that cannot create new objects; ValueError for objects that contain themselves.
 ///
 /// ```
 /// use kernpack::reflect::{from_json, to_json};
@@ -41,10 +42,12 @@ fn write(value: &AnyView<'_>) -> Result<String> {
     Ok(String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
-/// The value that [`to_json`] wrote, or `ffi.ToJSONGraphString` of any implementation: new objects, made by their types.
+/// Reads a value that [`to_json`], or `ffi.ToJSONGraphString` of any implementation, has written:
+/// new objects, created by their types.
 ///
 /// # Errors
-/// Where the text is not JSON or no graph, types that are not registered, and what creators and setters of fields raise.
+/// Fails if the text is not JSON or not a graph, if a type is not registered, or with the errors of
+/// creators and setters of fields.
 #[inline]
 pub fn from_json(text: &str) -> Result<Any> {
     provider::api();

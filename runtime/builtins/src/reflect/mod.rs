@@ -1,4 +1,5 @@
-//! Registered types as data: their fields, methods and attributes, whatever language they come from, and visitors of fields.
+//! Registered types as data: their fields, methods and attributes, in whatever language they are
+//! defined, and visitors of fields.
 //!
 //! | to do | use | on |
 //! |---|---|---|
@@ -10,9 +11,11 @@
 //! | print | [`repr`], [`Tree`] | values of all kinds |
 //! | what a type has registered | [`TypeInfo`] | types of all languages |
 //!
-//! Nothing here recurses: a chain of a million objects is printed, saved, loaded and dropped on any stack.
+//! No operation recurses: a chain of a million objects is printed, saved, loaded and dropped on any
+//! stack.
 //!
-//! A visitor that works on any object, here one that adds up what tensors take, in all that a value consists of:
+//! A visitor that works on any object, here one that sums the memory of all tensors that a value
+//! contains:
 //!
 //! ```
 //! use kernpack::reflect::{AttrVisitor, visit_object};

@@ -6,14 +6,15 @@ use crate::{Result, provider};
 
 /// A value in one line, as Python prints it: the text of the global function `ffi.ReprPrint`.
 ///
-/// Works on objects of all languages, through their registered fields and the hook `__ffi_repr__` of their type. An object that
-/// contains itself is `...` inside. Objects may be in each other a million deep. An object that many others share is repeated, up to
-/// 4 MiB of text; from there on it is `<its.Type, shown before>`.
+/// Works on objects of all languages, through their registered fields and the hook `__ffi_repr__`
+/// of their type. An object that contains itself is `...` inside. Objects may be nested a million
+/// deep. A shared object is repeated, up to 4 MiB of text; beyond that it is `<its.Type, shown
+/// before>`.
 ///
-/// For several lines, and for large values, there is [`Tree`](super::Tree).
+/// For several lines, and for large values, use [`Tree`](super::Tree).
 ///
 /// # Errors
-/// What a field's getter or a hook raises.
+/// Any error of a field's getter or a hook.
 ///
 /// ```
 /// use kernpack::reflect::repr;

@@ -1,4 +1,5 @@
-//! The closures that walks and rewrites call: for which nodes, and with what.
+//! The closures that walks and rewrites call: the nodes that they are called for, and their
+//! arguments.
 
 use super::Region;
 use crate::abi::type_index;
@@ -14,15 +15,15 @@ use crate::{Array, Map, ObjRef, Object, Result};
 /// | `Array<Any>`, `Map<Any, Any>` | arrays and maps |
 /// | `&AnyView<'_>`, `Any` | everything |
 ///
-/// A second parameter of type [`Region`] gets to know whether variables are defined here. Closures implement this by themselves;
-/// parameters need their types written out.
+/// A second parameter of type [`Region`] receives whether variables are defined here. Closures
+/// implement this trait automatically; the types of their parameters must be written out.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be called for nodes",
     note = "write a closure whose first parameter has one of the types &T, &ObjRef<T>, ObjRef<T> (where T: Object), i64, f64, bool, String, \
             Array<Any>, Map<Any, Any>, Any or &AnyView<'_>, and which may have a second one of type Region"
 )]
 pub trait Callback<Form> {
-    /// What it returns.
+    /// The return type.
     type Output;
 
     /// Index of the type that it is called for.
@@ -34,7 +35,7 @@ pub trait Callback<Form> {
     fn call(&mut self, node: &AnyView<'_>, region: Region) -> Result<Self::Output>;
 }
 
-/// A value that a callback may take as it is.
+/// A value that a callback may take by value.
 pub trait NodeValue: for<'a> FromAny<'a> {
     /// Index of the values' type.
     #[doc(hidden)]
@@ -63,7 +64,8 @@ values!(
     [] Map<Any, Any> => type_index::MAP,
 );
 
-/// How a closure takes its node; only so that closures of all forms implement [`Callback`].
+/// The ways a closure takes its node; they exist only so that closures of all forms implement
+/// [`Callback`].
 #[doc(hidden)]
 pub mod forms {
     use core::marker::PhantomData;

@@ -5,7 +5,7 @@ use crate::container::{Sequence, sequence};
 use crate::engines::structural as engine;
 use crate::value::{AnyView, ToArg};
 
-/// What structural equality and hash do with free variables and with the content of tensors.
+/// The treatment of free variables and of the content of tensors by structural equality and hash.
 ///
 /// ```
 /// use kernpack::Array;
@@ -22,29 +22,31 @@ pub struct Options {
     skip_tensor_content: bool,
 }
 
-/// Where two values differ first: the way there in each of them.
+/// The first difference of two values: the path to it in each of them.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Difference {
-    /// The way in the left value.
+    /// The path in the left value.
     pub left: AccessPath,
-    /// The way in the right value.
+    /// The path in the right value.
     pub right: AccessPath,
 }
 
 impl Options {
-    /// Variables without a definition are equal only to themselves, and tensors are compared with their content.
+    /// The default options: variables without a definition are equal only to themselves, and
+    /// tensors are compared with their content.
     pub const fn new() -> Self {
         Self { map_free_vars: false, skip_tensor_content: false }
     }
 
-    /// Whether variables without a definition count as defined where they are met first, so that their names do not matter.
+    /// Sets whether variables without a definition count as defined at their first occurrence, so
+    /// that their names do not matter.
     pub const fn map_free_vars(mut self, yes: bool) -> Self {
         self.map_free_vars = yes;
         self
     }
 
-    /// Whether tensors are equal when shape and data type are.
+    /// Sets whether tensors are equal if their shapes and data types are.
     pub const fn skip_tensor_content(mut self, yes: bool) -> Self {
         self.skip_tensor_content = yes;
         self
@@ -57,7 +59,7 @@ impl Options {
     /// See [`equal`], with these options.
     ///
     /// # Errors
-    /// See there.
+    /// As for [`equal`].
     pub fn equal(self, left: &(impl ToArg + ?Sized), right: &(impl ToArg + ?Sized)) -> Result<bool> {
         equal_views(&lent(&left.to_arg()), &lent(&right.to_arg()), self)
     }
@@ -65,7 +67,7 @@ impl Options {
     /// See [`hash`], with these options.
     ///
     /// # Errors
-    /// See there.
+    /// As for [`hash`].
     pub fn hash(self, value: &(impl ToArg + ?Sized)) -> Result<u64> {
         hash_view(&lent(&value.to_arg()), self)
     }
@@ -73,7 +75,7 @@ impl Options {
     /// See [`first_mismatch`], with these options.
     ///
     /// # Errors
-    /// See there.
+    /// As for [`first_mismatch`].
     pub fn first_mismatch(
         self,
         left: &(impl ToArg + ?Sized),
@@ -83,10 +85,11 @@ impl Options {
     }
 }
 
-/// Whether two values are structurally equal.
+/// Returns true if two values are structurally equal.
 ///
 /// # Errors
-/// TypeError for objects whose type has no structure (`structural = "unsupported"`, functions); what a type's own hook raises.
+/// TypeError for objects whose type has no structure (`structural = "unsupported"`, functions); any
+/// error of a type's own hook.
 ///
 /// ```
 /// use kernpack::structural::equal;
@@ -108,7 +111,8 @@ pub fn equal(left: &(impl ToArg + ?Sized), right: &(impl ToArg + ?Sized)) -> Res
     Options::new().equal(left, right)
 }
 
-/// The structural hash of a value: equal for equal values, and the number that `ffi.StructuralHash` gives in any language.
+/// Computes the structural hash of a value: equal for equal values, and the same number as
+/// `ffi.StructuralHash` in any language.
 ///
 /// # Errors
 /// As for [`equal`].
@@ -116,7 +120,7 @@ pub fn hash(value: &(impl ToArg + ?Sized)) -> Result<u64> {
     Options::new().hash(value)
 }
 
-/// Where two values differ first; `None` when they are equal.
+/// Returns the first difference of two values; `None` if they are equal.
 ///
 /// # Errors
 /// As for [`equal`].

@@ -3,11 +3,11 @@ use crate::Result;
 use crate::engines::deep_copy as engine;
 use crate::value::{FromAny, ToArg};
 
-/// A copy of a value and of all that it consists of, as `ffi.DeepCopy` makes it: what is shared stays shared, and cycles stay cycles.
-/// Text, bytes and other values that never change are not copied.
+/// Copies a value and everything that it contains, like `ffi.DeepCopy`: shared objects stay shared,
+/// and cycles stay cycles. Text, bytes and other immutable values are not copied.
 ///
 /// # Errors
-/// For objects of a type that cannot be copied, and what setters raise.
+/// Fails for objects of a type that cannot be copied, and with the errors of setters.
 ///
 /// ```
 /// use kernpack::structural::{deep_copy, equal};

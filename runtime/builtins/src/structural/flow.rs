@@ -2,24 +2,25 @@ use core::ops::ControlFlow;
 
 use crate::{Error, Result};
 
-/// What a [`Walk`](super::Walk) does after a callback.
+/// The action of a [`Walk`](super::Walk) after a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow<B = ()> {
-    /// Goes on.
+    /// Continues.
     Continue,
-    /// Goes on, but not into the node's children. After the children it means the same as `Continue`.
+    /// Continues, but skips the node's children. After the children it is the same as `Continue`.
     Skip,
-    /// Stops; the walk gives this value.
+    /// Stops; the walk returns this value.
     Stop(B),
 }
 
-/// What a callback of a [`Walk`](super::Walk) may return: nothing, [`Flow`], [`ControlFlow`], or a `Result` of these.
+/// The values that a callback of a [`Walk`](super::Walk) may return: nothing, [`Flow`],
+/// [`ControlFlow`], or a `Result` of these.
 #[diagnostic::on_unimplemented(
     message = "a callback of a walk cannot return `{Self}`",
     note = "return nothing, Flow<B>, ControlFlow<B>, or a Result of these; a walk that stops with a value begins with `Walk::returning()`"
 )]
 pub trait IntoFlow<B> {
-    /// What comes next, or why the walk fails.
+    /// Converts the value to the next action, or to the error with which the walk fails.
     ///
     /// # Errors
     /// The callback's own.

@@ -6,10 +6,11 @@ use super::{equal, hash};
 use crate::Result;
 use crate::value::ToArg;
 
-/// A key of maps that goes by structure: two keys are equal when what they wrap is structurally equal.
+/// A map key that is compared by structure: two keys are equal if the wrapped values are
+/// structurally equal.
 ///
-/// The hash is taken when the key is made. As for any key, what is wrapped should not change while the key is in a map; a list or a
-/// writable field could.
+/// The hash is computed when the key is created. As for any key, the wrapped value should not
+/// change while the key is in a map; a list or a writable field could.
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -31,10 +32,10 @@ pub struct StructuralKey<T> {
 }
 
 impl<T: ToArg> StructuralKey<T> {
-    /// A key that wraps a value.
+    /// Creates a key that wraps a value.
     ///
     /// # Errors
-    /// As for [`hash`]: a value without a structure can be no key.
+    /// As for [`hash`]: a value without a structure cannot be a key.
     pub fn new(value: T) -> Result<Self> {
         let hash = hash(&value)?;
         Ok(Self { value, hash })
@@ -42,7 +43,7 @@ impl<T: ToArg> StructuralKey<T> {
 }
 
 impl<T> StructuralKey<T> {
-    /// The value.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.value
     }
@@ -61,7 +62,7 @@ impl<T> Deref for StructuralKey<T> {
     }
 }
 
-/// A comparison that fails, because a hook raised an error, finds a difference.
+/// If the comparison fails because a hook raised an error, the keys are different.
 impl<T: ToArg> PartialEq for StructuralKey<T> {
     fn eq(&self, other: &Self) -> bool {
         if self.hash != other.hash {

@@ -1,10 +1,12 @@
-//! Structural operations on values and objects of any language: equality, hash, walk and rewriting, field by field as the types
-//! registered them.
+//! Structural operations on values and objects of any language: equality, hash, walk and rewriting,
+//! field by field as the types registered them.
 //!
-//! Objects are the same when they are built in the same way, whatever their addresses and the names of their variables; what
-//! counts is said at the fields and types (`structural = "..."`). Results are those of the global functions `ffi.StructuralEqual`,
-//! `ffi.StructuralHash`, `ffi.StructuralWalk`, `ffi.StructuralMap`, `ffi.RecursiveEq` and `ffi.DeepCopy`, which need not be there.
-//! All of it runs on a stack of its own on the heap, so that a chain of a million objects is no deeper than one.
+//! Objects are equal if they have the same structure, independent of their addresses and the names
+//! of their variables; the fields and types determine what is compared (`structural = "..."`).
+//! Results are those of the global functions `ffi.StructuralEqual`, `ffi.StructuralHash`,
+//! `ffi.StructuralWalk`, `ffi.StructuralMap`, `ffi.RecursiveEq` and `ffi.DeepCopy`, which need not
+//! be registered. All operations use a stack on the heap, so that a chain of a million objects does
+//! not use more native stack than one object.
 //!
 //! ```
 //! use kernpack::structural::{self, Flow, Rewrite, Walk};
@@ -56,7 +58,8 @@ pub use walk::Walk;
 use crate::provider;
 use crate::value::{AnyView, Arg};
 
-/// What an argument lends to an operation: never an offer to take the object. Ensures that the provider is bound.
+/// The view of an argument for an operation: it never gives the object away. Ensures that the
+/// provider is bound.
 fn lent<'a>(arg: &'a Arg<'_>) -> AnyView<'a> {
     provider::api();
     // SAFETY: the argument is a valid view as long as it lives.

@@ -4,11 +4,13 @@ use crate::engines::visit::{self, Running};
 use crate::value::{AnyView, FromAny, IntoAny};
 use crate::{ObjRef, Object, Result};
 
-/// A mutation of a value whose callbacks decide themselves how to go on: what `ffi.StructuralMutate` does, with typed closures.
+/// A mutation of a value whose callbacks decide themselves how to continue: `ffi.StructuralMutate`
+/// with typed closures.
 ///
-/// A callback is called instead of going into a node, and gets the [`Mutator`] for the parts that it wants to go into; nodes without a
-/// callback are mutated part by part. So a callback sees what is around its node, which one of a [`Rewrite`](super::Rewrite) does not,
-/// and its recursion uses the thread's stack: where that ends, there is an error.
+/// A callback is called instead of visiting a node's children, and gets the [`Mutator`] for the
+/// parts that it wants to mutate; nodes without a callback are mutated part by part. So a callback
+/// knows the context of its node, unlike one of a [`Rewrite`](super::Rewrite), and its recursion
+/// uses the thread's stack: when the stack is exhausted, it fails with an error.
 ///
 /// ```
 /// use kernpack::structural::{Mutate, Mutator};
@@ -30,14 +32,14 @@ pub struct Mutate<'a> {
     callbacks: Vec<Entry<'a>>,
 }
 
-/// A closure that is called for nodes of the type that its first parameter names, see [`Callback`](super::Callback), and gets a
-/// [`Mutator`] as its second one.
+/// A closure that is called for nodes of the type of its first parameter, see
+/// [`Callback`](super::Callback), and gets a [`Mutator`] as its second one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot mutate nodes",
     note = "write a closure `|node: ObjRef<T>, mutator: &Mutator<'_>| ...` that may be called while it runs"
 )]
 pub trait MutateCallback<Form> {
-    /// What it returns.
+    /// The return type.
     type Output;
 
     /// Index of the type that it is called for.
@@ -71,12 +73,12 @@ callbacks! {
 }
 
 impl<'a> Mutate<'a> {
-    /// A mutation without callbacks, which leaves everything as it is.
+    /// Creates a mutation without callbacks, which changes nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a callback. Of those whose type fits, the first one is called.
+    /// Adds a callback. Among those whose type fits, the first one is called.
     pub fn on<M, F>(mut self, callback: F) -> Self
     where
         F: MutateCallback<M> + 'a,
@@ -92,13 +94,13 @@ impl<'a> Mutate<'a> {
         self
     }
 
-    /// Mutates a value. The result has the same type; [`Any`](crate::value::Any) lets it be any.
+    /// Mutates a value. The result has the same type; [`Any`](crate::value::Any) allows any type.
     ///
     /// # Errors
     /// As for [`Rewrite::run`](super::Rewrite::run).
     ///
     /// # Panics
-    /// When a callback does.
+    /// If a callback panics.
     pub fn run<T: IntoAny + for<'x> FromAny<'x>>(&mut self, root: T) -> Result<T> {
         let root = root.into_any();
         Session::run([&mut self.callbacks], |[callbacks]| visit::mutate(root, callbacks))?.to()

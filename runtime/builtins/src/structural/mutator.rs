@@ -5,10 +5,10 @@ use crate::Result;
 use crate::engines::visit::Running;
 use crate::value::{Any, FromAny, ToArg};
 
-/// What a callback of a [`Mutate`](super::Mutate) goes on with.
+/// The handle with which a callback of a [`Mutate`](super::Mutate) continues the mutation.
 pub struct Mutator<'m> {
     running: Running,
-    // Only for the call that lent it, and on its thread.
+    // Only valid during the call that lent it, and on its thread.
     lent: PhantomData<(&'m (), *const ())>,
 }
 
@@ -17,16 +17,17 @@ impl Mutator<'_> {
         Self { running, lent: PhantomData }
     }
 
-    /// What a value becomes: calls the callback for its type, or mutates what is in it.
+    /// Mutates a value: calls the callback for its type, or mutates its children.
     ///
     /// # Errors
-    /// What a callback, a hook, a getter or a setter raises; RecursionError when the callbacks are nested so deeply that the thread's
-    /// stack has no room for more; TypeError when the result has another type.
+    /// Any error of a callback, a hook, a getter or a setter; RecursionError when the callbacks are
+    /// nested so deeply that the thread's stack has no room for more; TypeError when the result has
+    /// another type.
     pub fn mutate<T: ToArg + for<'a> FromAny<'a>>(&self, value: &T) -> Result<T> {
         self.running.mutate(&lent(&value.to_arg()), false)?.to()
     }
 
-    /// What a value becomes when only what is in it is mutated, and its own callback is not called.
+    /// Mutates only the children of a value, and does not call its own callback.
     ///
     /// # Errors
     /// As for [`mutate`](Self::mutate).
@@ -34,7 +35,7 @@ impl Mutator<'_> {
         self.running.mutate(&lent(&value.to_arg()), true)?.to()
     }
 
-    /// Whether variables are defined here.
+    /// The region of the callback: whether variables are defined here.
     pub fn region(&self) -> Region {
         self.running.in_region(None, |region| Region::of_number(i64::from(region)))
     }
@@ -44,7 +45,8 @@ impl Mutator<'_> {
         self.running.in_region(Some(region.number()), |_| body())
     }
 
-    /// What a variable or a node of a graph has become; `None` when nothing is remembered.
+    /// Returns the value that a variable or a node of a graph has become; `None` when no value is
+    /// remembered.
     ///
     /// # Errors
     /// TypeError for a value that is not an object.
@@ -53,8 +55,8 @@ impl Mutator<'_> {
         Ok((!mapped.is_none()).then_some(mapped))
     }
 
-    /// Remembers what a variable or a node of a graph becomes: it stands in its place from now on, wherever it is met and not mutated
-    /// by a callback.
+    /// Records the value that a variable or a node of a graph becomes: it replaces the node from
+    /// now on, wherever the node occurs and is not mutated by a callback.
     ///
     /// # Errors
     /// TypeError for a node that is not an object.

@@ -6,15 +6,15 @@ use crate::engines::visit;
 use crate::value::{Any, AnyView, ToArg};
 use crate::{Error, Result};
 
-/// The way from a value to a part of it; prints as `<root>.body[2]["key"]`.
+/// The path from a value to a part of it; prints as `<root>.body[2]["key"]`.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct AccessPath {
-    /// The steps, the first one at the root.
+    /// The steps, from the root.
     pub steps: Vec<AccessStep>,
 }
 
-/// One step from a value to a part of it, or to where a part is missing.
+/// One step from a value to a part of it, or to a place where a part is missing.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum AccessStep {
@@ -24,11 +24,11 @@ pub enum AccessStep {
     Item(i64),
     /// To the value of this key.
     Key(Any),
-    /// To where a field of this name would be.
+    /// To the place where a field of this name would be.
     MissingField(String),
-    /// To where an element would be.
+    /// To the place where an element would be.
     MissingItem(i64),
-    /// To where the value of this key would be.
+    /// To the place where the value of this key would be.
     MissingKey(Any),
 }
 
@@ -73,11 +73,12 @@ impl fmt::Display for AccessStep {
     }
 }
 
-/// Where in a value a [`Walk`](super::Walk) or [`Rewrite`](super::Rewrite) was when it failed: the paths to the object whose callback
-/// or hook raised the error, as many as there are places where it is met on the recorded way. Empty when the error has no such record.
+/// The place in a value at which a [`Walk`](super::Walk) or [`Rewrite`](super::Rewrite) failed: the
+/// paths to the object whose callback or hook raised the error, one for each place at which it
+/// occurs on the recorded path. Empty when the error does not have such a record.
 ///
 /// # Errors
-/// What a field's getter raises.
+/// Any error of a field's getter.
 ///
 /// ```
 /// use kernpack::structural::{Walk, paths_of_error};

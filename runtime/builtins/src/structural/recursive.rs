@@ -5,11 +5,12 @@ use crate::Result;
 use crate::engines::recursive as engine;
 use crate::value::{AnyView, ToArg};
 
-/// Whether two values are equal field by field: what `==` means for objects, as `ffi.RecursiveEq` says. Fields that were registered
-/// with `compare = false` do not count; a type's own `__ffi_eq__` decides about its objects.
+/// Returns true if two values are equal field by field: the meaning of `==` for objects, as
+/// computed by `ffi.RecursiveEq`. Fields that were registered with `compare = false` are ignored; a
+/// type's own `__ffi_eq__` decides about its objects.
 ///
 /// # Errors
-/// What a type's own comparison raises.
+/// Any error of a type's own comparison.
 ///
 /// ```
 /// use kernpack::Array;
@@ -25,18 +26,20 @@ pub fn recursive_equal(left: &(impl ToArg + ?Sized), right: &(impl ToArg + ?Size
     compare(&lent(&left.to_arg()), &lent(&right.to_arg()), true).map(Ordering::is_eq)
 }
 
-/// The order of two values, field by field, as `ffi.RecursiveLt` and its siblings see it.
+/// The order of two values, field by field, as in `ffi.RecursiveLt` and its siblings.
 ///
 /// # Errors
-/// TypeError for values that have no order: maps, or two different types; what a type's own comparison raises.
+/// TypeError for values that have no order: maps, or two different types; any error of a type's own
+/// comparison.
 pub fn recursive_compare(left: &(impl ToArg + ?Sized), right: &(impl ToArg + ?Sized)) -> Result<Ordering> {
     compare(&lent(&left.to_arg()), &lent(&right.to_arg()), false)
 }
 
-/// The hash that goes with [`recursive_equal`]: the number that `ffi.RecursiveHash` gives in any language.
+/// The hash that is consistent with [`recursive_equal`]: the same number as `ffi.RecursiveHash` in
+/// any language.
 ///
 /// # Errors
-/// TypeError for types with an `__ffi_eq__` and no `__ffi_hash__`; what a type's own hash raises.
+/// TypeError for types with an `__ffi_eq__` and no `__ffi_hash__`; any error of a type's own hash.
 pub fn recursive_hash(value: &(impl ToArg + ?Sized)) -> Result<u64> {
     let arg = value.to_arg();
     // SAFETY: a valid view, which is not an offer to take an object.

@@ -1,4 +1,5 @@
-/// Whether variables are defined or used where a callback is called.
+/// The definition region in which a callback is called: whether variables are defined or used
+/// there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Region {
     /// Variables are uses.
@@ -6,7 +7,7 @@ pub enum Region {
     Use,
     /// Variables anywhere below are definitions.
     Pattern,
-    /// Variables are definitions; what is inside them are uses.
+    /// Variables are definitions; variables inside them are uses.
     Simple,
 }
 
@@ -29,7 +30,7 @@ impl Region {
         }
     }
 
-    /// Whether a variable is defined here.
+    /// Returns true if a variable is defined here.
     pub const fn defines(self) -> bool {
         !matches!(self, Self::Use)
     }

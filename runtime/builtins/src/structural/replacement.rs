@@ -1,30 +1,30 @@
 use crate::value::{Any, DataType, Device, IntoAny};
 use crate::{Array, Error, ObjRef, Object, Result};
 
-/// What a callback of a [`Rewrite`](super::Rewrite) makes of a value.
+/// The result of a callback of a [`Rewrite`](super::Rewrite) for a value.
 #[derive(Clone, Debug)]
 pub enum Replacement {
-    /// The value stays.
+    /// The value is kept.
     Keep,
-    /// This stands in its place.
+    /// This value replaces it.
     With(Any),
 }
 
 impl Replacement {
-    /// A value that stands in the place of another one.
+    /// Creates a replacement by a value.
     pub fn with(value: impl IntoAny) -> Self {
         Self::With(value.into_any())
     }
 }
 
-/// What a callback of a [`Rewrite`](super::Rewrite) may return: [`Replacement`], an object or another value that stands in the node's
-/// place (the node itself, too), or a `Result` of these.
+/// The values that a callback of a [`Rewrite`](super::Rewrite) may return: [`Replacement`], an
+/// object or another value that replaces the node (also the node itself), or a `Result` of these.
 #[diagnostic::on_unimplemented(
     message = "a callback of a rewrite cannot return `{Self}`",
     note = "return Replacement, ObjRef<T>, Any, a number, a text, or a Result of these"
 )]
 pub trait IntoReplacement {
-    /// What becomes of the node, or why the rewrite fails.
+    /// Converts the value to the node's replacement, or to the error with which the rewrite fails.
     ///
     /// # Errors
     /// The callback's own.

@@ -5,16 +5,18 @@ use crate::abi::TVMFFIAny;
 use crate::engines::visit;
 use crate::value::{Any, AnyView, FromAny, IntoAny};
 
-/// A rewrite of a value: what `ffi.StructuralMap` does, with typed closures.
+/// A rewrite of a value: `ffi.StructuralMap` with typed closures.
 ///
-/// Callbacks are closures over nodes of one type each, see [`Callback`]; of those for the same order, the first one whose type fits is
-/// called. One for before the children (top-down) gets the node as it is, and the rewrite goes on into what it gives; one for after
-/// them (bottom-up) gets what has become of the node.
+/// Callbacks are closures over nodes of one type each, see [`Callback`]; among those for the same
+/// order, the first one whose type fits is called. A callback for before the children (top-down)
+/// gets the node as it is, and the rewrite continues in the node that it returns; a callback for
+/// after the children (bottom-up) gets the node with its children rewritten.
 ///
-/// What does not change is shared with the result, and what changes is copied: objects field by field through their setters. Arrays,
-/// lists, maps and dicts without other references are changed in place, all the way from a root that is given away. A variable and a
-/// node of a graph (`structural = "var"`, `"dag"`) become the same thing wherever they are used; for all other objects
-/// [`keep_sharing`](Self::keep_sharing) does that.
+/// Unchanged parts are shared with the result, and changed parts are copied: objects field by field
+/// through their setters. Arrays, lists, maps and dicts are changed in place if they have no other
+/// references, nor has any object on the path to them from a root that is given away. A variable
+/// and a node of a graph (`structural = "var"`, `"dag"`) become the same object at all their uses;
+/// [`keep_sharing`](Self::keep_sharing) extends this to all other objects.
 ///
 /// ```
 /// use kernpack::structural::Rewrite;
@@ -49,12 +51,13 @@ pub struct Rewrite<'a> {
 }
 
 impl<'a> Rewrite<'a> {
-    /// A rewrite without callbacks, which leaves everything as it is.
+    /// Creates a rewrite without callbacks, which changes nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a callback that is called before a node's children: the rewrite goes on into what it gives.
+    /// Adds a callback that is called before a node's children: the rewrite continues in the node
+    /// that it returns.
     pub fn pre<M, F>(mut self, callback: F) -> Self
     where
         F: Callback<M> + 'a,
@@ -64,7 +67,7 @@ impl<'a> Rewrite<'a> {
         self
     }
 
-    /// Adds a callback that is called after a node's children, with what has become of the node.
+    /// Adds a callback that is called after a node's children, with the rewritten node.
     pub fn post<M, F>(mut self, callback: F) -> Self
     where
         F: Callback<M> + 'a,
@@ -74,22 +77,25 @@ impl<'a> Rewrite<'a> {
         self
     }
 
-    /// Rewrites each object once, however many others refer to it, so that a graph stays a graph: callbacks are called once for it, and
-    /// all references get the same result. Where variables are defined, and for what was rewritten before a variable was, objects are
-    /// rewritten again, because their result may be another one.
+    /// Rewrites each object once, independent of the number of its references, so that a graph
+    /// stays a graph: callbacks are called once for it, and all references get the same result. In
+    /// regions that define variables, and after a variable was rewritten, objects are rewritten
+    /// again, because their result may differ.
     pub const fn keep_sharing(mut self) -> Self {
         self.keep_sharing = true;
         self
     }
 
-    /// Rewrites a value, in place as far as there are no other references. The result has the same type; [`Any`] lets it be any.
+    /// Rewrites a value, in place as far as there are no other references. The result has the same
+    /// type; [`Any`] allows any type.
     ///
     /// # Errors
-    /// What a callback, a hook, a getter or a setter raises, with a record of the objects that were being rewritten
-    /// ([`paths_of_error`](super::paths_of_error)); TypeError when the result has another type.
+    /// Any error of a callback, a hook, a getter or a setter, with a record of the objects that
+    /// were being rewritten ([`paths_of_error`](super::paths_of_error)); TypeError when the result
+    /// has another type.
     ///
     /// # Panics
-    /// When a callback does.
+    /// If a callback panics.
     pub fn run<T: IntoAny + for<'x> FromAny<'x>>(&mut self, root: T) -> Result<T> {
         let (root, keep_sharing) = (root.into_any(), self.keep_sharing);
         let map = |[before, after]: [&[visit::Callback]; 2]| visit::map(root, before, after, keep_sharing);
@@ -105,7 +111,8 @@ where
     Entry::new(callback, |output: F::Output, node| Ok(outcome(output.into_replacement()?, node)))
 }
 
-/// The outcome that the engine understands. An object that stays is not owned once more: it may still be changed in place.
+/// Converts a replacement to the engine's outcome. An object that is kept does not get another
+/// reference: it may still be changed in place.
 pub(super) fn outcome(replacement: Replacement, node: &AnyView<'_>) -> TVMFFIAny {
     match replacement {
         Replacement::Keep => visit::UNCHANGED,

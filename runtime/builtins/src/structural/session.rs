@@ -1,7 +1,8 @@
 //! The callbacks of one run of a walk or rewrite, as the functions that the engine calls.
 //!
-//! Hooks of foreign types get the visitor, may keep it, and may use it later or elsewhere. The closures borrow from the caller of the
-//! run and belong to its thread, so each call asks first whether the run still goes on, and whether this is its thread.
+//! Hooks of foreign types get the visitor, may keep it, and may use it later or elsewhere. The
+//! closures borrow from the caller of the run and belong to its thread, so each call first checks
+//! that the run is still active, and that this is its thread.
 
 use core::ffi::c_void;
 use std::any::Any as Payload;
@@ -16,7 +17,8 @@ use crate::value::{Any, AnyView, IntoAny};
 use crate::walker::reentry::this_thread;
 use crate::{Error, Function, Result, embedded, provider};
 
-/// What the engine calls, with a node and a region or a mutator: gives an outcome, see `engines::visit::outcome`.
+/// The closure that the engine calls with a node and a region or a mutator. Returns an outcome, see
+/// `engines::visit::outcome`.
 type Call<'a> = Box<dyn FnMut(&AnyView<'_>, &TVMFFIAny) -> TVMFFIAny + 'a>;
 
 /// Like [`Call`], and may be called while it runs.
@@ -34,7 +36,7 @@ enum Closure<E, S> {
 }
 
 impl<'a> Entry<'a> {
-    /// A closure whose result becomes an outcome, given the node.
+    /// Wraps a closure whose result is converted to an outcome, given the node.
     pub(super) fn new<M, F: Callback<M> + 'a>(
         mut callback: F,
         outcome: impl Fn(F::Output, &AnyView<'_>) -> Result<TVMFFIAny> + 'a,
@@ -47,7 +49,7 @@ impl<'a> Entry<'a> {
         Self { target: F::target(), call: Closure::Exclusive(Box::new(call)) }
     }
 
-    /// A closure that may be called while it runs.
+    /// Wraps a closure that may be called while it runs.
     pub(super) fn shared(target: i32, call: SharedCall<'a>) -> Self {
         Self { target, call: Closure::Shared(call) }
     }
@@ -59,12 +61,12 @@ pub(super) fn failed(error: Error) -> TVMFFIAny {
     visit::own(error).into_any().into_raw()
 }
 
-/// A run. Ends when it is dropped: from then on the functions call nothing.
+/// A run. It ends when it is dropped: from then on the functions call nothing.
 pub(super) struct Session {
     shared: Arc<Shared>,
 }
 
-/// What the functions of a run share. Only the thread of the run looks at the cells.
+/// The shared state of a run's functions. Only the thread of the run accesses the cells.
 struct Shared {
     thread: *const c_void,
     runs: Cell<bool>,
@@ -84,7 +86,7 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Session {
-    /// Runs an operation of the engine with callbacks. A panic of one goes on here.
+    /// Runs an operation of the engine with callbacks. A panic of a callback is resumed here.
     pub(super) fn run<const N: usize>(
         entries: [&mut [Entry<'_>]; N],
         operation: impl FnOnce([&[visit::Callback]; N]) -> Result<Any>,
@@ -101,7 +103,7 @@ impl Session {
         outcome
     }
 
-    /// Begins a run of this thread.
+    /// Begins a run on this thread.
     fn begin() -> Self {
         let shared = Shared { thread: this_thread(), runs: Cell::new(true), panic: Cell::new(None) };
         Self { shared: Arc::new(shared) }
@@ -128,7 +130,7 @@ impl Session {
         entries.iter_mut().map(function).collect()
     }
 
-    /// Ends the run. A panic of a callback goes on here.
+    /// Ends the run. A panic of a callback is resumed here.
     fn end(self) {
         let panic = self.shared.panic.take();
         drop(self);

@@ -8,11 +8,13 @@ use crate::engines::visit;
 use crate::value::{Any, AnyView, ToArg};
 use crate::{Error, Result};
 
-/// A walk through a value and all that it consists of: elements of sequences, values of maps, and the fields of objects that structural
-/// equality looks at. Objects of all languages are walked through, types with a visiting hook (`__s_visit__`) by that.
+/// A walk through a value and everything that it contains: elements of sequences, values of maps,
+/// and the fields of objects that structural equality compares. Walks through objects of all
+/// languages; a type with a visiting hook (`__s_visit__`) is visited by the hook.
 ///
-/// Callbacks are closures over nodes of one type each, see [`Callback`]; of those for the same order, the first one whose type fits is
-/// called, so that one for a derived type comes before that for its base. A shared object is visited at each of its places.
+/// Callbacks are closures over nodes of one type each, see [`Callback`]; among those for the same
+/// order, the first one whose type fits is called, so a callback for a derived type has to come
+/// before that for its base. A shared object is visited at each of its places.
 ///
 /// ```
 /// use kernpack::structural::{Flow, Walk};
@@ -61,11 +63,11 @@ pub struct Walk<'a, B = ()> {
 
 type Interrupted<'a, B> = Box<dyn FnMut(Any) -> Result<B> + 'a>;
 
-/// What a callback stopped with, and the interrupt that stands for it on the way out.
+/// The value that a callback stopped with, and the interrupt that represents it on the way out.
 type Stopped<B> = Rc<Cell<Option<(Any, B)>>>;
 
 impl Walk<'_> {
-    /// A walk without callbacks, which may stop, but not with a value.
+    /// Creates a walk without callbacks, which may stop, but not with a value.
     pub fn new() -> Self {
         Self::returning()
     }
@@ -78,7 +80,7 @@ impl Default for Walk<'_> {
 }
 
 impl<'a, B: 'a> Walk<'a, B> {
-    /// A walk without callbacks; those that it gets may stop it with a value.
+    /// Creates a walk without callbacks; callbacks may stop it with a value.
     pub fn returning() -> Self {
         Self { before: Vec::new(), after: Vec::new(), interrupted: None, stopped: Rc::default() }
     }
@@ -93,7 +95,7 @@ impl<'a, B: 'a> Walk<'a, B> {
         self
     }
 
-    /// Adds a callback that is called after a node's children, also after children that were skipped.
+    /// Adds a callback that is called after a node's children, also if they were skipped.
     pub fn post<M, F>(mut self, callback: F) -> Self
     where
         F: Callback<M> + 'a,
@@ -103,21 +105,21 @@ impl<'a, B: 'a> Walk<'a, B> {
         self
     }
 
-    /// Says what it means when the visiting hook of a foreign type stops the walk with a value of its own. Without this it is an
-    /// error.
+    /// Sets the meaning of a stop with a value by the visiting hook of a foreign type. Without this
+    /// it is an error.
     pub fn interrupted(mut self, meaning: impl FnMut(Any) -> Result<B> + 'a) -> Self {
         self.interrupted = Some(Box::new(meaning));
         self
     }
 
-    /// Walks through a value; gives what the walk stopped with.
+    /// Walks through a value; returns the value that the walk stopped with.
     ///
     /// # Errors
-    /// What a callback, a hook or a getter raises, with a record of the objects that were being visited
-    /// ([`paths_of_error`](super::paths_of_error)).
+    /// Any error of a callback, a hook or a getter, with a record of the objects that were being
+    /// visited ([`paths_of_error`](super::paths_of_error)).
     ///
     /// # Panics
-    /// When a callback does.
+    /// If a callback panics.
     pub fn run(&mut self, root: &(impl ToArg + ?Sized)) -> Result<Option<B>> {
         self.run_view(&lent(&root.to_arg()))
     }
@@ -151,7 +153,7 @@ where
     Entry::new(callback, move |output: F::Output, _| Ok(outcome(output.into_flow()?, &stopped)))
 }
 
-/// The outcome that the engine understands.
+/// Converts an action to the engine's outcome.
 fn outcome<B>(flow: Flow<B>, stopped: &Cell<Option<(Any, B)>>) -> TVMFFIAny {
     match flow {
         Flow::Continue => TVMFFIAny::NONE,

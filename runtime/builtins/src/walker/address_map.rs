@@ -3,7 +3,7 @@
 /// A map from addresses, which are not 0, to words.
 #[derive(Default)]
 pub(crate) struct AddressMap {
-    /// A power of two of them, or none; a key of 0 is a free slot.
+    /// The slots; their number is zero or a power of two. A key of 0 is a free slot.
     slots: Vec<(usize, u64)>,
     len: usize,
 }
@@ -12,15 +12,15 @@ const FIRST_SLOTS: usize = 16;
 const FEW_SLOTS: usize = 1 << 17;
 
 impl AddressMap {
-    /// Where the search for an address begins. Neighbours in memory are often asked for one after the other, so they are
-    /// neighbours here, too.
+    /// The slot at which the search for an address begins. Neighbours in memory are often looked up
+    /// one after the other, so they are neighbours here, too.
     #[inline]
     const fn start(&self, key: usize) -> usize {
         let group = (key as u64 >> 9).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         (group as usize * 8 + (key >> 6 & 7)) & (self.slots.len() - 1)
     }
 
-    /// The slot of a key, or the free one where it would go. There is a free one.
+    /// The slot of a key, or the free slot for it. There always is a free slot.
     #[inline]
     fn find(&self, key: usize) -> usize {
         let mut at = self.start(key);
@@ -43,7 +43,7 @@ impl AddressMap {
         (found != 0).then_some(value)
     }
 
-    /// Sets the word of an address, and gives the one that it had.
+    /// Sets the word of an address, and returns the previous one.
     #[inline]
     pub(crate) fn insert<T>(&mut self, key: *const T, value: u64) -> Option<u64> {
         // At most two thirds full.
@@ -62,7 +62,7 @@ impl AddressMap {
 
     #[cold]
     fn grow(&mut self) {
-        // Small ones grow faster, because each step costs as much as all before.
+        // Small maps grow faster, because each step costs as much as all steps before.
         let factor = if self.slots.len() < FEW_SLOTS { 4 } else { 2 };
         let size = (self.slots.len() * factor).max(FIRST_SLOTS);
         let old = core::mem::replace(&mut self.slots, vec![(0, 0); size]);

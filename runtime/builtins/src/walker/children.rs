@@ -1,32 +1,33 @@
-//! What an object consists of: elements, entries or fields, one after the other.
+//! The parts of an object: elements, entries or fields, one after the other.
 
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::embedded::list::shared::Contents;
 use crate::embedded::{list, map, seq};
 use kernpack_core::reflect::{Field, Fields, TypeInfo};
 
-/// The children of an object that are still to be visited.
+/// The remaining children of an object.
 ///
 /// Lists and dicts may change while a hook runs or on another thread, so that their content is copied first.
 pub(crate) enum Children {
     /// The elements of an array.
     Array(core::slice::Iter<'static, TVMFFIAny>),
-    /// Keys and values of a map, in turn: the entries, and the value of which the key was the last child.
+    /// Alternating keys and values of a map: the entries, and the value whose key was the last
+    /// child.
     Map(map::Entries, Option<TVMFFIAny>),
-    /// The elements of a list; keys and values of a dict, in turn.
+    /// The elements of a list; alternating keys and values of a dict.
     Owned(OwnedValues),
     /// The fields of an object that have none of these flags.
     Fields(Fields, i64),
 }
 
-/// Values with a reference of their own.
+/// Values with references of their own.
 pub(crate) struct OwnedValues {
     values: Contents<'static>,
     next: usize,
 }
 
 impl Children {
-    /// The children of an object; of its fields, those without one of the flags.
+    /// The children of an object; fields with one of the flags in `skipped` are left out.
     ///
     /// # Safety
     /// The object is alive, and stays alive as long as the result is used.
@@ -66,7 +67,8 @@ impl Children {
         fields.find(|field| field.as_raw().flags & skipped == 0)
     }
 
-    /// Whether elements, keys and values have one more reference than the ones that others hold.
+    /// Returns true if elements, keys and values are held with a reference of their own, in
+    /// addition to the references of others.
     pub(crate) const fn are_owned(&self) -> bool {
         matches!(self, Self::Owned(_))
     }

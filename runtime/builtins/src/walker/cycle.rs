@@ -1,9 +1,10 @@
-//! Objects that contain themselves have no structure that could be compared or hashed. A walk looks for them when it is deep;
-//! until then a long chain and a circle look the same.
+//! Detection of cycles: objects that contain themselves have no structure that could be compared or
+//! hashed. A walk checks for them only when it is deep; until then a long chain and a cycle are
+//! indistinguishable.
 
 use crate::{Result, bail};
 
-/// How deep a walk goes before it looks whether it goes in a circle.
+/// The depth at which a walk next checks for a cycle.
 pub(crate) struct CycleCheck {
     next: usize,
 }
@@ -13,7 +14,7 @@ impl CycleCheck {
         Self { next: 1 << 17 }
     }
 
-    /// Whether it is time to look.
+    /// Returns true if the check is due.
     #[inline]
     pub(crate) const fn is_due(&self, depth: usize) -> bool {
         depth >= self.next

@@ -1,4 +1,4 @@
-//! Reading the fields of objects without a reference of one's own where that is possible.
+//! Reading of objects' fields, without taking a reference where possible.
 
 use core::ptr;
 
@@ -11,26 +11,27 @@ use crate::provider;
 use crate::{Error, Result, embedded, error};
 use kernpack_core::reflect::{Field, TypeInfo};
 
-/// The record of a type. The provider is known: there are objects already, or an operation has asked for it.
+/// The record of a type. The provider is bound: there are objects already, or an operation has
+/// bound it.
 #[inline]
 pub(crate) fn type_info(index: i32) -> Result<&'static TVMFFITypeInfo> {
     #[cfg(feature = "embedded")]
     if provider::origin_while_binding() == provider::Origin::Embedded {
-        // Our own table without the way through CPU memory's.
+        // Uses our own table directly, without the provider's C interface.
         // SAFETY: NULL, or a record that lives forever.
         return unsafe { type_table::type_info(index).as_ref() }.ok_or_else(|| unknown(index));
     }
     type_info_of_host(index)
 }
 
-/// The type with an index; of the same record.
+/// The type with an index, from the same record.
 #[inline]
 pub(crate) fn type_of(index: i32) -> Result<TypeInfo> {
     // SAFETY: `type_info` gives records of the type table.
     type_info(index).map(|info| unsafe { TypeInfo::from_raw(info) })
 }
 
-/// Out of line: where our provider serves, this is not reached.
+/// Out of line: not reached if our provider serves.
 #[inline(never)]
 fn type_info_of_host(index: i32) -> Result<&'static TVMFFITypeInfo> {
     TypeInfo::find(index).map(TypeInfo::as_raw).ok_or_else(|| unknown(index))
@@ -45,11 +46,11 @@ fn unknown(index: i32) -> Error {
 #[derive(Clone, Copy)]
 pub(crate) struct Read {
     pub(crate) value: TVMFFIAny,
-    /// Whether the reader owns a reference; otherwise the value is borrowed from the object.
+    /// True if the reader owns a reference; otherwise the value is borrowed from the object.
     pub(crate) owned: bool,
 }
 
-/// Reads a field. What known getters would copy is borrowed.
+/// Reads a field. Values that known getters would copy are borrowed.
 ///
 /// # Safety
 /// `object` is alive and of a type that has this field. A borrowed value is used only while the object lives and no code sets
@@ -81,8 +82,9 @@ pub(crate) unsafe fn read_both(field: Field, objects: [*mut TVMFFIObject; 2]) ->
     }
 }
 
-/// Like [`read`], in place; says whether the reader owns the value. A caller that only looks at parts of the value spares the copy,
-/// which has to wait until what a foreign getter wrote in parts is in the cache.
+/// Like [`read`], in place; returns whether the reader owns the value. A caller that reads only
+/// parts of the value avoids the copy, which would have to wait until the parts that a foreign
+/// getter has written one by one are in the cache.
 ///
 /// # Safety
 /// As for [`read`].
@@ -118,7 +120,7 @@ fn unreadable(field: Field) -> Error {
 }
 
 impl Read {
-    /// The value with a reference of the reader's own. The value is an object.
+    /// Returns the value with a reference owned by the reader. The value is an object.
     ///
     /// # Safety
     /// The object is alive.

@@ -1,10 +1,12 @@
-//! What a walk reads of a container.
+//! A stable state of a container, for a walk.
 
 use crate::abi::{TVMFFIObject, type_index};
 use crate::embedded::{self, list, map, seq};
 
-/// A container as it was when the walk came to it: an array or map itself, which does not change, or a copy of a list or dict, which other
-/// code may change meanwhile. A walk that made a copy calls what it calls before a hook: from then on, what it has seen may go.
+/// A container as it was when the walk reached it: an array or map itself, which does not change,
+/// or a copy of a list or dict, which other code may change meanwhile. After making a copy, a walk
+/// takes references as it does before a hook: the values that it has read may be released from then
+/// on.
 pub(crate) struct Frozen {
     container: *mut TVMFFIObject,
     is_copy: bool,

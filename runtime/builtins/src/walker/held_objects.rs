@@ -1,4 +1,5 @@
-//! Objects whose addresses an operation remembers, and that therefore have to stay alive until it is done.
+//! Objects whose addresses an operation records, and which therefore have to stay alive until it is
+//! done.
 
 use super::field_value::Read;
 use crate::abi::TVMFFIObject;
@@ -6,8 +7,8 @@ use crate::embedded;
 
 /// References to such objects.
 ///
-/// An object that is part of another one needs none as long as the other one does not change, and only hooks may do that. So the
-/// operation says when it calls its first hook.
+/// An object that is part of another one does not need a reference as long as the other one does
+/// not change, and only hooks may change it. So the operation announces its first hook call.
 #[derive(Default)]
 pub(crate) struct HeldObjects {
     objects: Vec<*mut TVMFFIObject>,
@@ -15,7 +16,7 @@ pub(crate) struct HeldObjects {
 }
 
 impl HeldObjects {
-    /// Keeps an object. Takes the reader's reference over, if there is one.
+    /// Keeps an object alive. Takes over the reader's reference, if there is one.
     ///
     /// # Safety
     /// The value is a live object, borrowed from one that the operation keeps alive, or owned.
@@ -24,7 +25,7 @@ impl HeldObjects {
         unsafe {
             let object = part.value.payload.v_obj;
             if part.owned && !self.hooks_may_have_run && embedded::strong_count(object) > 1 {
-                // Whom the reader has it from has a reference, too.
+                // The owner that the reader got it from has a reference, too.
                 embedded::dec_ref(object);
             } else if part.owned || self.hooks_may_have_run {
                 if !part.owned {
@@ -35,8 +36,9 @@ impl HeldObjects {
         }
     }
 
-    /// Keeps an object that a getter has made for the reader, when the reader is done with it: it may be all that keeps parts whose addresses
-    /// are remembered. The reader's reference stays the reader's.
+    /// Keeps an object alive that a getter has created for the reader, when the reader is done with
+    /// it: it may be the only owner of parts whose addresses are recorded. The reader keeps its
+    /// reference.
     ///
     /// # Safety
     /// The value is a live object.
@@ -52,7 +54,8 @@ impl HeldObjects {
         }
     }
 
-    /// Before the first hook runs: keeps all that the operation remembers; later calls do nothing.
+    /// Called before the first hook runs: takes references to everything that the operation has
+    /// recorded; later calls do nothing.
     ///
     /// # Safety
     /// These are the addresses, with exposed provenance, of what was given to [`HeldObjects::keep`].

@@ -1,4 +1,5 @@
-//! What all walks through graphs of objects share: children, fields, known addresses, hooks that call back, cycles.
+//! The shared parts of all walks through graphs of objects: children, fields, known addresses,
+//! hooks that call back, cycles.
 
 pub(crate) mod address_map;
 pub(crate) mod children;

@@ -1,4 +1,4 @@
-//! The function that a hook gets so that it can call back into the operation that called the hook.
+//! The function with which a hook calls back into the operation that called it.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -13,7 +13,8 @@ use crate::value::{Any, AnyView};
 use crate::{Error, Result, bail, embedded, error};
 use kernpack_core::reflect::{AttrColumn, call_function};
 
-/// What the function does with the operation and its arguments, which are as the signature says.
+/// The implementation of the function: it gets the operation and its arguments, which match the
+/// signature.
 pub(crate) type Run = unsafe fn(operation: *mut c_void, args: &[AnyView<'_>]) -> Result<Any>;
 
 /// A function that calls back into an operation while a hook of it runs.
@@ -31,17 +32,17 @@ struct Closure {
 }
 
 thread_local! {
-    /// Something whose address is the thread's identity, as long as it runs.
+    /// A variable whose address identifies the thread, as long as it runs.
     static HERE: u8 = const { 0 };
 }
 
-/// Something that only this thread has, as long as it runs.
+/// An address that only this thread has, as long as it runs.
 pub(crate) fn this_thread() -> *const c_void {
     HERE.try_with(|here| ptr::from_ref(here).cast()).unwrap_or_default()
 }
 
 impl Reentry {
-    /// A function with this signature.
+    /// Creates a function with this signature.
     pub(crate) fn new(signature: &'static Signature, run: Run) -> Self {
         let closure = Closure { signature, run, thread: this_thread(), operation: Cell::new(ptr::null_mut()) };
         Self { function: embedded::new_function(enter, closure) }
@@ -60,7 +61,7 @@ impl Drop for Reentry {
     }
 }
 
-/// A type's hook, which has to be a function.
+/// A type's hook, which must be a function.
 #[inline]
 pub(crate) fn hook(column: &AttrColumn, index: i32, signature: &str) -> Result<Option<TVMFFIAny>> {
     match column.get(index) {
@@ -75,7 +76,7 @@ fn no_function(hook: &AnyView<'_>, signature: &str) -> Error {
     error!(TypeError, "Cannot treat type `{}` as type `{signature}`", type_key(hook))
 }
 
-/// Calls a hook with these arguments and, behind them, the function of a [`Reentry`].
+/// Calls a hook with these arguments, followed by the function of a [`Reentry`].
 ///
 /// # Safety
 /// `hook` is a live function, the arguments are valid views, and there is room for the function behind them: the last one is

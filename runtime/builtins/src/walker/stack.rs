@@ -1,8 +1,9 @@
 //! The stack of a walk through one graph of objects, or through several at once.
 //!
-//! A walk borrows what it reads: its caller keeps the roots alive, and the object of a frame keeps the objects of the frames above it
-//! alive, as long as it is not changed. Only hooks change objects. So before a hook runs, a walk takes references to all that it
-//! still needs, once: what has references is always the lower part of the stack.
+//! A walk borrows the values that it reads: its caller keeps the roots alive, and the object of a
+//! frame keeps the objects of the frames above it alive, as long as it is not changed. Only hooks
+//! change objects. So before a hook runs, a walk takes references to everything that it still
+//! needs, once: the frames with references are always the lower part of the stack.
 
 use core::ops::{Index, IndexMut};
 
@@ -12,10 +13,10 @@ use crate::embedded;
 use crate::embedded::release::{release, retain};
 use crate::{Result, bail};
 
-/// Objects inside objects: how many levels a walk goes down whose depth has a bound.
+/// The nesting limit of walks with a limited depth.
 pub(crate) const MAX_DEPTH: usize = 1 << 20;
 
-/// An error when there are so many frames that one more is too many.
+/// An error when there is no room for another frame.
 #[inline]
 pub(crate) fn check_depth(frames: usize) -> Result<()> {
     if frames < MAX_DEPTH {
@@ -24,15 +25,15 @@ pub(crate) fn check_depth(frames: usize) -> Result<()> {
     bail!(ValueError, "ObjectGraphDFS: maximum stack depth ({MAX_DEPTH}) exceeded");
 }
 
-/// One object of each graph, whose parts the walk goes through, and what the walk knows of them.
+/// One object of each graph, whose parts the walk visits, and the state of the walk for them.
 pub(crate) struct Frame<const N: usize, S> {
     pub(crate) objects: [*mut TVMFFIObject; N],
-    /// Whether the frame has references to the objects.
+    /// True if the frame holds references to the objects.
     owned: [bool; N],
     pub(crate) state: S,
 }
 
-/// Frames, the roots first. Those that are left when it is dropped give their references up.
+/// Frames, the roots first. When it is dropped, the remaining frames release their references.
 pub(crate) struct Stack<const N: usize, S> {
     frames: Vec<Frame<N, S>>,
     /// Number of the lowest frames that have references to all of their objects.
@@ -40,16 +41,16 @@ pub(crate) struct Stack<const N: usize, S> {
 }
 
 impl<const N: usize, S> Frame<N, S> {
-    /// The objects with the references that the frame has.
+    /// The objects with the frame's references.
     #[inline]
     pub(crate) fn parts(&self) -> [Read; N] {
         core::array::from_fn(|at| Read { value: TVMFFIAny::pointer(0, self.objects[at].cast()), owned: self.owned[at] })
     }
 
-    /// Gives up the references of the frame.
+    /// Releases the references of the frame.
     ///
     /// # Safety
-    /// Nothing else gives them up.
+    /// They are not released elsewhere.
     #[inline]
     pub(crate) unsafe fn give_up(&self) {
         for part in self.parts() {
@@ -69,7 +70,7 @@ impl<const N: usize, S> Stack<N, S> {
         self.frames.len()
     }
 
-    /// Adds a frame for objects, whose references it takes over.
+    /// Pushes a frame for objects, and takes over their references.
     #[inline]
     pub(crate) fn push(&mut self, parts: [Read; N], state: S) {
         // SAFETY: a walk has frames for objects alone.
@@ -77,7 +78,7 @@ impl<const N: usize, S> Stack<N, S> {
         self.frames.push(Frame { objects, owned: parts.map(|part| part.owned), state });
     }
 
-    /// Takes the top frame, with its references.
+    /// Pops the top frame, with its references.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Frame<N, S>> {
         let frame = self.frames.pop();
@@ -85,7 +86,8 @@ impl<const N: usize, S> Stack<N, S> {
         frame
     }
 
-    /// Takes the frames from one on, the top frame first, and gives their references up. `ended` gets each of them before that.
+    /// Pops the frames from `base` on, the top frame first, and releases their references. `ended`
+    /// gets each of them before that.
     pub(crate) fn truncate(&mut self, base: usize, mut ended: impl FnMut(&Frame<N, S>)) {
         while self.len() > base {
             let Some(frame) = self.pop() else { return };
@@ -95,7 +97,7 @@ impl<const N: usize, S> Stack<N, S> {
         }
     }
 
-    /// The frames from one on.
+    /// The frames from `base` on.
     pub(crate) fn from(&self, base: usize) -> &[Frame<N, S>] {
         &self.frames[base..]
     }
@@ -106,7 +108,7 @@ impl<const N: usize, S> Stack<N, S> {
         self.frames.last()
     }
 
-    /// Takes references to all objects that are borrowed.
+    /// Takes references to all borrowed objects.
     ///
     /// # Safety
     /// They are alive: no hook has run since they were borrowed.
@@ -148,7 +150,8 @@ impl<const N: usize, S> Drop for Stack<N, S> {
     }
 }
 
-/// Values that the frames of a walk wait for, with a word of the walk's for each row of them: those of the maps on the stack.
+/// Values that the frames of a walk still need, with a word for each row of them: those of the maps
+/// on the stack.
 pub(crate) struct Waiting<W, const N: usize> {
     rows: Vec<(W, [TVMFFIAny; N])>,
     /// Number of the first rows that have references to their values.
@@ -169,19 +172,19 @@ impl<W, const N: usize> Waiting<W, N> {
         self.rows.reserve(more);
     }
 
-    /// Adds a row of values, borrowed.
+    /// Adds a row of borrowed values.
     #[inline]
     pub(crate) fn push(&mut self, word: W, values: [TVMFFIAny; N]) {
         self.rows.push((word, values));
     }
 
-    /// The rows from one on.
+    /// The rows from `first` on.
     #[inline]
     pub(crate) fn from(&self, first: usize) -> &[(W, [TVMFFIAny; N])] {
         &self.rows[first..]
     }
 
-    /// Sorts the rows from one on, which are all borrowed.
+    /// Sorts the rows from `first` on, which are all borrowed.
     pub(crate) fn sort_from(&mut self, first: usize)
     where
         W: Ord + Copy,
@@ -190,7 +193,7 @@ impl<W, const N: usize> Waiting<W, N> {
         self.rows[first..].sort_unstable_by_key(|row| row.0);
     }
 
-    /// Takes references to all values that are borrowed.
+    /// Takes references to all borrowed values.
     ///
     /// # Safety
     /// They are valid: no hook has run since they were borrowed.
@@ -202,7 +205,7 @@ impl<W, const N: usize> Waiting<W, N> {
         self.retained = self.rows.len();
     }
 
-    /// Removes the rows from one on.
+    /// Removes the rows from `first` on.
     pub(crate) fn truncate(&mut self, first: usize) {
         for (_, values) in self.rows.drain(first..).take(self.retained.saturating_sub(first)) {
             // SAFETY: to the values of these rows there are references.

@@ -1,17 +1,18 @@
-//! How much of the thread's stack is left, for recursion whose depth foreign code decides: a hook that calls back into the
-//! operation that called it. Such a recursion ends in an error before it ends the process.
+//! The remaining space of the thread's stack, for recursion whose depth foreign code decides: a
+//! hook that calls back into the operation that called it. Such a recursion fails with an error
+//! before it would end the process.
 
 use core::cell::Cell;
 use core::mem::MaybeUninit;
 
 use crate::{Result, bail};
 
-/// What has to be left for one more level: an interpreter's frames between two of ours, and the destructors and messages on the
-/// way back.
+/// The space that one more level needs: an interpreter's frames between two of ours, and the
+/// destructors and messages on the way back.
 const RESERVE: usize = 192 * 1024;
 
 thread_local! {
-    /// The lowest address that the thread may use before a level that is refused; 0 when not known yet.
+    /// The lowest address that the thread may use before a level is refused; 0 while it is unknown.
     static LIMIT: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -23,7 +24,7 @@ pub(crate) fn check() -> Result<()> {
     let limit = match LIMIT.try_with(Cell::get) {
         Ok(0) => find_limit(),
         Ok(limit) => limit,
-        // The thread is ending; it recurses no more.
+        // The thread is ending; it does not recurse any more.
         Err(_) => return Ok(()),
     };
     if here < limit {
@@ -42,7 +43,7 @@ fn find_limit() -> usize {
     limit
 }
 
-/// The lowest address of this thread's stack, which not every system tells.
+/// The lowest address of this thread's stack; unknown on this system.
 #[cfg(not(target_os = "linux"))]
 fn stack_start() -> Option<usize> {
     None

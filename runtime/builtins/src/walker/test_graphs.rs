@@ -1,4 +1,4 @@
-//! Types of objects for the tests of what walks through graphs of them.
+//! Types of objects for the tests of operations that walk through graphs.
 
 use core::cell::RefCell;
 use std::sync::Once;
@@ -26,7 +26,7 @@ struct NodeBody {
 impl Drop for NodeBody {
     fn drop(&mut self) {
         let fields = [&mut self.a, &mut self.b].map(|field| core::mem::take(field).into_raw());
-        // A long chain is not dropped by recursion.
+        // A long chain is not dropped recursively.
         // SAFETY: the values were the fields'.
         unsafe { release::release_elements(fields) };
     }
@@ -111,7 +111,7 @@ const fn hook(
     Attr::Function(Builtin { name, signature: Signature::Typed(params, result), run })
 }
 
-/// What a hook of [`hooked`] does first, by the object's number.
+/// The actions that a hook of [`hooked`] does first, by the object's number.
 pub(crate) mod behaviour {
     /// Keeps the function that it gets; see [`super::KEPT`].
     pub(crate) const KEEP: i64 = 1;
@@ -196,12 +196,12 @@ constructors! {
     hooked HookedBody;
 }
 
-/// A chain of as many objects.
+/// A chain of `length` objects.
 pub(crate) fn chain(length: usize) -> Any {
     (0..length).fold(Any::NONE, |rest, number| tree(rest, Any::NONE, number as i64))
 }
 
-/// As many arrays, one in the other.
+/// `depth` nested arrays.
 pub(crate) fn nested(depth: usize) -> Any {
     (0..depth).fold(1.into_any(), |inner, _| array([inner]))
 }
@@ -218,7 +218,7 @@ pub(crate) fn list<const N: usize>(elements: [Any; N]) -> Any {
     unsafe { Any::from_object(seq::new_list(elements.map(Any::into_raw).to_vec())) }
 }
 
-/// A new list that contains itself, behind a number. It has to be [`emptied`](empty) in the end.
+/// A new list that contains itself, after a number. It must be [`emptied`](empty) in the end.
 pub(crate) fn circle(number: i64) -> Any {
     let circle = list([number.into_any()]);
     // SAFETY: a live list; the value that it gets is owned.
@@ -239,7 +239,7 @@ pub(crate) fn call(name: &str, arguments: &[&Any]) -> Result<Any> {
     Function::global(name)?.call(&views[..])
 }
 
-/// The message of an error, behind its kind.
+/// The message of an error, after its kind.
 pub(crate) fn problem(outcome: Result<Any>) -> String {
     outcome.map(|value| value.type_name()).unwrap_err().to_string()
 }

@@ -1,4 +1,4 @@
-//! Errors: the raised one, new ones, backtraces.
+//! Errors: the raised error, new errors, backtraces.
 
 use core::ffi::{c_char, c_int};
 
@@ -79,7 +79,8 @@ pub(super) unsafe extern "C" fn error_create_with_cause_and_extra_context(
     if out.is_null() {
         return -1;
     }
-    // An error about an error would only hide it, so nothing is raised here: what is NULL is taken as empty.
+    // An error about an error would only hide it, so nothing is raised here: NULL is treated as
+    // empty.
     // SAFETY: see above.
     unsafe {
         let text = |array: *const TVMFFIByteArray| if array.is_null() { &b""[..] } else { (*array).as_slice() };

@@ -1,4 +1,4 @@
-//! Functions, and the table of global ones.
+//! Functions, and the table of global functions.
 
 use core::ffi::{c_int, c_void};
 
@@ -39,7 +39,8 @@ pub(super) unsafe extern "C" fn function_call(
     if func.is_null() {
         return no_function();
     }
-    // Nothing is left to do after the call, and no register has to be saved: what stays is a test and a jump.
+    // Nothing is left to do after the call, and no register has to be saved: only a test and a jump
+    // remain.
     // SAFETY: see above; every function begins with this cell and has an entry point.
     unsafe {
         let cell = &(*func.cast::<ObjectCell<TVMFFIFunctionCell>>()).body;
@@ -51,7 +52,8 @@ pub(super) unsafe extern "C" fn function_call(
 #[inline(never)]
 extern "C" fn no_function() -> c_int {
     raise("TVMFFIFunctionCall", Failure::value("the argument `func` is NULL"));
-    // Unknown to the compiler: otherwise the caller would put the constant in place itself after a call, for which it needs a stack.
+    // Opaque to the compiler: otherwise the caller would materialize the constant itself after a
+    // call, for which it needs a stack frame.
     core::hint::black_box(-1)
 }
 

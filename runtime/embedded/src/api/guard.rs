@@ -1,4 +1,5 @@
-//! What every C function with a status does: it catches panics, raises what went wrong, and returns -1 then.
+//! The common frame of all C functions that return a status: it catches panics, raises errors, and
+//! then returns -1.
 
 use core::any::Any;
 use core::cell::Cell;
@@ -9,10 +10,10 @@ use super::parameters::writable;
 use crate::cells::failure::Failure;
 use crate::tables::raised;
 
-/// Runs the body of the C function `name`: 0, or -1 with an error raised.
+/// Runs the body of the C function `name`: returns 0, or -1 with an error raised.
 #[inline]
 pub(super) fn status<F: Fn() -> Result<(), Failure>>(name: &str, body: F) -> c_int {
-    /// Calls the body behind `body`.
+    /// Calls the closure that `body` points to.
     ///
     /// # Safety
     /// `body` is valid and of this type.
@@ -24,8 +25,8 @@ pub(super) fn status<F: Fn() -> Result<(), Failure>>(name: &str, body: F) -> c_i
     unsafe { status_of(name, run::<F>, (&raw const body).cast()) }
 }
 
-/// The one guard of all the C functions, which would be large in each of them. It never unwinds, and says so by `extern "C"`, so that none of
-/// them has exception tables for its call.
+/// The guard shared by all C functions; it would be large in each of them. It never unwinds, which
+/// `extern "C"` declares, so that they have no exception tables for the call.
 ///
 /// # Safety
 /// `run` may be called with `body`.
@@ -46,7 +47,7 @@ pub(super) unsafe extern "C" fn status_of(
     -1
 }
 
-/// The status of the C function `name` whose work cannot panic, which needs no guard.
+/// The status of the C function `name` whose body cannot panic, which does not need a guard.
 #[inline]
 pub(super) fn plain_status(name: &str, result: Result<(), Failure>) -> c_int {
     match result {
@@ -58,7 +59,7 @@ pub(super) fn plain_status(name: &str, result: Result<(), Failure>) -> c_int {
     }
 }
 
-/// Runs the body of the C function `name`: its value, or `otherwise` with an error raised.
+/// Runs the body of the C function `name`: returns its value, or `otherwise` with an error raised.
 #[inline]
 pub(super) fn guarded<T: Copy>(name: &str, otherwise: T, body: impl Fn() -> Result<T, Failure>) -> T {
     let value = Cell::new(otherwise);
@@ -69,7 +70,7 @@ pub(super) fn guarded<T: Copy>(name: &str, otherwise: T, body: impl Fn() -> Resu
     value.get()
 }
 
-/// Raises what went wrong in the C function `name`. It never unwinds, as [`status_of`].
+/// Raises a failure of the C function `name`. It never unwinds, like [`status_of`].
 #[cold]
 #[inline(never)]
 #[expect(improper_ctypes_definitions, reason = "only Rust calls it")]
@@ -86,7 +87,8 @@ pub(super) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     }
 }
 
-/// The C function `name` with one result, whose work cannot panic: 0 with the result in `out`, or -1 with an error raised.
+/// Implements the C function `name` with one result, whose body cannot panic: returns 0 with the
+/// result in `out`, or -1 with an error raised.
 #[inline]
 pub(super) fn write_to<T>(name: &str, out: *mut T, make: impl FnOnce() -> Result<T, Failure>) -> c_int {
     let run = || {

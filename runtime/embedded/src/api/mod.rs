@@ -1,10 +1,13 @@
 //! The 50 C functions over the cells and tables, and the table of them.
 //!
-//! A function that returns a status catches everything, panics included: it raises the error on this thread and returns
+//! A function that returns a status catches all errors, including panics: it raises the error on
+//! this thread and returns -1. Functions without a status raise errors if possible and return NULL
+//! or a negative index.
 //! -1. Functions without a status raise what they can and return NULL or a negative index.
 //!
-//! The callers of all functions follow the C header, that is: pointers are NULL or valid, texts end with a
-//! NUL or have their length, values follow their type index. What is NULL without being allowed to is reported.
+//! The callers of all functions follow the C header, that is: pointers are NULL or valid, texts end
+//! with a NUL or have their length, values match their type index. A NULL argument that is not
+//! allowed is reported as an error.
 
 #![allow(clippy::missing_safety_doc, reason = "the C header says what each function expects from its caller")]
 
@@ -50,7 +53,7 @@ use types::{
     type_register_field, type_register_metadata, type_register_method,
 };
 
-/// The functions by value: a call of `FUNCTIONS.name` is a direct one.
+/// The functions by value: a call of `FUNCTIONS.name` is a direct call.
 pub const FUNCTIONS: ApiTable = ApiTable {
     magic: ApiTable::MAGIC,
     struct_size: size_of::<ApiTable>(),

@@ -9,7 +9,7 @@ use crate::cells::release::to_owned;
 use crate::cells::{dec_ref, inc_ref, opaque};
 use crate::env::custom_allocator;
 
-/// The version of the ABI that this implementation speaks.
+/// The version of the ABI that this implementation provides.
 const VERSION: TVMFFIVersion = TVMFFIVersion { major: 0, minor: 1, patch: 16 };
 
 // SAFETY of all functions: the callers follow the C header, see the module above.

@@ -1,4 +1,4 @@
-//! Parameters of C functions: what is NULL without being allowed to is reported.
+//! Parameters of C functions: a NULL that is not allowed is reported as an error.
 
 use core::ffi::{CStr, c_char};
 

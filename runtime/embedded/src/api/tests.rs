@@ -1,4 +1,4 @@
-//! What C callers get for wrong arguments, failures and panics.
+//! Tests of the results that C callers get for wrong arguments, failures and panics.
 
 use core::ptr::{null, null_mut};
 

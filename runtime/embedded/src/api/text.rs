@@ -1,4 +1,4 @@
-//! Strings, bytes, and what is written as text or bytes: data types, big integers.
+//! Strings and bytes, and values that are written as text or bytes: data types, big integers.
 
 use core::ffi::c_int;
 
@@ -26,7 +26,7 @@ pub(super) unsafe extern "C" fn data_type_from_string(text: *const TVMFFIByteArr
 }
 
 pub(super) unsafe extern "C" fn data_type_to_string(dtype: *const DLDataType, out: *mut TVMFFIAny) -> c_int {
-    // The string is an object also when it is short, as callers of the stock library expect.
+    // The string is an object even if it is short, as callers of the stock library expect.
     // SAFETY: see above.
     write_to("TVMFFIDataTypeToString", out, || unsafe {
         let text = dtype::new_text_object(*checked(dtype, "dtype")?)?;

@@ -1,7 +1,8 @@
-//! Backtraces: the frame that the caller names, then the native frames below it, one line each, most recent call first.
+//! Backtraces: the frame that the caller names, then the native frames below it, one line each,
+//! most recent call first.
 //!
-//! Native frames are walked with feature `builtins`, that is in libraries that serve others. Without it, a backtrace
-//! is the given frame, which the ABI allows.
+//! Native frames are included with feature `builtins`, that is in libraries that serve others.
+//! Without it, a backtrace is the given frame, which the ABI allows.
 
 #[cfg(feature = "native-frames")]
 mod native_frames;
@@ -35,7 +36,7 @@ unsafe impl Sync for Empty {}
 
 static EMPTY: Empty = Empty(TVMFFIByteArray { data: c"".as_ptr().cast(), size: 0 });
 
-/// Where the native frames of a backtrace begin and end.
+/// The begin and the end of a backtrace's native frames.
 #[cfg_attr(not(feature = "native-frames"), allow(dead_code, reason = "there are no native frames"))]
 pub(crate) struct Extent {
     /// The first frame is that of the caller of the function whose [`here`] this is.
@@ -45,16 +46,18 @@ pub(crate) struct Extent {
     pub(crate) cross_boundary: bool,
 }
 
-/// An address in the calling function's part of the stack, to know its frame by.
+/// An address in the calling function's stack frame, which identifies the frame.
 #[inline(always)]
 pub(crate) fn here() -> usize {
     let marker = UnsafeCell::new(0_u8);
     core::hint::black_box(marker.get()).addr()
 }
 
-/// Whether a frame is of no interest in a backtrace: the way of a call through the runtime and the C++ library.
+/// Returns true if a frame is irrelevant in a backtrace: part of a call's path through the runtime
+/// and the C++ library.
 pub(crate) fn is_hidden(symbol: &[u8], file: &[u8]) -> bool {
-    // Texts with a line for each name: of arrays, every library would carry a comparison for each, and relocations.
+    // Texts with a line for each name: with arrays, every library would contain a comparison for
+    // each name, and relocations.
     const SYMBOLS: &str = "tvm::ffi::Function
 tvm::ffi::detail::
 TVMFFIBacktrace
@@ -123,7 +126,7 @@ fn write(text: &mut Vec<u8>, given: Option<(&[u8], i64, &[u8])>, extent: &Extent
 }
 
 /// The backtrace of the caller of the function whose [`here`] is `below`. Its most recent frame is
-/// the given one, which stands for the caller's own then. It is valid until this thread's next call.
+/// the given one, which then replaces the caller's own. It is valid until this thread's next call.
 ///
 /// # Safety
 /// `file` and `function` are NULL or NUL-terminated.

@@ -1,8 +1,8 @@
-//! The native frames of a backtrace: which of them are shown, and how the text of each is found fast.
+//! The native frames of a backtrace: the selection of shown frames, and a cache of their texts.
 //!
-//! The walk stops where a frontend takes over (Python prints its own frames) and leaves out frames that say nothing.
-//! Environment variable `TVM_TRACEBACK_LIMIT` is the highest number of lines in a backtrace (512 without it). To look an
-//! address up takes long, so what was found is kept.
+//! The walk stops where a frontend takes over (Python prints its own frames) and leaves out
+//! irrelevant frames. Environment variable `TVM_TRACEBACK_LIMIT` is the maximum number of lines in
+//! a backtrace (512 by default). Looking up an address is slow, so the results are cached.
 
 use core::ffi::CStr;
 use std::sync::RwLock;
@@ -11,19 +11,19 @@ use super::stack_walk::{Frame, unload_count, walk};
 use super::symbols;
 use super::{Extent, is_hidden, push_frame};
 
-/// Lines of a backtrace, unless the environment says otherwise.
+/// The default limit on lines of a backtrace.
 const DEFAULT_LIMIT: usize = 512;
-/// Addresses whose lines are kept; when there are more, all are forgotten.
+/// The largest number of cached addresses; beyond it, the cache is cleared.
 const MAX_KNOWN: usize = 8192;
 
-/// What a frame's symbol says about the backtrace.
+/// The effect of a frame's symbol on the backtrace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     /// The frame is shown.
     Shown,
     /// The frame is left out.
     Hidden,
-    /// A frontend takes over: the walk stops, unless it shall go on across the boundary.
+    /// A frontend takes over: the walk stops, unless it has to cross the boundary.
     Boundary,
 }
 
@@ -55,7 +55,8 @@ impl FrameLine {
 /// The lines of the addresses that were looked up, sorted by address.
 struct Known {
     entries: Vec<(usize, Vec<FrameLine>)>,
-    /// How many libraries had been unloaded then: another one may be at the same address now.
+    /// The number of libraries that had been unloaded at the last lookup: after another unload, a
+    /// different library may be at the same address.
     unloads: u64,
 }
 
@@ -77,7 +78,7 @@ impl Known {
     }
 }
 
-/// Adds the native frames to `text`, of which `lines` lines are there already.
+/// Appends the native frames to `text`, which already has `lines` lines.
 pub(super) fn push_native_frames(text: &mut Vec<u8>, lines: usize, extent: &Extent) {
     let start = text.len();
     let limit = limit();
@@ -101,8 +102,8 @@ pub(super) fn push_native_frames(text: &mut Vec<u8>, lines: usize, extent: &Exte
     push_known_frames(text, lines, limit, extent, &known);
 }
 
-/// See [`push_native_frames`]. False, and an undefined text, when an address is not
-/// known yet.
+/// Like [`push_native_frames`]. Returns false, with an undefined text, if an address is not cached
+/// yet.
 fn push_known_frames(text: &mut Vec<u8>, mut lines: usize, limit: usize, extent: &Extent, known: &Known) -> bool {
     let mut skip = extent.skip;
     let mut complete = true;
@@ -119,7 +120,7 @@ fn push_known_frames(text: &mut Vec<u8>, mut lines: usize, limit: usize, extent:
                 return false;
             }
             if skip > 0 {
-                // Our own entry point is not a frame of the caller.
+                // Our own entry point does not count as a frame of the caller.
                 if !symbol.text.ends_with(", in TVMFFIBacktrace\n") {
                     skip -= 1;
                 }
@@ -168,7 +169,7 @@ mod tests {
         let (mut inside, mut across) = (String::new(), String::new());
         in_a_frame_of_python(&mut || {
             for _ in 0..2 {
-                // The second time all addresses are known.
+                // The second time all addresses are cached.
                 inside = innermost(0, false);
                 across = innermost(0, true);
             }

@@ -5,7 +5,7 @@ use core::ffi::{c_int, c_void};
 /// A frame: a function that has called another one.
 #[derive(Clone, Copy)]
 pub(super) struct Frame {
-    /// Where the call returns to.
+    /// The return address of the call.
     pub(super) address: usize,
     /// The stack pointer during the call; the function's own variables are not below it.
     pub(super) stack_pointer: usize,
@@ -45,11 +45,11 @@ pub(super) fn walk(mut visit: Visit<'_>) {
     unsafe { _Unwind_Backtrace(visit_frame, (&raw mut visit).cast()) };
 }
 
-/// How many libraries have been unloaded from this process.
+/// The number of libraries that have been unloaded from this process.
 #[cfg(target_os = "linux")]
 pub(super) fn unload_count() -> u64 {
     let mut count = 0;
-    // All files say the same; the first is enough.
+    // All files report the same number; the first is enough.
     crate::dynamic_linker::each_loaded(&mut |info| {
         count = info.dlpi_subs;
         true
@@ -57,7 +57,7 @@ pub(super) fn unload_count() -> u64 {
     count
 }
 
-/// The same where the system does not tell.
+/// The same on systems that do not report it.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn unload_count() -> u64 {
     0

@@ -1,8 +1,9 @@
-//! Names and source places of the functions on this thread's stack.
+//! Names and source locations of the functions on this thread's stack.
 //!
-//! The Rust standard library reads debug information (and symbol tables) for its own backtraces; what it prints is all that
-//! it shows of them, so that is read here. What it does not know (a library that was loaded after its first backtrace) is
-//! asked of the dynamic loader, which knows exported functions. C++ names are made readable by the C++ library, if the
+//! The Rust standard library reads debug information (and symbol tables) for its own backtraces,
+//! but exposes it only as printed text, so that text is parsed here. Functions that it does not
+//! know (of a library that was loaded after its first backtrace) are looked up with the dynamic
+//! loader, which knows exported functions. C++ names are demangled by the C++ library, if the
 //! process has one.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
@@ -14,14 +15,14 @@ use super::native_frames::FrameLine;
 use super::stack_walk::walk;
 use crate::dynamic_linker::{cpp_runtime_symbol, symbol_at};
 
-/// A function as the standard library prints it.
+/// A function as printed by the standard library.
 struct Printed<'a> {
     address: usize,
     symbol: Option<&'a str>,
     place: Option<(&'a str, u32)>,
 }
 
-/// All addresses on this thread's stack, each with the functions that are there: inlined ones first.
+/// Looks up all addresses on this thread's stack, each with its functions: inlined ones first.
 pub(super) fn look_up_stack() -> Vec<(usize, Vec<FrameLine>)> {
     let mut addresses = Vec::new();
     walk(&mut |frame| {
@@ -59,8 +60,8 @@ fn line_of(function: &Printed<'_>) -> FrameLine {
     FrameLine::new(symbol.map(readable).as_deref(), function.place)
 }
 
-/// Reads `{:#}` of a backtrace: for each function a line `  7:     0x55b34165497b - name` and, if its place is known, a line
-/// `      at path:line:column`.
+/// Parses `{:#}` of a backtrace: for each function a line `  7:     0x55b34165497b - name` and, if
+/// its location is known, a line `      at path:line:column`.
 fn read(text: &str) -> Vec<Printed<'_>> {
     let mut printed: Vec<Printed<'_>> = Vec::new();
     for line in text.lines() {
@@ -102,7 +103,7 @@ fn exported_function(address: usize) -> Option<String> {
     Some(name.to_string_lossy().into_owned())
 }
 
-/// A name without what only the linker needs.
+/// Removes the parts of a name that only the linker needs.
 fn readable(symbol: &str) -> String {
     if symbol.starts_with("_Z") {
         return cpp_name(symbol).unwrap_or_else(|| symbol.to_owned());
@@ -130,7 +131,8 @@ fn cpp_name(symbol: &str) -> Option<String> {
     }
 }
 
-/// Removes the hashes that Rust puts into names: `::h` and 16 digits at the end, `[...]` behind the name of a crate.
+/// Removes the hashes in Rust's names: `::h` and 16 digits at the end, `[...]` after the name of a
+/// crate.
 fn without_hashes(symbol: &str) -> String {
     let is_hash = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let symbol = match symbol.rsplit_once("::h") {
@@ -169,7 +171,8 @@ mod tests {
     fn the_standard_library_prints_what_is_read() {
         let found = recursive(5);
         let shown: Vec<_> = found.iter().flat_map(|(_, lines)| lines).map(|line| format!("{line:?}")).collect();
-        // The two places where it calls itself or another function, each once, although one is on the stack five times.
+        // The two places where it calls itself or another function, each once, although one is on
+        // the stack five times.
         let here: Vec<_> = shown.iter().filter(|line| line.contains("symbols::tests::recursive")).collect();
         assert_eq!(here.len(), 2, "{shown:#?}");
     }

@@ -1,21 +1,24 @@
-//! Access to lists and dicts, which change while others refer to them: one thread at a time, for one short step.
+//! Access to lists and dicts, which change while others refer to them: one thread at a time, for
+//! one short step.
 //!
-//! The lock is a bit of the object's reference counts (`sync/ref_count.rs`), so that it is the same for all libraries of this project in a
-//! process, whichever implementation serves it, and costs no memory. While a thread has it, it calls no code of others: no
-//! destructors, no hooks, no conversions. C++ code and the stock library do not take it: they see to it themselves that a list or dict which
-//! they change is not in use on another thread, as the ABI's contract says.
+//! The lock is a bit of the object's reference counts (`sync/ref_count.rs`), so that it is the same
+//! for all libraries of this project in a process, whichever implementation serves it, and needs no
+//! memory. While a thread holds it, it does not call foreign code: no destructors, no hooks, no
+//! conversions. C++ code and the stock library do not take the lock: by the ABI's contract, they
+//! must ensure themselves that a list or dict which they change is not in use on another thread.
 
 use crate::abi::{TVMFFIObject, type_index};
 
 use super::object::counts;
 use crate::sync::ref_count;
 
-/// Attempts before a waiting thread lets others run.
+/// Attempts before a waiting thread yields.
 const SPINS: u32 = 64;
 /// Attempts before a waiting thread sleeps: the holder may have a lower priority.
 const YIELDS: u32 = 4096;
 
-/// Exclusive access to a list or dict among the code of this project. To other containers, which do not change, it does nothing.
+/// Exclusive access to a list or dict among the code of this project. It has no effect for other
+/// containers, which do not change.
 pub struct Access {
     /// NULL for a container that does not change.
     object: *mut TVMFFIObject,

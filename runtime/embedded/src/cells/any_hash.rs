@@ -1,7 +1,8 @@
-//! Hash and equality of map keys, bit for bit as C++ code computes them inline.
+//! Hash and equality of map keys, bit-identical to the inline computation of C++ code.
 //!
-//! Strings and bytes go by content whatever their form, other objects by the hooks of their type (attributes
-//! `__any_hash__` and `__any_equal__`) or else by address, everything else by type and payload.
+//! Strings and bytes are compared by content in any representation, other objects by the hooks of
+//! their type (attributes `__any_hash__` and `__any_equal__`) or else by address, all other values
+//! by type and payload.
 
 use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
@@ -15,7 +16,7 @@ use super::{body, text_of};
 const MULTIPLIER: u64 = 1_099_511_628_211;
 const MODULUS: u64 = 2_147_483_647;
 
-/// Hash of bytes: 8-byte little-endian words, the last one zero-extended.
+/// The hash of bytes: 8-byte little-endian words, the last one zero-extended.
 pub fn hash_bytes(bytes: &[u8]) -> u64 {
     let (words, tail) = bytes.as_chunks::<8>();
     let step = |hash: u64, word: u64| reduce(hash.wrapping_mul(MULTIPLIER).wrapping_add(word));
@@ -28,7 +29,8 @@ pub fn hash_bytes(bytes: &[u8]) -> u64 {
     step(hash, u64::from_le_bytes(last))
 }
 
-/// `value % MODULUS`: the modulus is a power of two minus 1, so that the high bits can be added to the low ones.
+/// Computes `value % MODULUS`: the modulus is a power of two minus 1, so that the high bits can be
+/// added to the low ones.
 #[inline]
 const fn reduce(value: u64) -> u64 {
     const BITS: u32 = 31;
@@ -43,7 +45,7 @@ pub const fn combine(hash: u64, value: u64) -> u64 {
     hash ^ value.wrapping_add(0x9e37_79b9).wrapping_add(hash << 6).wrapping_add(hash >> 2)
 }
 
-/// Hash of a key, or of a view as the key that it would be.
+/// The hash of a key; for a view, the hash of the key that would be made of it.
 ///
 /// # Errors
 /// The hook of the key's type failed.
@@ -62,7 +64,7 @@ pub unsafe fn hash(key: &TVMFFIAny) -> Result<u64, Failure> {
     }
 }
 
-/// Whether the payload refers to something that hash and equality may have to look at.
+/// Returns true if the payload refers to data that hash and equality may have to read.
 #[inline]
 const fn has_content(index: i32) -> bool {
     index >= type_index::STATIC_OBJECT_BEGIN || matches!(index, type_index::RAW_STR | type_index::BYTE_ARRAY_PTR)
@@ -84,14 +86,14 @@ unsafe fn hash_content(key: &TVMFFIAny) -> Result<u64, Failure> {
     }
 }
 
-/// Whether two values are the same bits: the same plain value, or the same object.
+/// Returns true if two values have the same bits: the same plain value, or the same object.
 #[inline]
 #[must_use]
 pub const fn is_identical(left: &TVMFFIAny, right: &TVMFFIAny) -> bool {
     left.type_index == right.type_index && left.small_len == right.small_len && left.bits() == right.bits()
 }
 
-/// Whether two keys are equal. Views count as the keys that they would be.
+/// Returns true if two keys are equal. A view is equal to the key that would be made of it.
 ///
 /// # Errors
 /// The hook of the keys' type failed.
@@ -109,7 +111,7 @@ pub unsafe fn equal(left: &TVMFFIAny, right: &TVMFFIAny) -> Result<bool, Failure
     // SAFETY: promised by the caller; the body of a string is a byte array.
     unsafe {
         if left.type_index == type_index::STR && right.type_index == type_index::STR {
-            // What long keys are; the rest takes its time.
+            // The fast path for long keys.
             let text = |value: &TVMFFIAny| body::<TVMFFIByteArray>(value.payload.v_obj).as_slice();
             return Ok(text(left) == text(right));
         }
@@ -134,7 +136,7 @@ unsafe fn equal_content(left: &TVMFFIAny, right: &TVMFFIAny) -> Result<bool, Fai
     }
 }
 
-/// Whether hash or equality of a key calls a hook, which is code of others.
+/// Returns true if hash or equality of a key calls a hook, which is foreign code.
 ///
 /// # Safety
 /// `key` is a valid value or view, but no rvalue reference.
@@ -146,7 +148,7 @@ pub unsafe fn has_hooks(key: &TVMFFIAny) -> bool {
         && (hook(&HASH, key.type_index).is_some() || hook(&EQUAL, key.type_index).is_some())
 }
 
-/// String or bytes, whatever the form.
+/// String or bytes, in any representation.
 #[inline]
 fn text_class(value: &TVMFFIAny) -> Option<i32> {
     match value.type_index {
@@ -165,13 +167,13 @@ struct Column {
 static HASH: Column = Column { name: "__any_hash__", column: AtomicPtr::new(core::ptr::null_mut()) };
 static EQUAL: Column = Column { name: "__any_equal__", column: AtomicPtr::new(core::ptr::null_mut()) };
 
-/// Called when another implementation begins to serve.
+/// Clears the cached columns; called when another implementation begins to serve.
 pub(super) fn forget_columns() {
     HASH.column.store(core::ptr::null_mut(), Ordering::Release);
     EQUAL.column.store(core::ptr::null_mut(), Ordering::Release);
 }
 
-/// What the type of an object has registered in the column.
+/// The value that the type of an object has registered in the column.
 #[inline]
 fn hook(column: &Column, type_index: i32) -> Option<TVMFFIAny> {
     let mut found = column.column.load(Ordering::Acquire);
@@ -193,7 +195,7 @@ fn hook(column: &Column, type_index: i32) -> Option<TVMFFIAny> {
     }
 }
 
-/// Asks the serving implementation for a column.
+/// Looks up a column with the serving implementation.
 #[cold]
 #[inline(never)]
 fn look_up(column: &Column) -> Option<*mut TVMFFITypeAttrColumn> {
@@ -325,7 +327,7 @@ mod tests {
         for value in [0, 1, MODULUS - 1, MODULUS, MODULUS + 1, 2 * MODULUS, 1 << 62, u64::MAX - 1, u64::MAX] {
             assert_eq!(reduce(value), value % MODULUS, "{value}");
         }
-        // Two words, by hand: ((w0 % m) * p + w1) % m.
+        // Two words, computed by hand: ((w0 % m) * p + w1) % m.
         let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
         let expected = (word(b"abcdefgh") % MODULUS).wrapping_mul(MULTIPLIER).wrapping_add(word(b"ij\0\0\0\0\0\0"));
         assert_eq!(hash_bytes(b"abcdefghij"), expected % MODULUS);

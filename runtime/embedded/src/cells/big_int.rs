@@ -7,7 +7,7 @@ use super::{ObjectCell, new_object_with_tail};
 
 const WORD: usize = size_of::<i64>();
 
-/// An owned value from native-endian words; it becomes an ordinary integer when it fits.
+/// Creates an owned value from native-endian words; a small integer if it fits.
 pub fn from_words(bytes: &[u8]) -> Result<TVMFFIAny, Failure> {
     let (words, []) = bytes.as_chunks::<WORD>() else {
         return Err(Failure::value("BigInt content must contain whole 64-bit words"));
@@ -51,7 +51,8 @@ pub unsafe fn content(value: *const TVMFFIAny) -> TVMFFIByteArray {
     }
 }
 
-/// The float that is nearest to the integer with these words, the even one of two; an infinity when it is too large for any.
+/// The float nearest to the integer with these words, ties to even; infinity if the integer is too
+/// large.
 #[inline]
 #[must_use]
 pub fn to_float(words: &[u8]) -> f64 {
@@ -72,7 +73,7 @@ pub fn to_float(words: &[u8]) -> f64 {
         .collect();
     let Some(top) = magnitude.iter().rposition(|word| *word != 0) else { return 0.0 };
     let (shift, below) = (magnitude[top].leading_zeros(), &magnitude[..top]);
-    // The first 64 bits. One that says that there are more takes the place of those.
+    // The first 64 bits. A sticky bit represents all lower bits.
     let next = below.last().map_or(0, |word| u128::from(*word) << shift);
     let has_more = next as u64 != 0 || below.iter().rev().skip(1).any(|word| *word != 0);
     let leading = magnitude[top] << shift | (next >> 64) as u64 | u64::from(has_more);

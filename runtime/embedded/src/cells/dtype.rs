@@ -16,9 +16,10 @@ use super::{any_hash, dec_ref, new_string, new_string_object, text_of};
 /// First code of types that a frontend defines.
 const CUSTOM_BEGIN: u8 = 129;
 
-// The tables are read in loops behind `black_box`: unrolled, the comparisons would be code in every library.
+// The tables are read in loops with `black_box`: unrolled, the comparisons would be code in every
+// library.
 
-/// Codes that are written as a name, then bits and lanes.
+/// Codes that are written as a name, followed by bits and lanes.
 static SIZED: &[(u8, &str, u8)] = &[
     (dtype_code::INT, "int", 32),
     (dtype_code::UINT, "uint", 32),
@@ -28,7 +29,7 @@ static SIZED: &[(u8, &str, u8)] = &[
     (dtype_code::BOOL, "bool", 8),
 ];
 
-/// Codes whose name says the bits: name behind `float`, bits.
+/// Codes whose name includes the bits: the name after `float`, and the bits.
 static NARROW_FLOATS: &[(u8, &str, u8)] = &[
     (dtype_code::FLOAT8_E3M4, "8_e3m4", 8),
     (dtype_code::FLOAT8_E4M3, "8_e4m3", 8),
@@ -43,13 +44,14 @@ static NARROW_FLOATS: &[(u8, &str, u8)] = &[
     (dtype_code::FLOAT4_E2M1FN, "4_e2m1fn", 4),
 ];
 
-/// No type: what "" and "void" stand for.
+/// No type: the value of "" and "void".
 const VOID: DLDataType = DLDataType { code: dtype_code::OPAQUE_HANDLE, bits: 0, lanes: 0 };
 
-/// Reads a data type.
+/// Parses a data type.
 ///
 /// # Errors
-/// `ValueError` that quotes what cannot be read; errors of the frontend's lookup of custom types.
+/// `ValueError` with the text that cannot be parsed; errors of the frontend's lookup of custom
+/// types.
 pub fn parse(text: impl AsRef<[u8]>) -> Result<DLDataType, Failure> {
     parse_bytes(text.as_ref())
 }
@@ -86,7 +88,7 @@ fn parse_bytes(text: &[u8]) -> Result<DLDataType, Failure> {
         return Err(Failure::of_parts("ValueError", &[message.as_bytes(), text, b"'"]));
     };
     let bits = if bits == 0 { default_bits } else { bits };
-    // `xvscalex4` stands for lanes of -4. A lone `xvscale` is nothing, and numbers wrap around, as they do in C++.
+    // `xvscalex4` means -4 lanes. A lone `xvscale` is ignored, and numbers wrap around, as in C++.
     let lanes = match rest.strip_prefix(b"xvscale") {
         Some([]) => 1,
         Some(rest) => parse_lanes(text, rest)?.wrapping_neg(),
@@ -95,8 +97,8 @@ fn parse_bytes(text: &[u8]) -> Result<DLDataType, Failure> {
     Ok(DLDataType { code, bits, lanes })
 }
 
-/// The long form of a short name (`i8`, `u8`, `f16`, `bf16`, `f8_...`, `fp8_...`): a prefix for what follows the short one.
-/// Without a prefix, the name is not short.
+/// Expands a short name (`i8`, `u8`, `f16`, `bf16`, `f8_...`, `fp8_...`): returns a prefix and the
+/// rest of the name. The prefix is empty if the name is not short.
 fn full_name(text: &[u8]) -> (&'static [u8], &[u8]) {
     const ALIASES: [(&[u8], &[u8]); 4] = [(b"i", b"int"), (b"u", b"uint"), (b"bf", b"bfloat"), (b"f", b"float")];
     for (alias, name) in ALIASES {
@@ -127,7 +129,7 @@ fn parse_narrow_float(text: &[u8], rest: &[u8]) -> Result<DLDataType, Failure> {
     Err(Failure::of_parts("ValueError", &[b"unknown float", &rest[..1], b" type `", text, b"`"]))
 }
 
-/// The code and what follows `custom[name]`.
+/// The code, and the text after `custom[name]`.
 #[cold]
 #[inline(never)]
 fn parse_custom(text: &[u8]) -> Result<(u8, &[u8]), Failure> {
@@ -147,7 +149,7 @@ fn parse_custom(text: &[u8]) -> Result<(u8, &[u8]), Failure> {
     Ok((code.bits() as u8, &rest[end + 1..]))
 }
 
-/// Leading decimal digits (0 without) and what follows them.
+/// Parses leading decimal digits (0 if there are none); returns the rest, too.
 #[inline(never)]
 fn take_number(text: &[u8]) -> Result<(u32, &[u8]), Failure> {
     let len = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -162,7 +164,7 @@ fn take_number(text: &[u8]) -> Result<(u32, &[u8]), Failure> {
     }
 }
 
-/// `x` and the number of lanes up to the end of the text; 1 without.
+/// Parses `x` and the number of lanes, up to the end of the text; 1 if absent.
 #[inline(never)]
 fn parse_lanes(text: &[u8], rest: &[u8]) -> Result<u16, Failure> {
     let Some(digits) = rest.strip_prefix(b"x") else {
@@ -187,7 +189,7 @@ fn unknown(text: &[u8]) -> Failure {
     Failure::of_parts("ValueError", &[b"unknown dtype `", text, b"`"])
 }
 
-/// Writes a data type.
+/// Formats a data type.
 ///
 /// # Errors
 /// `ValueError` for an undefined code; errors of the frontend's lookup of custom types.
@@ -195,7 +197,7 @@ pub fn format(dtype: DLDataType) -> Result<String, Failure> {
     with_text(dtype, |text| String::from_utf8_lossy(text).into_owned())
 }
 
-/// The text of a data type as a string object, also when it is short; the caller owns the reference.
+/// The text of a data type as a string object, even if it is short; the caller owns the reference.
 ///
 /// # Errors
 /// As for [`format()`].
@@ -203,7 +205,7 @@ pub fn new_text_object(dtype: DLDataType) -> Result<*mut TVMFFIObject, Failure> 
     with_text(dtype, new_string_object)
 }
 
-/// A text of up to as many bytes as the longest name of a data type has, with bits and lanes.
+/// A text with room for the longest name of a data type, with bits and lanes.
 struct ShortText {
     bytes: [u8; 48],
     len: usize,
@@ -236,7 +238,7 @@ fn with_text<T>(dtype: DLDataType, run: impl FnOnce(&[u8]) -> T) -> Result<T, Fa
     let custom = write(dtype, &mut text)?;
     let text = &text.bytes[..text.len];
     let joined;
-    // One call, because it is inlined.
+    // A single call, because it is inlined.
     Ok(run(if custom.is_empty() {
         text
     } else {
@@ -245,7 +247,7 @@ fn with_text<T>(dtype: DLDataType, run: impl FnOnce(&[u8]) -> T) -> Result<T, Fa
     }))
 }
 
-/// Writes a data type, without what stands before it in the text of a custom type, which is the result.
+/// Formats a data type, and returns the prefix of a custom type separately.
 fn write(dtype: DLDataType, text: &mut ShortText) -> Result<Vec<u8>, Failure> {
     if dtype == VOID {
         return Ok(Vec::new());
@@ -266,7 +268,7 @@ fn write(dtype: DLDataType, text: &mut ShortText) -> Result<Vec<u8>, Failure> {
         return Ok(Vec::new());
     }
     let is_plain_bool = (dtype.code, dtype.bits) == (dtype_code::BOOL, 8);
-    // Custom types follow the narrow floats, so that they have no bits either.
+    // Custom types follow the narrow floats, so they have no bits either.
     if dtype.code < dtype_code::FLOAT8_E3M4 && !is_plain_bool {
         text.push_number(dtype.bits.into());
     }
@@ -281,7 +283,7 @@ fn write(dtype: DLDataType, text: &mut ShortText) -> Result<Vec<u8>, Failure> {
     if custom { custom_name(dtype.code) } else { Ok(Vec::new()) }
 }
 
-/// `custom[name]`.
+/// Formats `custom[name]`.
 fn custom_name(code: u8) -> Result<Vec<u8>, Failure> {
     let name = call_global("dtype.get_custom_type_name", TVMFFIAny::int(code.into()))?;
     // SAFETY: the result is owned and alive until it is released.

@@ -11,11 +11,14 @@ use super::object::{ObjectCell, dec_ref, inc_ref, new_object_with_tail};
 #[repr(C)]
 struct ErrorBody {
     cell: TVMFFIErrorCell,
-    // Later backtraces; the cell's points into the last one. Readers may still hold the earlier ones, so they stay.
+    // Later backtraces; the cell points to the last one. Readers may still hold the earlier ones,
+    // so they are kept.
     backtraces: Mutex<Vec<Vec<u8>>>,
-    // Bytes behind the backtrace and its NUL in the object's tail, for a longer name in its one frame.
+    // Unused bytes after the backtrace and its NUL in the object's tail, for a longer name in its
+    // only frame.
     spare: usize,
-    // Bytes at the end of the backtrace that are the name in a frame which nothing has named yet, and its line break; else 0.
+    // The length of the name in a frame that is not named yet, at the end of the backtrace, with
+    // its line break; else 0.
     unnamed: usize,
 }
 
@@ -57,8 +60,9 @@ pub unsafe fn new_error(
     unsafe { store(kind, message, Backtrace::Text(backtrace), cause, extra) }
 }
 
-/// Creates an error whose backtrace is one frame: [`backtrace_frame`]'s, without a text of its own. [`name_frame`] may give the frame another
-/// name, which mostly fits into the same memory.
+/// Creates an error whose backtrace is one frame: the same as [`backtrace_frame`]'s, without a
+/// separate text. [`name_frame`] may rename the frame; the new name usually fits into the same
+/// memory.
 pub fn new_error_at(kind: &[u8], message: &[u8], file: &str, line: u32, function: &str) -> *mut TVMFFIObject {
     let mut digits = [0; 10];
     let frame = Frame { file, line: decimal(line, &mut digits), function };
@@ -66,10 +70,10 @@ pub fn new_error_at(kind: &[u8], message: &[u8], file: &str, line: u32, function
     unsafe { store(kind, message, Backtrace::Frame(frame), core::ptr::null_mut(), core::ptr::null_mut()) }
 }
 
-/// Room behind a frame for a longer name.
+/// Room after a frame for a longer name.
 const SPARE: usize = 48;
 
-/// A backtrace, as an error is given it.
+/// The initial backtrace of an error.
 enum Backtrace<'a> {
     Text(&'a [u8]),
     Frame(Frame<'a>),
@@ -96,7 +100,8 @@ impl Backtrace<'_> {
         }
     }
 
-    /// The bytes behind it that a longer name may take, and those of the name that it has now, with the line break.
+    /// The number of bytes after it for a longer name, and the length of its present name with the
+    /// line break.
     fn spare(&self) -> (usize, usize) {
         match self {
             Self::Text(_) => (0, 0),
@@ -104,7 +109,7 @@ impl Backtrace<'_> {
         }
     }
 
-    /// Writes it; what is behind it is the result.
+    /// Writes it; returns the end.
     ///
     /// # Safety
     /// There is room for it.
@@ -114,7 +119,8 @@ impl Backtrace<'_> {
             match self {
                 Self::Text(text) => append(end, text),
                 Self::Frame(Frame { file, line, function }) => {
-                    // The fixed parts are a move each, where a copy of any length is a call.
+                    // The fixed parts are inline moves, whereas a copy of variable length is a
+                    // call.
                     let end = append_fixed(end, Self::FILE);
                     let end = append_fixed(append(end, file.as_bytes()), Self::LINE);
                     let end = append_fixed(append(end, line), Self::IN);
@@ -153,7 +159,7 @@ fn decimal(mut number: u32, digits: &mut [u8; 10]) -> &[u8] {
     loop {
         start -= 1;
         digits[start] = b'0' + (number % 10) as u8;
-        // Unrolled ten times it would be half a kilobyte in every artifact.
+        // Unrolled ten times, this would take half a kilobyte in every artifact.
         number = core::hint::black_box(number / 10);
         if number == 0 {
             break;
@@ -162,7 +168,7 @@ fn decimal(mut number: u32, digits: &mut [u8; 10]) -> &[u8] {
     &digits[start..]
 }
 
-/// Puts texts and cell into a new object.
+/// Writes texts and cell into a new object.
 ///
 /// # Safety
 /// `cause` and `extra` are NULL, or references to live objects that the error takes over.
@@ -204,8 +210,9 @@ unsafe fn store(
     object
 }
 
-/// Gives the one frame of an error of [`new_error_at`] another name, in place, once. False, and nothing is done, when it has one, there is no
-/// room, the backtrace was changed since, or the error is of another library.
+/// Renames the only frame of an error of [`new_error_at`], in place, once. Returns false without
+/// any effect if it is already named, there is no room, the backtrace was changed since, or the
+/// error is of another library.
 ///
 /// # Safety
 /// `object` is a live error to which nothing else refers.
@@ -261,7 +268,7 @@ unsafe extern "C" fn update_backtrace(this: TVMFFIObjectHandle, backtrace: *cons
 /// One line of a backtrace in the ABI's format.
 pub fn backtrace_frame(file: &str, line: u32, function: &str) -> String {
     let mut frame = String::with_capacity(file.len() + function.len() + 32);
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = writeln!(frame, "  File \"{file}\", line {line}, in {function}");
     frame
 }

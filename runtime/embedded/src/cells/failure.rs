@@ -1,4 +1,4 @@
-//! Why one of our own functions failed, before it becomes an error object.
+//! The failure of one of our own functions, before it becomes an error object.
 
 use core::fmt;
 use core::panic::Location;
@@ -12,7 +12,7 @@ use crate::backtrace::{backtrace_of_failure, here};
 
 /// A failure inside the runtime: an error of our own, or one that foreign code raised.
 pub struct Failure {
-    // Boxed, so that results are returned in registers and passed on in one instruction.
+    // Boxed, so that results are returned in registers and propagated in one instruction.
     cause: Box<Cause>,
 }
 
@@ -32,15 +32,15 @@ impl Drop for RaisedError {
 }
 
 impl Failure {
-    /// An error of a class such as `ValueError`; its backtrace names the caller.
+    /// Creates an error of a class such as `ValueError`; its backtrace names the caller.
     #[track_caller]
     #[cold]
     pub fn new(kind: &'static str, message: impl fmt::Display) -> Self {
         Self::at(kind, format!("{message}").into_bytes(), Location::caller())
     }
 
-    /// An error whose message is the parts, one after the other: for messages that quote a caller's bytes, which need not be
-    /// UTF-8.
+    /// Creates an error whose message is the concatenation of the parts: for messages that quote a
+    /// caller's bytes, which may be invalid UTF-8.
     #[track_caller]
     #[cold]
     pub fn of_parts(kind: &'static str, parts: &[&[u8]]) -> Self {
@@ -80,7 +80,7 @@ impl Failure {
         Self::new("TypeError", message)
     }
 
-    /// An error object that foreign code handed over.
+    /// Wraps an error object that foreign code passed.
     ///
     /// # Safety
     /// `error` is an error object and the caller owns a strong reference, which it gives up; or NULL.
@@ -112,7 +112,7 @@ impl Failure {
         }
     }
 
-    /// What went wrong.
+    /// The message of the error.
     pub fn message(&self) -> String {
         match &*self.cause {
             Cause::New { message, .. } => lossy(message),
@@ -121,8 +121,8 @@ impl Failure {
         }
     }
 
-    /// The error object; the caller owns its one strong reference. `function` names the API function in the backtrace, which
-    /// goes on with the native frames of this call.
+    /// Converts to an error object; the caller owns its one strong reference. `function` names the
+    /// API function in the backtrace, which continues with the native frames of this call.
     #[cold]
     pub fn into_error(self, function: &str) -> *mut TVMFFIObject {
         match *self.cause {
@@ -135,7 +135,7 @@ impl Failure {
         }
     }
 
-    /// Like [`Failure::into_error`], without a frame of ours in the backtrace.
+    /// Like [`Failure::into_error`], without our own frame in the backtrace.
     pub fn into_plain_error(self) -> *mut TVMFFIObject {
         match *self.cause {
             // SAFETY: no cause and no extra context.

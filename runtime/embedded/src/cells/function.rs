@@ -1,4 +1,4 @@
-//! Function objects: an entry point and whatever it needs.
+//! Function objects: an entry point and its state.
 
 use core::ffi::c_void;
 
@@ -6,7 +6,7 @@ use crate::abi::{SafeCall, TVMFFIAny, TVMFFIFunctionCell, TVMFFIObject, type_ind
 
 use super::object::{ObjectCell, new_object};
 
-/// A function cell and its closure behind it; `safe_call` receives the function object as its handle.
+/// A function cell followed by its closure; `safe_call` receives the function object as its handle.
 #[repr(C)]
 struct FunctionBody<C> {
     cell: TVMFFIFunctionCell,
@@ -29,7 +29,7 @@ pub unsafe fn closure_of<'a, C>(handle: *mut c_void) -> &'a C {
     unsafe { &(*handle.cast::<ObjectCell<FunctionBody<C>>>()).body.closure }
 }
 
-/// What `TVMFFIFunctionCreate` keeps for a function with a context of its own.
+/// The context that `TVMFFIFunctionCreate` stores for a function.
 struct Context {
     this: *mut c_void,
     safe_call: SafeCall,

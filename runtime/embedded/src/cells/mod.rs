@@ -1,6 +1,6 @@
-//! Cells: the objects whose layout the ABI fixes (strings, errors, functions, arrays, maps, shapes, tensors), made and read through
-//! raw pointers. The typed wrappers of the crates above are built on them whichever implementation serves the process, because an
-//! object carries its own deleter.
+//! Cells: the objects whose layout the ABI fixes (strings, errors, functions, arrays, maps, shapes,
+//! tensors), created and read through raw pointers. The typed wrappers of the crates above use them
+//! with every provider, because an object carries its own deleter.
 
 pub mod access;
 pub mod any_hash;

@@ -1,7 +1,7 @@
-//! Allocation and reference counting. Every object that Kernpack creates is made here.
+//! Allocation and reference counting. Every object that Kernpack creates is allocated here.
 //!
-//! Storage is `[header, 24 bytes][body][tail]` from `malloc`, with a vtable pointer in front for polymorphic C++ classes. Only an
-//! object's own deleter knows that: it gives the storage back.
+//! Storage is `[header, 24 bytes][body][tail]` from `malloc`, preceded by a vtable pointer for
+//! polymorphic C++ classes. Only an object's own deleter depends on that: it frees the storage.
 
 use core::ffi::c_void;
 use core::sync::atomic::AtomicU64;
@@ -18,7 +18,7 @@ pub const HEADER_SIZE: usize = size_of::<TVMFFIObject>();
 /// A polymorphic C++ class begins with a pointer to its vtable.
 const VTABLE_SIZE: usize = 8;
 
-/// An object as it lies in memory: the ABI's header, then the body.
+/// The memory layout of an object: the ABI's header, then the body.
 #[repr(C)]
 pub struct ObjectCell<T> {
     /// The header.
@@ -35,7 +35,8 @@ pub fn new_object<T>(type_index: i32, body: T) -> *mut TVMFFIObject {
     new_object_with_tail(type_index, body, 0)
 }
 
-/// Like [`new_object`], with `tail` uninitialized bytes behind the body (at `size_of::<ObjectCell<T>>()`).
+/// Like [`new_object`], with `tail` uninitialized bytes after the body (at
+/// `size_of::<ObjectCell<T>>()`).
 #[inline]
 pub fn new_object_with_tail<T>(type_index: i32, body: T, tail: usize) -> *mut TVMFFIObject {
     const { assert!(align_of::<T>() <= 8, "object bodies are aligned to at most 8 bytes") };
@@ -56,10 +57,11 @@ pub fn new_object_with_tail<T>(type_index: i32, body: T, tail: usize) -> *mut TV
     cell.cast()
 }
 
-/// Like [`new_object`], for a type whose C++ class is polymorphic (`ffi.Module`): `vtable` stands 8 bytes before the header.
+/// Like [`new_object`], for a type whose C++ class is polymorphic (`ffi.Module`): `vtable` is
+/// stored 8 bytes before the header.
 ///
 /// # Safety
-/// `vtable` is where the class's C++ vtable pointer has to point, and lives forever.
+/// `vtable` is the address that the class's C++ vtable pointer must have, and lives forever.
 pub unsafe fn new_polymorphic_object<T>(type_index: i32, vtable: *const c_void, body: T) -> *mut TVMFFIObject {
     const { assert!(align_of::<T>() <= 8, "object bodies are aligned to at most 8 bytes") };
     let start = allocate(VTABLE_SIZE + size_of::<ObjectCell<T>>());
@@ -78,8 +80,8 @@ pub unsafe fn new_polymorphic_object<T>(type_index: i32, vtable: *const c_void, 
     }
 }
 
-/// The one place where storage for objects comes from; the result is the address of the object, which begins with its header
-/// or, for a polymorphic one, with its vtable pointer.
+/// The only allocation function for objects; returns the address of the storage, which begins with
+/// the object's header or, for a polymorphic one, with its vtable pointer.
 #[inline]
 fn allocate(size: usize) -> *mut c_void {
     // SAFETY: `malloc` may be called with any size.
@@ -96,7 +98,8 @@ fn out_of_memory(size: usize) -> ! {
     std::alloc::handle_alloc_error(layout.unwrap_or(core::alloc::Layout::new::<u8>()))
 }
 
-/// Frees what `allocate` returned; for deleters of objects without a vtable pointer also outside this file.
+/// Frees storage that `allocate` returned; for deleters of objects without a vtable pointer also
+/// outside this file.
 ///
 /// # Safety
 /// `start` is what `allocate` returned, and it is not used any more.
@@ -124,7 +127,7 @@ unsafe extern "C" fn delete_polymorphic<T>(this: *mut c_void, flags: i32) {
 /// Drops the body of an object.
 type DropBody = unsafe fn(*mut c_void);
 
-/// What drops a `T` in an object; nothing where a `T` needs none.
+/// The function that drops a `T` in an object; `None` if a `T` needs no drop.
 const fn drop_body<T>() -> Option<DropBody> {
     unsafe fn drop_body<T>(this: *mut c_void) {
         // SAFETY: the last strong reference is gone, so the body is ours alone, and it is dropped once.
@@ -151,7 +154,8 @@ unsafe fn delete_object(
     }
 }
 
-/// One for all types: each library has a dozen of them, and a user's library one more for each of its own.
+/// One function for all types: each library has a dozen of them, and a user's library one more for
+/// each of its own.
 #[inline(never)]
 unsafe fn delete_with_body(
     this: *mut c_void,
@@ -183,7 +187,7 @@ unsafe fn free_at_last(start: *mut c_void, flags: i32) {
     }
 }
 
-/// Drops what a panic carried. Its drop may panic, too; what that second panic carries is leaked.
+/// Drops a panic's payload. Its drop may panic, too; the payload of that second panic is leaked.
 pub fn discard_panic(payload: Box<dyn core::any::Any + Send>) {
     let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload)));
     if let Err(second) = dropped {
@@ -217,7 +221,7 @@ pub(super) unsafe fn counts<'a>(object: *mut TVMFFIObject) -> &'a AtomicU64 {
     unsafe { AtomicU64::from_ptr(&raw mut (*object).combined_ref_count) }
 }
 
-/// Adds a strong reference. Ends the process when there are more than could ever be in use.
+/// Adds a strong reference. Ends the process if there are more than could ever be in use.
 ///
 /// # Safety
 /// `object` is alive.
@@ -227,7 +231,7 @@ pub unsafe fn inc_ref(object: *mut TVMFFIObject) {
     ref_count::add_strong(unsafe { counts(object) }, 1);
 }
 
-/// Adds a strong reference, in the one order of all sequentially consistent accesses.
+/// Adds a strong reference, in the total order of all sequentially consistent accesses.
 ///
 /// # Safety
 /// `object` is alive.
@@ -237,7 +241,7 @@ pub unsafe fn inc_ref_in_order(object: *mut TVMFFIObject) {
     ref_count::add_strong_in_order(unsafe { counts(object) });
 }
 
-/// [`is_unique`] in the one order of all sequentially consistent accesses.
+/// [`is_unique`] in the total order of all sequentially consistent accesses.
 ///
 /// # Safety
 /// `object` is alive.
@@ -257,7 +261,7 @@ pub unsafe fn inc_weak(object: *mut TVMFFIObject) {
     ref_count::add_weak(unsafe { counts(object) });
 }
 
-/// Gives up a strong reference.
+/// Releases a strong reference.
 ///
 /// # Safety
 /// The caller owns a strong reference and does not use it afterwards.
@@ -304,7 +308,7 @@ unsafe fn last_strong_gone(object: *mut TVMFFIObject, last: LastStrong) {
     }
 }
 
-/// Gives up a weak reference.
+/// Releases a weak reference.
 ///
 /// # Safety
 /// The caller owns a weak reference and does not use it afterwards.
@@ -321,7 +325,8 @@ pub unsafe fn dec_weak(object: *mut TVMFFIObject) {
     }
 }
 
-/// Turns a weak reference into an additional strong one; false when the object is already destroyed.
+/// Creates an additional strong reference from a weak one; returns false if the object is already
+/// destroyed.
 ///
 /// # Safety
 /// The caller owns a weak reference.
@@ -330,7 +335,8 @@ pub unsafe fn try_promote(object: *mut TVMFFIObject) -> bool {
     ref_count::try_promote(unsafe { counts(object) })
 }
 
-/// Whether exactly one strong and no weak reference exists: the condition for changing an object in place.
+/// Returns true if exactly one strong and no weak reference exists: the condition for changing an
+/// object in place.
 ///
 /// # Safety
 /// `object` is alive.

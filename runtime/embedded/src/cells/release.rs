@@ -1,7 +1,8 @@
-//! Owning values: retaining, releasing, and turning views into owned values.
+//! Ownership of values: retaining, releasing, and converting views to owned values.
 //!
-//! Containers release their elements here, and objects are destroyed through here, so that dropping a long chain of nested
-//! containers and objects needs a bounded stack: below a certain depth they are put into a queue, which the outermost release empties.
+//! Containers release their elements here, and objects are destroyed through this module, so that
+//! dropping a long chain of nested containers and objects needs a bounded stack: below a certain
+//! depth they are queued, and the outermost release empties the queue.
 
 use core::cell::{Cell, RefCell};
 use core::ffi::c_void;
@@ -11,25 +12,26 @@ use crate::abi::{TVMFFIAny, TVMFFIByteArray, TVMFFIObject, deleter_flag, type_in
 use super::failure::Failure;
 use super::{dec_ref, dec_weak, inc_ref, inc_weak, new_bytes, new_string, text_of};
 
-/// Nested containers that are released by recursion; deeper ones wait.
+/// The nesting depth up to which containers are released recursively; deeper ones are queued.
 const MAX_DEPTH: u32 = 64;
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     static WAITING: RefCell<Vec<Waiting>> = const { RefCell::new(Vec::new()) };
-    /// Whether there may be something in the queue.
+    /// True if the queue may be non-empty.
     static ANY_WAITING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What waits until fewer destructors are on the stack.
+/// A release that waits until fewer destructors are on the stack.
 enum Waiting {
-    /// A reference to give up.
+    /// A reference to release.
     Reference(*mut TVMFFIObject),
-    /// An object to destroy: its deleter is called again, with these flags. `keeps` says that a weak reference keeps the storage.
+    /// An object to destroy: its deleter is called again, with these flags. `keeps` is true if a
+    /// weak reference keeps the storage.
     Object { this: *mut c_void, flags: i32, deleter: unsafe extern "C" fn(*mut c_void, i32), keeps: bool },
 }
 
-/// Whether a value owns (or, as a view, borrows) an object.
+/// Returns true if a value owns (or, as a view, borrows) an object.
 #[inline]
 pub fn is_object(value: &TVMFFIAny) -> bool {
     value.type_index >= type_index::STATIC_OBJECT_BEGIN
@@ -48,7 +50,7 @@ pub unsafe fn retain(value: &TVMFFIAny) -> TVMFFIAny {
     *value
 }
 
-/// Gives up an owned value.
+/// Releases an owned value.
 ///
 /// # Safety
 /// The caller owns the value and does not use it afterwards.
@@ -60,7 +62,7 @@ pub unsafe fn release(value: TVMFFIAny) {
     }
 }
 
-/// Gives up the owned elements of a container that is being destroyed.
+/// Releases the owned elements of a container that is being destroyed.
 ///
 /// # Safety
 /// As for [`release`], for every value.
@@ -72,7 +74,7 @@ pub unsafe fn release_elements(elements: impl IntoIterator<Item = TVMFFIAny>) {
     }
 }
 
-/// The elements of one container are being released, until this is dropped.
+/// A scope in which the elements of one container are being released.
 pub struct Releasing {
     /// The number of containers around this one that are being released, too.
     depth: u32,
@@ -86,7 +88,7 @@ impl Releasing {
         Self { depth }
     }
 
-    /// Gives up an element.
+    /// Releases an element.
     ///
     /// # Safety
     /// As for [`release`].
@@ -114,7 +116,8 @@ impl Drop for Releasing {
     }
 }
 
-/// Begins to destroy an object, or puts it off when too many are being destroyed around it; `None` then.
+/// Begins to destroy an object, or defers it if too many are being destroyed around it; returns
+/// `None` in that case.
 ///
 /// # Safety
 /// The caller is `deleter`, called for `this` with these flags, among them that of the strong references; it returns at once when
@@ -131,7 +134,7 @@ pub unsafe fn descend(
     }
     let keeps = flags & deleter_flag::WEAK == 0;
     if keeps {
-        // The code that called the deleter gives up the weak reference of the strong ones next.
+        // The code that called the deleter releases the weak reference of the strong ones next.
         // SAFETY: that reference is still there.
         unsafe { inc_weak(this.cast()) };
     }
@@ -164,7 +167,8 @@ fn empty_queue() {
     }
 }
 
-/// False when the queue is already gone because the thread ends; the caller then recurses.
+/// Returns false if the queue is already destroyed because the thread ends; the caller then
+/// recurses.
 #[cold]
 #[inline(never)]
 fn wait(waiting: Waiting) -> bool {
@@ -181,14 +185,14 @@ fn next_waiting() -> Option<Waiting> {
     next
 }
 
-/// Whether a view has the form of an owned value, so that [`retain`] makes it one.
+/// Returns true if a view has the form of an owned value, so that [`retain`] makes it one.
 #[inline]
 pub fn is_owned_form(view: &TVMFFIAny) -> bool {
     !matches!(view.type_index, type_index::RAW_STR | type_index::BYTE_ARRAY_PTR | type_index::OBJECT_RVALUE_REF)
 }
 
-/// Turns a view into an owned value: objects are retained, borrowed texts are copied, an object behind an rvalue
-/// reference is moved out.
+/// Converts a view to an owned value: objects are retained, borrowed texts are copied, an object
+/// behind an rvalue reference is moved out.
 ///
 /// # Safety
 /// `view` follows the ABI's rules for its type index, and what it refers to is alive.
@@ -202,7 +206,7 @@ pub unsafe fn to_owned(view: &TVMFFIAny) -> Result<TVMFFIAny, Failure> {
     unsafe { borrowed_to_owned(view) }
 }
 
-/// The part of [`to_owned`] for what only a view can be.
+/// The part of [`to_owned`] for kinds that only a view can have.
 ///
 /// # Safety
 /// As for [`to_owned`].

@@ -1,8 +1,9 @@
-//! Array and list cells: making and reading them, and what can be done to both in place. The operations that only lists
-//! have are in [`list`](super::list).
+//! Array and list cells: construction, reading, and in-place operations for both. The operations of
+//! lists only are in [`list`](super::list).
 //!
-//! An array's elements are inside the object; a list's are in a buffer of their own, which C++ code replaces through
-//! `operator new` without changing `data_deleter`, so that it must come from `malloc` and be freed by `free`.
+//! An array's elements are inside the object; a list's are in a separate buffer, which C++ code
+//! replaces through `operator new` without changing `data_deleter`, so it must be allocated by
+//! `malloc` and freed by `free`.
 
 use core::ffi::c_void;
 
@@ -12,7 +13,7 @@ use super::failure::Failure;
 use super::release::{is_object, is_owned_form, release, release_elements, retain, to_owned};
 use super::{ObjectCell, any_hash, body, dec_ref, new_object, new_object_with_tail};
 
-/// The capacity of a list that is made without elements.
+/// The capacity of a list that is created empty.
 const LIST_CAPACITY: usize = 4;
 
 #[repr(C)]
@@ -22,7 +23,7 @@ struct SeqBody {
 
 impl Drop for SeqBody {
     fn drop(&mut self) {
-        // C++ may have moved elements out, so the size is what the cell says now.
+        // C++ may have moved elements out, so the cell's present size is used.
         // SAFETY: the cell owns the elements that it counts, and no other code uses a dying object.
         unsafe {
             let elements = slice(&self.cell);
@@ -59,7 +60,7 @@ pub fn new_array_with_capacity(elements: Vec<TVMFFIAny>, capacity: usize) -> *mu
 /// Creates an array of owned copies of views (a packed function's arguments); the caller owns the reference.
 ///
 /// # Errors
-/// A view cannot be turned into an owned value: see [`to_owned`].
+/// A view cannot be converted to an owned value: see [`to_owned`].
 ///
 /// # Safety
 /// Each view follows the ABI's rules for its type index, and what it refers to is alive.
@@ -68,7 +69,8 @@ pub unsafe fn new_array_of_views(views: &[TVMFFIAny]) -> Result<*mut TVMFFIObjec
     unsafe { append_views(empty_array(views.len()), views) }
 }
 
-/// Creates an array that owns second references to the elements of something else; the caller owns the reference.
+/// Creates an array that owns second references to the elements of another owner; the caller owns
+/// the reference.
 ///
 /// # Safety
 /// The elements are valid owned values of a live owner.
@@ -90,7 +92,7 @@ pub unsafe fn new_array_of_moved(elements: &[TVMFFIAny]) -> *mut TVMFFIObject {
     array
 }
 
-/// An array without elements; the caller owns the reference.
+/// Creates an empty array; the caller owns the reference.
 fn empty_array(capacity: usize) -> *mut TVMFFIObject {
     let tail_size = capacity.saturating_mul(size_of::<TVMFFIAny>());
     let object = new_object_with_tail(type_index::ARRAY, EMPTY, tail_size);
@@ -104,8 +106,9 @@ fn empty_array(capacity: usize) -> *mut TVMFFIObject {
     object
 }
 
-/// What a body is before it gets its buffer. A constant is written into a new object at once; a value that is put together first
-/// would be read again before it is written, at a price that shows.
+/// The initial body, before it gets its buffer. A constant is written directly into a new object; a
+/// value that is first assembled elsewhere would be read again before it is written, at a
+/// measurable cost.
 const EMPTY: SeqBody =
     SeqBody { cell: TVMFFISeqCell { data: core::ptr::null_mut(), size: 0, capacity: 0, data_deleter: None } };
 
@@ -120,7 +123,7 @@ pub fn new_list(elements: Vec<TVMFFIAny>) -> *mut TVMFFIObject {
 /// Creates a list of owned copies of views (a packed function's arguments); the caller owns the reference.
 ///
 /// # Errors
-/// A view cannot be turned into an owned value: see [`to_owned`].
+/// A view cannot be converted to an owned value: see [`to_owned`].
 ///
 /// # Safety
 /// As for [`new_array_of_views`].
@@ -129,7 +132,8 @@ pub unsafe fn new_list_of_views(views: &[TVMFFIAny]) -> Result<*mut TVMFFIObject
     unsafe { append_views(empty_list(views.len()), views) }
 }
 
-/// Creates a list that owns second references to the elements of something else; the caller owns the reference.
+/// Creates a list that owns second references to the elements of another owner; the caller owns the
+/// reference.
 ///
 /// # Safety
 /// As for [`new_array_of_shared`].
@@ -140,7 +144,8 @@ pub unsafe fn new_list_of_shared(elements: &[TVMFFIAny]) -> *mut TVMFFIObject {
     list
 }
 
-/// A list without elements, with room for `capacity` and at least for [`LIST_CAPACITY`]; the caller owns the reference.
+/// Creates an empty list, with capacity for `capacity` and at least [`LIST_CAPACITY`] elements; the
+/// caller owns the reference.
 fn empty_list(capacity: usize) -> *mut TVMFFIObject {
     let capacity = capacity.max(LIST_CAPACITY);
     let Some(data) = allocate_buffer(capacity) else { out_of_memory(capacity) };
@@ -202,7 +207,7 @@ unsafe fn append_views(seq: *mut TVMFFIObject, views: &[TVMFFIAny]) -> Result<*m
     Ok(seq)
 }
 
-/// `None` when there is not that much memory.
+/// Returns `None` if there is not enough memory.
 pub(super) fn allocate_buffer(capacity: usize) -> Option<*mut TVMFFIAny> {
     let size = capacity.checked_mul(size_of::<TVMFFIAny>())?;
     // SAFETY: `malloc` may be called with any size.
@@ -252,7 +257,7 @@ pub unsafe fn get(seq: *mut TVMFFIObject, index: i64) -> Result<TVMFFIAny, Failu
     unsafe { Ok(*element(&*cell(seq), index)?) }
 }
 
-/// Whether an element is equal to `value`, as map keys are.
+/// Returns true if an element is equal to `value`, by the equality of map keys.
 ///
 /// # Errors
 /// An equality hook failed.
@@ -273,7 +278,7 @@ pub unsafe fn contains(seq: *mut TVMFFIObject, value: &TVMFFIAny) -> Result<bool
     Ok(false)
 }
 
-/// Takes the element at `index` out; the caller owns it.
+/// Removes the element at `index` and returns it; the caller owns it.
 ///
 /// # Errors
 /// `IndexError`: there is no such element.
@@ -292,7 +297,8 @@ pub unsafe fn remove(seq: *mut TVMFFIObject, index: i64) -> Result<TVMFFIAny, Fa
     }
 }
 
-/// Exchanges the element at `index` for an owned one; the caller owns the old element. On failure `value` is released.
+/// Replaces the element at `index` by an owned one; the caller owns the old element. On failure
+/// `value` is released.
 ///
 /// # Errors
 /// `IndexError`: there is no such element.
@@ -326,7 +332,7 @@ fn out_of_bounds(index: i64, size: i64) -> Failure {
     Failure::new("IndexError", format_args!("Index {index} out of bounds {size}"))
 }
 
-/// Releases all elements, from the last one on.
+/// Releases all elements, in reverse order.
 ///
 /// # Safety
 /// As for [`remove`].

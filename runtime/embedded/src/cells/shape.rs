@@ -9,7 +9,7 @@ pub fn new_shape(dimensions: &[i64]) -> *mut TVMFFIObject {
     new_shape_of(dimensions.iter().copied())
 }
 
-/// Creates a shape of dimensions that are computed; the caller owns the reference.
+/// Creates a shape from an iterator of dimensions; the caller owns the reference.
 #[inline]
 pub fn new_shape_of(dimensions: impl ExactSizeIterator<Item = i64>) -> *mut TVMFFIObject {
     let size = dimensions.len();

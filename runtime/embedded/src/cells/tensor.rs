@@ -1,4 +1,5 @@
-//! Tensor cells: a `DLTensor` behind the header, its owner behind that, and shape and strides at the end.
+//! Tensor cells: a `DLTensor` after the header, followed by its owner, and by shape and strides at
+//! the end.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -14,15 +15,16 @@ use super::{ObjectCell, body, dec_ref, inc_ref, new_object_with_tail};
 /// The version of DLPack that exported tensors follow.
 const DLPACK_VERSION: DLPackVersion = DLPackVersion { major: 1, minor: 3 };
 
-/// A tensor and what keeps its data alive.
+/// A tensor and the owner of its data.
 #[repr(C)]
 struct TensorBody<Owner> {
     tensor: DLTensor,
     owner: Owner,
 }
 
-/// Creates a tensor over `data`, which `owner` keeps alive until the last reference goes. Shape and strides (in elements;
-/// `None` is row major) are copied into the object. The caller owns the reference.
+/// Creates a tensor over `data`, which `owner` keeps alive until the last reference is released.
+/// Shape and strides (in elements; `None` is row-major) are copied into the object. The caller owns
+/// the reference.
 ///
 /// # Errors
 /// `ValueError` when shape and strides differ in length or there are more than `i32::MAX` dimensions.
@@ -91,7 +93,8 @@ pub unsafe fn dl_tensor<'a>(tensor: *mut TVMFFIObject) -> &'a DLTensor {
     unsafe { body(tensor) }
 }
 
-/// The word in the header of a read-only tensor that the ABI leaves unused; it is 0 in that of every other one, whatever implementation made it.
+/// The value, for a read-only tensor, of the header word that the ABI leaves unused; it is 0 in all
+/// other tensors, whichever implementation created them.
 const READ_ONLY: u32 = 1 << 31;
 
 fn unused_word<'a>(tensor: *mut TVMFFIObject) -> &'a AtomicU32 {
@@ -99,7 +102,7 @@ fn unused_word<'a>(tensor: *mut TVMFFIObject) -> &'a AtomicU32 {
     unsafe { AtomicU32::from_ptr(&raw mut (*tensor).padding) }
 }
 
-/// Makes a tensor read-only: it is exported as such, and so are views of it.
+/// Makes a tensor read-only: it is exported as such, and its views are read-only, too.
 ///
 /// # Safety
 /// `tensor` is a live tensor object.
@@ -120,7 +123,7 @@ pub unsafe fn is_read_only(tensor: *mut TVMFFIObject) -> bool {
     unused_word(tensor).load(Ordering::Relaxed) == READ_ONLY
 }
 
-/// A struct that DLPack hands tensors over in: the two versions differ in their layout only.
+/// A struct in which DLPack passes tensors: the two versions differ only in their layout.
 trait Managed {
     fn tensor(&self) -> &DLTensor;
     fn flags(&self) -> u64;
@@ -210,10 +213,11 @@ unsafe fn import<M: Managed>(
     Ok(object)
 }
 
-/// The shape of a tensor, if it is one that can be taken over. Not generic, so that a library has it once.
+/// Checks that a tensor can be imported, and returns its shape. Not generic, so that a library
+/// contains it once.
 ///
 /// # Safety
-/// The tensor is valid, as far as DLPack says.
+/// The tensor is valid according to DLPack.
 #[inline(never)]
 unsafe fn check_import(
     tensor: &DLTensor,
@@ -223,7 +227,7 @@ unsafe fn check_import(
 ) -> Result<&[i64], Failure> {
     // SAFETY: promised by the caller.
     let shape = unsafe { shape_of(tensor, "FromDLPack")? };
-    // A negative number is a huge one, as in C++.
+    // A negative number becomes a huge one, as in C++.
     let alignment = alignment as i64 as u64;
     if alignment != 0 && !is_aligned(tensor, alignment) {
         return Err(Failure::runtime(format_args!("FromDLPack: Data is not aligned to {alignment} bytes.")));
@@ -238,7 +242,7 @@ unsafe fn check_import(
     Ok(shape)
 }
 
-/// The shape of a `DLTensor` that foreign code made.
+/// The shape of a `DLTensor` from foreign code.
 unsafe fn shape_of<'a>(tensor: &'a DLTensor, function: &str) -> Result<&'a [i64], Failure> {
     match usize::try_from(tensor.ndim) {
         Ok(0) => Ok(&[]),
@@ -251,11 +255,11 @@ unsafe fn shape_of<'a>(tensor: &'a DLTensor, function: &str) -> Result<&'a [i64]
     }
 }
 
-/// Takes over a tensor from before DLPack 1.0. On success its deleter is called when the new object dies; on failure the
-/// caller keeps it.
+/// Takes over a tensor of the DLPack version before 1.0. On success its deleter is called when the
+/// new object is destroyed; on failure the caller keeps it.
 ///
-/// # Errors
-/// `RuntimeError` when alignment (0 is none) or contiguity is not as required, `ValueError` for an impossible tensor.
+/// `RuntimeError` if alignment (0 for any) or contiguity is not as required, `ValueError` for an
+/// invalid tensor.
 ///
 /// # Safety
 /// `from` is NULL or a valid DLPack tensor.
@@ -284,8 +288,8 @@ pub unsafe fn from_dlpack_versioned(
     unsafe { import(from, alignment, require_contiguous) }
 }
 
-/// Exports a tensor in the form before DLPack 1.0, which cannot say that a tensor is read-only. The result holds a reference and is freed by its
-/// deleter.
+/// Exports a tensor in the form before DLPack 1.0, which cannot express that a tensor is read-only.
+/// The result holds a reference and is freed by its deleter.
 ///
 /// # Safety
 /// `tensor` is a live tensor object.
@@ -332,7 +336,7 @@ pub unsafe fn to_dlpack_versioned(tensor: *mut TVMFFIObject) -> *mut DLManagedTe
     }
 }
 
-/// A reference that a tensor view holds.
+/// The reference that a tensor view holds.
 struct Source(*mut TVMFFIObject);
 
 impl Drop for Source {
@@ -342,11 +346,11 @@ impl Drop for Source {
     }
 }
 
-/// Creates a tensor that looks as `prototype` says (shape and strides are copied) and keeps `source` alive. Nothing checks
-/// that it stays within the source's data.
+/// Creates a tensor with the data, shape and strides of `prototype` (shape and strides are copied),
+/// which keeps `source` alive. Whether it stays within the source's data is not checked.
 ///
 /// # Errors
-/// `InternalError` without strides, `ValueError` for an impossible shape.
+/// `InternalError` without strides, `ValueError` for an invalid shape.
 ///
 /// # Safety
 /// `source` is a live tensor and `prototype` a valid tensor.
@@ -368,7 +372,7 @@ pub unsafe fn unsafe_view(source: *mut TVMFFIObject, prototype: &DLTensor) -> Re
     }
 }
 
-/// Whether the elements lie one behind the other in row-major order.
+/// Returns true if the elements are contiguous in row-major order.
 ///
 /// # Safety
 /// `tensor` is valid.
@@ -385,7 +389,7 @@ pub unsafe fn is_contiguous(tensor: &DLTensor) -> bool {
     }
     let mut expected = 1_i64;
     for (dimension, stride) in shape.iter().zip(strides).rev() {
-        // The stride of a dimension of one element does not matter.
+        // The stride of a dimension with one element is irrelevant.
         if *dimension != 1 {
             if *stride != expected {
                 return false;
@@ -396,7 +400,8 @@ pub unsafe fn is_contiguous(tensor: &DLTensor) -> bool {
     true
 }
 
-/// Whether the first element is aligned to `alignment` bytes, as far as its address says it.
+/// Returns true if the first element is aligned to `alignment` bytes, as far as its address shows
+/// it.
 fn is_aligned(tensor: &DLTensor, alignment: u64) -> bool {
     let kind = tensor.device.device_type;
     let direct = kind <= device_type::CUDA_HOST

@@ -1,4 +1,5 @@
-//! Strings and bytes: up to 7 bytes inside the value, longer ones as objects with a NUL behind the last byte.
+//! Strings and bytes: up to 7 bytes inside the value, longer ones as objects with a NUL after the
+//! last byte.
 
 use crate::abi::{TVMFFIAny, TVMFFIAnyPayload, TVMFFIByteArray, TVMFFIObject, type_index};
 
@@ -7,34 +8,34 @@ use super::object::{ObjectCell, new_object_with_tail};
 /// The longest text that fits into a value.
 const SMALL_MAX: usize = 7;
 
-/// An owned string value. `bytes` should be UTF-8; nothing checks it.
+/// Creates an owned string value. `bytes` should be UTF-8, which is not checked.
 #[inline]
 pub fn new_string(bytes: &[u8]) -> TVMFFIAny {
     new_text(bytes, type_index::SMALL_STR, type_index::STR)
 }
 
-/// An owned bytes value.
+/// Creates an owned bytes value.
 #[inline]
 pub fn new_bytes(bytes: &[u8]) -> TVMFFIAny {
     new_text(bytes, type_index::SMALL_BYTES, type_index::BYTES)
 }
 
-/// A string object, also when it is short.
+/// Creates a string object, even if it is short.
 pub fn new_string_object(bytes: &[u8]) -> *mut TVMFFIObject {
     new_text_object(bytes, type_index::STR)
 }
 
-/// A bytes object, also when it is short.
+/// Creates a bytes object, even if it is short.
 pub fn new_bytes_object(bytes: &[u8]) -> *mut TVMFFIObject {
     new_text_object(bytes, type_index::BYTES)
 }
 
-/// A bytes object over memory that `owner` keeps readable and unchanged; nothing is copied.
+/// Creates a bytes object over memory that `owner` keeps readable and unchanged, without a copy.
 ///
 /// # Safety
 /// `bytes` stays valid as long as `owner` is not dropped, wherever `owner` is moved.
 pub unsafe fn new_bytes_object_of<T: Send + 'static>(bytes: *const [u8], owner: T) -> *mut TVMFFIObject {
-    /// What readers look at, then what keeps it alive.
+    /// The array that readers access, followed by the owner of its memory.
     #[repr(C)]
     struct Body<T> {
         array: TVMFFIByteArray,
@@ -71,7 +72,8 @@ fn new_text_object(bytes: &[u8], object_index: i32) -> *mut TVMFFIObject {
     object
 }
 
-/// The bytes of a string or bytes value of any form: raw C string, byte array pointer, small, object. `None` for others.
+/// The bytes of a string or bytes value in any form: raw C string, byte array pointer, small,
+/// object. `None` for other values.
 ///
 /// # Safety
 /// `value` follows the ABI's rules for its type index, and what it refers to lives as long as the borrow.
@@ -106,12 +108,13 @@ pub unsafe fn text_of(value: &TVMFFIAny) -> Option<&[u8]> {
     }
 }
 
-/// The view of a text that lives longer than the view, for a function of this artifact: its length and that it is UTF-8 need not be found
-/// out again. Everything else takes it for the C string that it also is. `false`: it is too long for the mark.
+/// Writes a view of a text that lives longer than the view, for a function of this artifact, which
+/// then need not compute the length and check the UTF-8 again. All other code sees the C string
+/// that it also is. Returns `false` if it is too long for the mark.
 ///
 /// # Safety
-/// A NUL follows the text, and `place` is writable. The view is only given to code of this artifact that takes a text, because for other code the text ends at its
-/// first NUL.
+/// A NUL follows the text, and `place` is writable. The view is only passed to code of this
+/// artifact that takes a text, because for other code the text ends at its first NUL.
 #[inline]
 pub unsafe fn lend_text(text: &str, place: *mut TVMFFIAny) -> bool {
     let Ok(len) = u16::try_from(text.len()) else { return false };
@@ -124,7 +127,7 @@ pub unsafe fn lend_text(text: &str, place: *mut TVMFFIAny) -> bool {
     true
 }
 
-/// The text of a view that [`lend_text`] made; `None` for any other value.
+/// The text of a view from [`lend_text`]; `None` for any other value.
 ///
 /// # Safety
 /// The value follows the ABI's rules for its type index (the padding of a C string is zero), and what it refers to lives as long as the borrow.
@@ -145,7 +148,8 @@ pub unsafe fn lent_text(value: &TVMFFIAny) -> Option<&str> {
     }
 }
 
-/// The mark of a text at this address: 16 bits that depend on where this artifact is, too. Never 0.
+/// The mark of a text at this address: 16 bits that also depend on the address of this artifact.
+/// Never 0.
 #[inline]
 fn mark_of(start: *const u8) -> u32 {
     static ARTIFACT: u8 = 0;

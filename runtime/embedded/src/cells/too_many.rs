@@ -1,4 +1,4 @@
-//! Tests: more references than a count can hold end the process, whatever adds them.
+//! Tests that too many references for a count end the process, whichever operation adds them.
 
 use core::ffi::c_void;
 use core::ptr::{null, null_mut};
@@ -17,18 +17,20 @@ use crate::abi::{
     field_flag, type_index,
 };
 
-/// Names, to a process of its own, the way that it tries, and the counts with which.
+/// The environment variables that pass to a child process the operation to try, and the initial
+/// counts.
 const WAY: &str = "TEST_OF_TOO_MANY_REFERENCES";
 const COUNTS: &str = "TEST_OF_TOO_MANY_REFERENCES_COUNTS";
 
-/// A way to add a reference to an object.
+/// An operation that adds a reference to an object.
 struct Way {
     name: &'static str,
     make: fn() -> *mut TVMFFIObject,
     add: fn(*mut TVMFFIObject),
 }
 
-/// Ways: a name, what makes the object, and what adds a reference to it, which fails the test when it is not done.
+/// Defines operations: a name, a constructor of the object, and an expression that adds a reference
+/// to it, which fails the test if it does not succeed.
 macro_rules! ways {
     ($object:ident: $($name:literal, $make:ident => $add:expr;)*) => {
         [$(Way {
@@ -41,7 +43,7 @@ macro_rules! ways {
     };
 }
 
-/// The result of what adds a reference.
+/// The result of an expression that adds a reference.
 trait WasAdded {
     fn was_added(self);
 }
@@ -86,7 +88,7 @@ impl<T, E: core::fmt::Debug> WasAdded for Result<T, E> {
     }
 }
 
-/// Each way to add a strong reference.
+/// Each operation that adds a strong reference.
 const STRONG: [Way; 40] = ways! { object:
     "inc_ref", function => inc_ref(object);
     "inc_ref_in_order", function => inc_ref_in_order(object);
@@ -149,7 +151,7 @@ const STRONG: [Way; 40] = ways! { object:
     };
 };
 
-/// Each way to add a weak reference.
+/// Each operation that adds a weak reference.
 const WEAK: [Way; 2] = ways! { object:
     "inc_weak", function => inc_weak(object);
     "a destructor that waits", function => {
@@ -182,18 +184,18 @@ fn value(object: *mut TVMFFIObject) -> TVMFFIAny {
     TVMFFIAny::pointer(unsafe { (*object).type_index }, object.cast())
 }
 
-/// A list to which the object's reference goes over.
+/// A list that takes over the object's reference.
 fn list_of(object: *mut TVMFFIObject) -> *mut TVMFFIObject {
     seq::new_list(vec![value(object)])
 }
 
-/// A dict to which the references of key and value go over, with `more` integers.
+/// A dict that takes over the references of key and value, with `more` integers.
 fn dict_of(key: TVMFFIAny, value: TVMFFIAny, more: i64) -> *mut TVMFFIObject {
     let others = (0..more).map(|number| (TVMFFIAny::int(number), TVMFFIAny::int(number)));
     map::new_dict([(key, value)].into_iter().chain(others).collect()).unwrap()
 }
 
-/// Does something that does not count.
+/// Runs code with its effect on the counts undone.
 fn uncounted(object: *mut TVMFFIObject, run: impl FnOnce() -> i32) {
     // SAFETY: the object is alive.
     let counts = unsafe { counts(object) };
@@ -265,14 +267,15 @@ fn end_the_process() {
     }
 }
 
-/// Keeps this process from writing its memory into the folder of the sources when it aborts.
+/// Prevents a core dump of this process in the folder of the sources when it aborts.
 fn no_core_files() {
     let nothing = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the structure lives for the call.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_CORE, &nothing) }, 0);
 }
 
-/// The signal that ended a process which adds a reference to these counts, after it said why, and whether it added it.
+/// Runs a process that adds a reference to these counts; returns the signal that ended it, after it
+/// printed the reason, and whether the reference was added.
 fn outcome(way: &Way, counts: u64) -> (Option<i32>, bool) {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", "cells::too_many::end_the_process", "--nocapture"]);

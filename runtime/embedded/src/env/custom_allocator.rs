@@ -1,13 +1,14 @@
-//! The process-wide allocator that a frontend may install for objects that it wants to know about.
+//! The process-wide allocator that a frontend may install for the objects that it wants to track.
 //!
-//! Nothing in the ABI's 0.1 series allocates through it yet, our own objects included; it is kept for frontends that ask.
+//! Nothing in the ABI's 0.1 series allocates through it yet, including our own objects; it is
+//! stored for frontends that request it.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::abi::{TVMFFICustomAllocator, TVMFFIObjectAllocHeader};
 
-/// Bytes in front of a body, at least: room for the header, and as aligned as `malloc`.
+/// The minimum number of bytes before a body: room for the header, with the alignment of `malloc`.
 const PREFIX: usize = 16;
 
 struct Builtin(TVMFFICustomAllocator);
@@ -17,7 +18,7 @@ unsafe impl Sync for Builtin {}
 
 static BUILTIN: Builtin = Builtin(TVMFFICustomAllocator { allocate: Some(allocate), context: core::ptr::null_mut() });
 
-/// NULL stands for the builtin one.
+/// NULL represents the builtin allocator.
 static CURRENT: AtomicPtr<TVMFFICustomAllocator> = AtomicPtr::new(core::ptr::null_mut());
 
 /// The current allocator, never NULL.
@@ -31,7 +32,7 @@ pub fn install(allocator: *mut TVMFFICustomAllocator) {
     CURRENT.store(allocator, Ordering::Release);
 }
 
-/// In front of the body lie its distance from the start of the block and the ABI's header.
+/// The distance of the body from the start of the block and the ABI's header precede the body.
 unsafe extern "C" fn allocate(size: usize, alignment: usize, _type_index: i32, _context: *mut c_void) -> *mut c_void {
     let distance = alignment.max(PREFIX);
     if !distance.is_power_of_two() {

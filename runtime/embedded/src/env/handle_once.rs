@@ -1,7 +1,8 @@
 //! Handles that generated code initializes at first use.
 //!
-//! Initializing one handle may need another, on the same thread or while other threads initialize more, so there is no
-//! lock during it: a thread waits only for the one handle that it wants and that another thread is initializing.
+//! Initializing one handle may need another, on the same thread or while other threads initialize
+//! more, so no lock is held during it: a thread waits only for a handle that it needs and that
+//! another thread is initializing.
 
 use core::cell::Cell;
 use core::ffi::{c_int, c_void};
@@ -10,17 +11,17 @@ use std::sync::{Condvar, PoisonError};
 use crate::cells::failure::Failure;
 use crate::sync::atomic::{AtomicPtr, Mutex, MutexGuard, Ordering, lock};
 
-/// Handles in the making.
+/// Handles that are being initialized.
 struct Progress {
-    /// Which thread initializes which handle.
+    /// The thread that initializes each handle.
     running: Vec<(Thread, Handle)>,
-    /// Which thread waits for which handle.
+    /// The handle that each thread waits for.
     waiting: Vec<(Thread, Handle)>,
 }
 
 /// The address of a handle.
 type Handle = usize;
-/// The address of something that each thread has.
+/// The address of a thread-local variable, which identifies the thread.
 type Thread = usize;
 
 static PROGRESS: Mutex<Progress> = Mutex::new(Progress { running: Vec::new(), waiting: Vec::new() });
@@ -55,7 +56,7 @@ impl Progress {
         self.running.iter().find(|running| running.1 == handle).map(|running| running.0)
     }
 
-    /// Whether `thread` is, or waits for what in the end is, `other`.
+    /// Returns true if `thread` is `other`, or waits for it, directly or through other threads.
     fn depends_on(&self, mut thread: Thread, other: Thread) -> bool {
         while thread != other {
             let Some((_, handle)) = self.waiting.iter().find(|waiting| waiting.0 == thread) else { return false };
@@ -77,7 +78,8 @@ impl Drop for Running {
     }
 }
 
-/// Initializes `*handle` by `init` unless it is already; the result is what `init` returned, 0 for success.
+/// Initializes `*handle` by `init` unless it is already initialized; returns the result of `init`,
+/// 0 for success.
 ///
 /// # Errors
 /// `RuntimeError` when `init` succeeds without a handle, or would have to wait for itself.
@@ -92,7 +94,7 @@ pub unsafe fn init_once(
     unsafe { if is_initialized(handle) { Ok(0) } else { initialize(AtomicPtr::from_ptr(handle), init) } }
 }
 
-/// Whether there is nothing to initialize.
+/// Returns true if the handle is already initialized.
 ///
 /// # Safety
 /// `handle` is valid and only accessed atomically.
@@ -111,7 +113,8 @@ unsafe fn initialize(
 ) -> Result<c_int, Failure> {
     let (thread, address) = (this_thread(), handle.as_ptr().addr());
     let mut progress = progress();
-    // Under the lock: the thread that initialized the handle stored it before it took itself off the list.
+    // Under the lock: the thread that initialized the handle stored it before it removed itself
+    // from the list.
     while handle.load(Ordering::Acquire).is_null() {
         let Some(owner) = progress.owner(address) else {
             progress.running.push((thread, address));
@@ -150,7 +153,7 @@ unsafe fn run(
     Ok(0)
 }
 
-/// Clears `*handle` and destroys what it was, if anything; the result is what `deinit` returned.
+/// Clears `*handle` and destroys the old handle, if any; returns the result of `deinit`.
 ///
 /// # Safety
 /// `handle` is valid and only accessed atomically; `deinit` destroys such handles.
@@ -192,7 +195,7 @@ mod tests {
 
     static KNOT: [AtomicPtr<c_void>; 2] = [const { AtomicPtr::new(core::ptr::null_mut()) }; 2];
     static MEET: std::sync::Barrier = std::sync::Barrier::new(2);
-    /// Initializes one handle of two, which needs the other one, on two threads at once.
+    /// Initializes one handle of two, which needs the other one, on two threads at the same time.
     fn tie<const MINE: usize>(result: *mut *mut c_void, meet: bool) -> c_int {
         extern "C" fn other<const OTHER: usize>(result: *mut *mut c_void) -> c_int {
             tie::<OTHER>(result, false)

@@ -25,7 +25,8 @@ struct StreamEntry {
 thread_local! {
     /// The streams that were set on this thread.
     static STREAMS: Streams = const { Streams(UnsafeCell::new(Vec::new())) };
-    /// Where they are, for reading only. Without a destructor, which every access would have to check.
+    /// Points to the streams, for reading only. Without a destructor, which every access would have
+    /// to check.
     static SET: Cell<*const [StreamEntry]> = const { Cell::new(&[]) };
     static ALLOCATOR: Cell<Option<DLPackManagedTensorAllocator>> = const { Cell::new(None) };
 }
@@ -38,7 +39,7 @@ impl Drop for Streams {
     }
 }
 
-/// The allocator of threads that have none of their own: NULL or a [`DLPackManagedTensorAllocator`].
+/// The allocator of threads without their own: NULL or a [`DLPackManagedTensorAllocator`].
 static GLOBAL_ALLOCATOR: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 impl StreamEntry {
@@ -47,7 +48,8 @@ impl StreamEntry {
     }
 }
 
-/// Sets this thread's current stream of a device and returns the one before (NULL if none was set).
+/// Sets this thread's current stream of a device and returns the previous one (NULL if none was
+/// set).
 pub fn set_stream(device_type: i32, device_id: i32, stream: TVMFFIStreamHandle) -> TVMFFIStreamHandle {
     let set = STREAMS.try_with(|streams| {
         // SAFETY: only this thread has the list, and nothing that is called here comes back to it.
@@ -69,8 +71,8 @@ pub fn stream(device_type: i32, device_id: i32) -> TVMFFIStreamHandle {
     set.iter().find(|entry| entry.is_of(device_type, device_id)).map_or(null_mut(), |entry| entry.stream)
 }
 
-/// Sets this thread's tensor allocator, and with `globally` also that of threads that have none of their own. Returns
-/// this thread's allocator before.
+/// Sets this thread's tensor allocator, and with `globally` also that of threads without their own.
+/// Returns this thread's previous allocator.
 pub fn set_tensor_allocator(
     allocator: Option<DLPackManagedTensorAllocator>,
     globally: bool,
@@ -98,7 +100,7 @@ unsafe fn function<F: Copy>(address: &AtomicPtr<c_void>) -> Option<F> {
     unsafe { core::mem::transmute_copy(&address.load(Ordering::Acquire)) }
 }
 
-/// What became of an allocation.
+/// The result of an allocation.
 #[derive(Debug)]
 pub enum Allocation {
     /// A new tensor; the caller owns the reference.
@@ -113,7 +115,7 @@ pub enum Allocation {
 /// `RuntimeError` when there is no allocator or it returns nothing.
 ///
 /// # Safety
-/// `prototype` is a valid tensor (data, strides and offset do not matter).
+/// `prototype` is a valid tensor (data, strides and offset are ignored).
 pub unsafe fn allocate_tensor(prototype: *mut DLTensor) -> Result<Allocation, Failure> {
     let Some(allocator) = tensor_allocator() else {
         return Err(Failure::runtime(
@@ -156,7 +158,7 @@ unsafe extern "C" fn set_error(_context: *mut c_void, kind: *const c_char, messa
     raised::raise(text(kind), text(message), b"");
 }
 
-/// Functions of a Python that is in the process, or NULL.
+/// Functions of a Python interpreter in the process, or NULL.
 static CHECK_SIGNALS: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static ENSURE_GIL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static RELEASE_GIL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
@@ -164,7 +166,7 @@ static RELEASE_GIL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 /// Registers a function of the frontend.
 ///
 /// # Errors
-/// `ValueError` for a name that means nothing to us.
+/// `ValueError` for an unknown name.
 ///
 /// # Safety
 /// `symbol` is NULL or the function of that name.
@@ -179,16 +181,17 @@ pub unsafe fn register_c_api(name: &[u8], symbol: *mut c_void) -> Result<(), Fai
     Ok(())
 }
 
-/// Whether there is a frontend with signals.
+/// Returns true if there is a frontend with signals.
 #[inline]
 pub fn has_signals() -> bool {
     !CHECK_SIGNALS.load(Ordering::Acquire).is_null()
 }
 
-/// Lets the frontend handle signals. False when it then has an error of its own set (a KeyboardInterrupt, say).
+/// Lets the frontend handle signals. Returns false if it then has an error set (such as a
+/// KeyboardInterrupt).
 ///
 /// # Errors
-/// `InternalError` when the frontend registered only a part of what this needs.
+/// `InternalError` if the frontend registered only a part of the functions that this needs.
 pub fn check_signals() -> Result<bool, Failure> {
     // SAFETY: the frontend registered these functions of Python.
     let functions = unsafe {

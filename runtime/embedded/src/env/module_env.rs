@@ -1,4 +1,5 @@
-//! What compiled libraries ask the runtime for: context symbols, system-library symbols, functions of their imports.
+//! The services of the runtime for compiled libraries: context symbols, system-library symbols,
+//! functions of their imports.
 
 use core::ffi::c_void;
 use core::ptr::null_mut;
@@ -12,7 +13,7 @@ use crate::sync::atomic::{AtomicPtr, Mutex, Ordering, lock};
 use crate::sync::name_table::NameTable;
 use crate::tables::function_table;
 
-/// The address of something in a library.
+/// An address in a library.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Address(*mut c_void);
 
@@ -31,7 +32,7 @@ pub fn register_context_symbol(name: &[u8], symbol: *mut c_void) {
     lock(&CONTEXT_SYMBOLS).push((name.to_vec(), Address(symbol)));
 }
 
-/// The context symbols in the order of registration; of equal names the last one counts.
+/// The context symbols in the order of registration; of equal names the last one is used.
 pub fn context_symbols() -> Vec<(Vec<u8>, *mut c_void)> {
     lock(&CONTEXT_SYMBOLS).iter().map(|(name, symbol)| (name.clone(), symbol.0)).collect()
 }
@@ -49,16 +50,17 @@ pub fn register_system_lib_symbol(name: &[u8], symbol: *mut c_void) {
     }
 }
 
-/// The address that was registered under `name`, or NULL.
+/// The address registered under `name`, or NULL.
 pub fn system_lib_symbol(name: &[u8]) -> *mut c_void {
     SYSTEM_LIB_SYMBOLS.get(name).map_or(null_mut(), |symbol| symbol.load(Ordering::Acquire))
 }
 
-/// The global function that searches the imports of a library: its context and a name; a function or None. It is registered
-/// when the first library is loaded: before that there are no contexts.
+/// The global function that searches the imports of a library: takes its context and a name, and
+/// returns a function or `None`. It is registered when the first library is loaded: before that
+/// there are no contexts.
 pub const IMPORT_LOOKUP: &str = "kernpack.import_lookup_v1";
 
-/// NULL or a new reference.
+/// Returns NULL or a new reference.
 ///
 /// # Safety
 /// `library_ctx` is what the loader stored in the library, or NULL.
@@ -86,11 +88,12 @@ unsafe fn search_imports(library_ctx: TVMFFIObjectHandle, name: &[u8]) -> Result
     }
 }
 
-/// The functions that [`lookup_from_imports`] handed out, one reference each, in ascending order.
+/// The functions that [`lookup_from_imports`] has returned, one reference each, in ascending order.
 static HANDED_OUT: Mutex<Vec<Address>> = Mutex::new(Vec::new());
 
-/// A function of the library's imports or, failing that, a global one. The result is borrowed; it is kept alive for the
-/// life of the process, because compiled code keeps what it was given.
+/// A function of the library's imports or, if there is none, a global one. The result is borrowed;
+/// it is kept alive for the life of the process, because compiled code keeps the pointers that it
+/// gets.
 ///
 /// # Errors
 /// `RuntimeError` when there is no such function.

@@ -1,13 +1,16 @@
-//! The atomics and the locks of the tables. `tests/loom` puts loom's in their place for the files that it checks.
+//! The atomics and the locks of the tables. `tests/loom` replaces them with loom's for the files
+//! that it checks.
 
 pub use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 pub use std::sync::{Mutex, MutexGuard};
 
-/// Locks a table. What a panic left behind is as good as before: changes become visible in one step, the last one.
+/// Locks a table, even after a panic: the table is still consistent, because changes become visible
+/// in one step, the last one.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     use std::sync::{PoisonError, TryLockError};
 
-    // The thread sanitizer sees what is compiled with it, which is not the part of the standard library that waits.
+    // The thread sanitizer sees only code that is compiled with it, which the waiting part of the
+    // standard library is not.
     while cfg!(kernpack_tsan) {
         match mutex.try_lock() {
             Ok(guard) => return guard,

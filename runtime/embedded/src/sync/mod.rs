@@ -1,4 +1,5 @@
-//! What tables and reference counts are made of, so that readers take no lock. `tests/loom` checks these protocols.
+//! The synchronization primitives of tables and reference counts, whose readers take no lock.
+//! `tests/loom` checks these protocols.
 
 pub mod atomic;
 pub mod name_table;

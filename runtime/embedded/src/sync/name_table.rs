@@ -1,9 +1,11 @@
-//! Values by name, for as long as the table lives: any thread looks names up without a lock, and what it finds never moves.
+//! Values by name, for as long as the table lives: any thread looks up names without a lock, and
+//! the entries that it finds never move.
 //!
-//! An open-addressing index of at least twice as many slots as names points to the entries. An entry is complete before
-//! it gets into the index, and is never changed by the table or taken out; a larger index is complete before it takes the
-//! place of the smaller one, which stays for threads that still read it. So a lookup is one load of the index and a few of
-//! its slots. `tests/loom` checks this file.
+//! An open-addressing index of at least twice as many slots as names points to the entries. An
+//! entry is complete before it is inserted into the index, and is never changed by the table or
+//! removed; a larger index is complete before it replaces the smaller one, which is kept for
+//! threads that still read it. So a lookup is one load of the index and a few of its slots.
+//! `tests/loom` checks this file.
 
 use core::marker::PhantomData;
 use core::ptr::null_mut;
@@ -15,12 +17,12 @@ use super::atomic::{AtomicPtr, Mutex, Ordering, lock};
 pub struct NameTable<V> {
     /// NULL before the first name.
     index: AtomicPtr<Index>,
-    /// Number of names; its lock is that of all changes.
+    /// The number of names; its lock protects all changes.
     count: Mutex<usize>,
     values: PhantomData<V>,
 }
 
-/// The start of an [`Entry`]: what is the same for all types of values.
+/// The start of an [`Entry`], which is the same for all types of values.
 struct Name {
     hash: u64,
     text: Box<[u8]>,
@@ -35,18 +37,18 @@ struct Entry<V> {
 /// The start of an index; its slots follow. A slot is NULL or points to the name of an entry.
 #[repr(C)]
 pub struct Index {
-    /// Number of slots, which is a power of two, less one.
+    /// The number of slots, which is a power of two, minus one.
     mask: usize,
     /// The smaller index that this one replaced.
     previous: *mut Index,
     slots: [AtomicPtr<Name>; 0],
 }
 
-/// Slots of the first index.
+/// The number of slots of the first index.
 const FIRST_SLOTS: usize = 16;
 
 impl<V: Sync> NameTable<V> {
-    /// An empty table, of a NULL pointer and 0.
+    /// Creates an empty table, from a NULL pointer and 0.
     ///
     /// # Safety
     /// The pointer is NULL and the number is 0.
@@ -64,7 +66,8 @@ impl<V: Sync> NameTable<V> {
         }
     }
 
-    /// The value of a name, made by `new` when the name is new. The table is locked while `new` runs.
+    /// The value of a name, created by `new` if the name is new. The table is locked while `new`
+    /// runs.
     pub fn get_or_insert(&self, name: &[u8], new: impl FnOnce() -> V) -> &V {
         let mut new = Some(new);
         let mut make = |name| {
@@ -77,7 +80,7 @@ impl<V: Sync> NameTable<V> {
         unsafe { &(*entry).value }
     }
 
-    /// All names and values of this moment, in no order.
+    /// All names and values at this moment, in undefined order.
     pub fn entries(&self) -> impl Iterator<Item = (&[u8], &V)> {
         let index = self.index.load(Ordering::Acquire);
         // SAFETY: an index lives as long as the table, and so do the entries in it, which are of `V`.
@@ -95,7 +98,7 @@ impl<V: Sync> NameTable<V> {
 impl<V> Drop for NameTable<V> {
     fn drop(&mut self) {
         let mut index = self.index.load(Ordering::Acquire);
-        // The largest index has all names; the smaller ones have them too.
+        // The largest index has all names; the smaller ones contain a part of them.
         // SAFETY: no other code has the table any more, so its names and indices are ours; each is freed once.
         unsafe {
             for number in 0..size(index) {
@@ -148,8 +151,8 @@ unsafe fn find(index: *mut Index, text: &[u8], hash: u64) -> *mut Name {
     }
 }
 
-/// The entry of a name, made by `make` when the name is new. One function for all types of values, which it knows nothing of; `make` is
-/// called once at most.
+/// The entry of a name, created by `make` if the name is new. A single function for all types of
+/// values, on which it does not depend; `make` is called at most once.
 fn find_or_insert(
     index: &AtomicPtr<Index>,
     count: &Mutex<usize>,
@@ -197,7 +200,7 @@ fn insert(current: &AtomicPtr<Index>, count: usize, name: *mut Name) {
     }
 }
 
-/// Puts a name into the first free slot after its home.
+/// Writes a name into the first free slot from its home slot on.
 ///
 /// # Safety
 /// `index` has free slots and is changed by this thread only; `name` is complete.
@@ -213,7 +216,7 @@ unsafe fn enter(index: *mut Index, name: *mut Name) {
     }
 }
 
-/// Gives the memory of an index back.
+/// Frees the memory of an index.
 ///
 /// # Safety
 /// `index` came from [`new_index`] and is not used any more.
@@ -228,7 +231,7 @@ unsafe fn free_index(index: *mut Index) {
     }
 }
 
-/// The memory of an index.
+/// The memory layout of an index.
 fn layout_of(slots: usize) -> Layout {
     let layout = Layout::array::<AtomicPtr<Name>>(slots).and_then(|slots| Layout::new::<Index>().extend(slots));
     layout.expect("as many names as fit into memory").0
@@ -261,7 +264,7 @@ fn hash(text: &[u8]) -> u64 {
         product as u64 ^ (product >> 64) as u64
     };
     let start = text.len() as u64 ^ 0x243f_6a88_85a3_08d3;
-    // The last word may overlap the one before, which is faster than to fill a word.
+    // The last word may overlap the one before, which is faster than padding it.
     if let Some(last) = text.last_chunk::<8>() {
         let (words, _) = text.as_chunks::<8>();
         let hash = words.iter().fold(start, |hash, word| mix(hash, u64::from_le_bytes(*word)));
@@ -319,7 +322,7 @@ mod tests {
         for number in 0..1024 {
             slots[hash(format!("ffi.reflection.Type{number}").as_bytes()) as usize % 1024] += 1;
         }
-        // Of 1024 balls in 1024 bins, the fullest bin has more than 8 once in 1000 times or so.
+        // Of 1024 balls in 1024 bins, the fullest bin has more than 8 about once in 1000 times.
         assert!(slots.into_iter().max().unwrap() <= 8);
     }
 

@@ -1,5 +1,6 @@
-//! Arrays that were replaced by larger ones while others may still read them without a lock. They are kept for good: what all of
-//! them together take is less than what the arrays in use take. A list of them lets leak checkers see that they are not forgotten.
+//! Arrays that were replaced by larger ones while other threads may still read them without a lock.
+//! They are kept forever: all of them together take less memory than the arrays in use. A list of
+//! them keeps them reachable for leak checkers.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,7 +12,7 @@ unsafe impl Send for Kept {}
 
 static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
 
-/// Notes an array that is not used any more, but by threads that read it already.
+/// Keeps an array that is not used any more, except by threads that are already reading it.
 #[inline]
 pub(crate) fn keep<T>(array: *const T) {
     if !array.is_null() {

@@ -4,14 +4,14 @@ use core::ptr::null_mut;
 
 use super::atomic::{AtomicPtr, Ordering};
 
-/// A value that the first thread to set it decides, and that stays for the life of the process.
-/// Nobody waits for another thread, so it takes less code than a `OnceLock`.
+/// A value that the first thread to set it determines, and that stays for the life of the process.
+/// No thread waits for another, so it needs less code than a `OnceLock`.
 pub struct SetOnce<T: Sync + 'static> {
     value: AtomicPtr<T>,
 }
 
 impl<T: Sync + 'static> SetOnce<T> {
-    /// No value yet.
+    /// Creates it without a value.
     pub const fn new() -> Self {
         Self { value: AtomicPtr::new(null_mut()) }
     }
@@ -23,7 +23,7 @@ impl<T: Sync + 'static> SetOnce<T> {
         unsafe { self.value.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Sets the value; false when there is one, which stays.
+    /// Sets the value; returns false if it is already set, and keeps the old value.
     #[inline]
     pub fn set(&self, value: &'static T) -> bool {
         let value = core::ptr::from_ref(value).cast_mut();

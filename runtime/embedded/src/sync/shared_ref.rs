@@ -1,22 +1,25 @@
 //! A reference to a counted object that any thread may copy, without a lock, while another thread replaces it.
 //!
-//! One word holds the address of the object, to which the word owns a reference, and the number of *pins*: threads that
-//! are about to take a reference of their own. Copying is: pin, add a reference, unpin. A thread that replaces the word takes its
-//! pins over in the same step, and has paid for them before, with a reference for every pin that there can be; those that
-//! turn out to be too many are given up afterwards, with the word's own. A thread that cannot unpin any more gives up
-//! what was paid for it.
+//! One word holds the address of the object, to which the word owns a reference, and the number of
+//! *pins*: threads that are about to take a reference of their own. A copy is: pin, add a
+//! reference, unpin. A thread that replaces the word takes over its pins in the same step, and has
+//! paid for them before, with a reference for the maximum number of pins; the surplus is released
+//! afterwards, together with the word's own reference. A thread that cannot unpin any more releases
+//! the reference that was paid for it.
 //!
-//! Why this is right, also when the same object comes back into the word: of the threads between pin and unpin of an
-//! object, as many are unpaid as the word has pins (none, if it points elsewhere). Pinning and unpinning change both
-//! sides by one; replacing turns pins into payments. A thread that finds no pin in the word therefore finds a payment,
-//! and it does not matter for whom it was made, because payments are alike. So an object with such threads is alive: the
-//! word's own reference keeps it, or else every one of them is paid for. `tests/loom` checks this file.
+//! This is correct even if the same object returns into the word: of the threads between pin and
+//! unpin of an object, as many are unpaid as the word has pins (none, if it points elsewhere).
+//! Pinning and unpinning change both sides by one; replacing turns pins into payments. A thread
+//! that finds no pin in the word therefore finds a payment, and it does not matter for which thread
+//! it was made, because payments are interchangeable. So an object with such threads is alive: the
+//! word's own reference keeps it, or else every one of them is paid for. `tests/loom` checks this
+//! file.
 
 use core::ptr::null_mut;
 
 use super::atomic::{AtomicPtr, Ordering};
 
-/// The pins are above the address, which has 48 bits in every program on the machines that we know.
+/// The pins are stored above the address, which has 48 bits in every program on the known machines.
 const PIN: usize = 1 << ADDRESS_BITS;
 const ADDRESS_BITS: u32 = 48;
 const MAX_PINS: usize = usize::MAX >> ADDRESS_BITS;
@@ -32,7 +35,7 @@ pub unsafe trait Counted {
     /// `this` is alive.
     unsafe fn add_references(this: *mut Self, number: u32);
 
-    /// Gives up references; with the last one the object is destroyed.
+    /// Releases references; with the last one the object is destroyed.
     ///
     /// # Safety
     /// The caller owns that many references.
@@ -44,7 +47,8 @@ pub struct SharedRef<T: Counted> {
     word: AtomicPtr<T>,
 }
 
-/// References to an object that was replaced. They are given up when this is dropped, which may run foreign code.
+/// References to an object that was replaced. They are released when this is dropped, which may run
+/// foreign code.
 #[must_use]
 pub struct Replaced<T: Counted> {
     target: *mut T,
@@ -69,7 +73,7 @@ fn pins<T>(word: *mut T) -> usize {
 }
 
 impl<T: Counted> SharedRef<T> {
-    /// A reference over a word that is NULL.
+    /// Creates a reference over a word that is NULL.
     ///
     /// # Safety
     /// The word is NULL.
@@ -77,12 +81,12 @@ impl<T: Counted> SharedRef<T> {
         Self { word }
     }
 
-    /// Whether the address of an object leaves room for the pins.
+    /// Returns true if the address of an object leaves room for the pins.
     pub fn can_hold(object: *mut T) -> bool {
         object.addr() < PIN
     }
 
-    /// A new reference, which the caller owns; NULL when there is no object.
+    /// A new reference, which the caller owns; NULL if there is no object.
     #[inline]
     pub fn copy(&self) -> *mut T {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -91,7 +95,7 @@ impl<T: Counted> SharedRef<T> {
                 return null_mut();
             }
             if pins(word) == MAX_PINS {
-                // More than 65535 threads at once have to take turns.
+                // More than 65535 simultaneous threads have to take turns.
                 word = self.word.load(Ordering::Relaxed);
                 continue;
             }
@@ -108,12 +112,13 @@ impl<T: Counted> SharedRef<T> {
         object
     }
 
-    /// Takes the pin of this thread back. `word` is what the word was when it was last seen.
+    /// Removes the pin of this thread. `word` is the last seen value of the word.
     #[inline]
     fn unpin(&self, object: *mut T, mut word: *mut T) {
         while target(word) == object && pins(word) > 0 {
             let unpinned = word.map_addr(|address| address - PIN);
-            // Release: the thread that replaces the word and finds this pin gone knows of the reference that was added before.
+            // Release: the thread that replaces the word and finds this pin gone sees the reference
+            // that was added before.
             match self.word.compare_exchange_weak(word, unpinned, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => word = now,
@@ -123,7 +128,7 @@ impl<T: Counted> SharedRef<T> {
         unsafe { T::give_up_references(object, 1) };
     }
 
-    /// Puts an object into the word, or NULL, and hands out what was in it before.
+    /// Writes an object or NULL into the word, and returns the previous object.
     ///
     /// # Safety
     /// `object` is NULL or alive, [`can_hold`](Self::can_hold) is true for it, and the caller gives up one reference to
@@ -135,7 +140,8 @@ impl<T: Counted> SharedRef<T> {
             self.word.store(object, Ordering::Release);
             return Replaced { target: null_mut(), number: 0 };
         }
-        // Payment comes first, for as many pins as there can be: a reader that finds its pin gone relies on it.
+        // The payment comes first, for the maximum number of pins: a reader that finds its pin gone
+        // relies on it.
         // SAFETY: the word's own reference keeps the object alive.
         unsafe { T::add_references(old, MAX_PINS as u32) };
         let word = self.word.swap(object, Ordering::AcqRel);

@@ -1,5 +1,5 @@
-//! Global functions, by name. Any thread may use the table, and looking a function up takes no lock. Functions are called
-//! and destroyed outside of all locks.
+//! Global functions, by name. Any thread may use the table, and looking up a function takes no
+//! lock. Functions are called and destroyed outside of all locks.
 
 use core::ptr::null_mut;
 
@@ -12,9 +12,9 @@ use crate::sync::atomic::{AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering, loc
 use crate::sync::name_table::NameTable;
 use crate::sync::shared_ref::SharedRef;
 
-/// What the table keeps for a name, from its first registration on.
+/// The table's entry for a name, created at its first registration.
 struct GlobalFunction {
-    /// Replaced under the lock of `record` only; NULL while no function has the name.
+    /// Replaced only under the lock of `record`; NULL while no function has the name.
     function: SharedRef<TVMFFIObject>,
     /// `None` while no function has the name.
     record: Mutex<Option<Record>>,
@@ -22,7 +22,7 @@ struct GlobalFunction {
 
 struct Record {
     info: GlobalFunctionInfo,
-    /// Number of this registration.
+    /// The number of this registration.
     order: u64,
 }
 
@@ -42,10 +42,10 @@ impl GlobalFunction {
 static TABLE: NameTable<GlobalFunction> =
     // SAFETY: NULL and 0.
     unsafe { NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0)) };
-/// Number of the next registration.
+/// The number of the next registration.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// What can be asked about a global function.
+/// The public information about a global function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GlobalFunctionInfo {
     /// Documentation.
@@ -56,10 +56,11 @@ pub struct GlobalFunctionInfo {
     pub flags: i64,
 }
 
-/// Registers a function; the table takes a reference of its own.
+/// Registers a function; the table takes its own reference.
 ///
 /// # Errors
-/// `RuntimeError` when the name is taken and may not be overridden, `TypeError` when `function` is not a function.
+/// `RuntimeError` if the name is taken and may not be overridden, `TypeError` if `function` is not
+/// a function.
 ///
 /// # Safety
 /// `function` is NULL or a live object.
@@ -111,7 +112,7 @@ pub unsafe fn set_global_with_info(info: &TVMFFIMethodInfo, allow_override: bool
     }
 }
 
-/// False when the name is taken.
+/// Returns false if the name is taken.
 ///
 /// # Safety
 /// As for [`set_global`].
@@ -165,18 +166,19 @@ fn no_function(type_index: i32) -> Failure {
     Failure::type_error(format_args!("Cannot convert from type `{found}` to `ffi.Function`"))
 }
 
-/// A function and a new reference to it, which the caller owns; NULL when there is none of this name.
+/// Looks up a function and returns a new reference to it, which the caller owns; NULL if there is
+/// no function of this name.
 #[inline]
 pub fn find_global(name: &[u8]) -> *mut TVMFFIObject {
     TABLE.get(name).map_or(null_mut(), |entry| entry.function.copy())
 }
 
-/// What was registered with a function, if there is one of this name.
+/// Returns the information registered with a function, if there is one of this name.
 pub fn global_info(name: &[u8]) -> Option<GlobalFunctionInfo> {
     Some(TABLE.get(name)?.record().as_ref()?.info.clone())
 }
 
-/// Removes a function; false when there is none of this name.
+/// Removes a function; returns false if there is none of this name.
 pub fn remove_global(name: &[u8]) -> bool {
     let Some(entry) = TABLE.get(name) else { return false };
     let mut record = entry.record();
@@ -196,7 +198,7 @@ pub fn list_names() -> Vec<Vec<u8>> {
     names.into_iter().map(|(_, name)| name.to_vec()).collect()
 }
 
-/// All names, each with its place in the order of registration.
+/// All names, each with its number in the order of registration.
 pub fn unordered_names() -> Vec<(u64, &'static [u8])> {
     let mut names = Vec::new();
     for (name, entry) in TABLE.entries() {

@@ -7,7 +7,7 @@ use crate::abi::{TVMFFIObject, TVMFFIObjectHandle};
 
 use crate::cells::{dec_ref, inc_ref, new_error};
 
-/// Releases what is left when the thread ends.
+/// Releases the remaining error when the thread ends.
 struct LastError;
 
 impl Drop for LastError {
@@ -17,7 +17,8 @@ impl Drop for LastError {
 }
 
 thread_local! {
-    /// NULL or an error, to which the slot owns a reference. Without a destructor, which every access would have to check.
+    /// NULL or an error, to which the slot owns a reference. Without a destructor, which every
+    /// access would have to check.
     static SLOT: Cell<*mut TVMFFIObject> = const { Cell::new(null_mut()) };
     static LAST_ERROR: LastError = const { LastError };
 }
@@ -29,10 +30,11 @@ fn release(error: *mut TVMFFIObject) {
     }
 }
 
-/// Raises an error on this thread; one that was raised before is released.
+/// Raises an error on this thread; a previously raised one is released.
 ///
 /// # Safety
-/// `error` is NULL (which clears the slot) or an object to which the caller owns a strong reference, which it gives up.
+/// `error` is NULL (which clears the slot) or an object to which the caller owns a strong
+/// reference, which it gives up.
 pub unsafe fn set_raised_owned(error: TVMFFIObjectHandle) {
     let old = SLOT.replace(error);
     if !old.is_null() {
@@ -44,7 +46,7 @@ pub unsafe fn set_raised_owned(error: TVMFFIObjectHandle) {
     }
 }
 
-/// Raises an error of which the caller keeps its reference.
+/// Raises an error; the caller keeps its reference.
 ///
 /// # Safety
 /// `error` is NULL (which clears the slot) or a live object.
@@ -80,7 +82,7 @@ mod tests {
         assert!(take_raised().is_null());
         raise(b"ValueError", b"first", b"");
         raise(b"TypeError", b"second", b"");
-        // Another thread has a slot of its own.
+        // Another thread has its own slot.
         std::thread::spawn(|| assert!(take_raised().is_null())).join().unwrap();
         let error = take_raised();
         assert!(take_raised().is_null());
@@ -92,7 +94,7 @@ mod tests {
             set_raised_owned(null_mut());
             assert_eq!(strong_count(error), 1);
 
-            // What a thread leaves behind is released.
+            // The error that a thread leaves is released.
             let left = core::sync::atomic::AtomicPtr::new(error);
             let thread = std::thread::spawn(move || set_raised(left.into_inner()));
             thread.join().unwrap();

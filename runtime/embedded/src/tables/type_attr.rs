@@ -1,5 +1,5 @@
-//! Type attributes: columns of values, one value a type. Columns never move; any thread finds and reads them without a lock,
-//! C++ code among them.
+//! Type attributes: columns of values, one value per type. Columns never move; any thread,
+//! including C++ code, finds and reads them without a lock.
 
 use core::cell::UnsafeCell;
 use core::ptr::null_mut;
@@ -14,7 +14,7 @@ use crate::sync::atomic::{self, AtomicPtr, Mutex, MutexGuard, Ordering};
 use crate::sync::name_table::NameTable;
 use crate::sync::outgrown;
 
-/// Columns that C++ code expects to exist as soon as the library is there.
+/// Columns that C++ code expects to exist as soon as the library is loaded.
 const NAMES: &str = "__any_hash__
 __any_equal__
 __ffi_convert__
@@ -35,7 +35,7 @@ __s_visit__
 __s_mutate__
 __s_maybe_inplace_mutate__";
 
-/// A column, changed under [`LOCK`] only and in the way that readers without it can bear.
+/// A column, changed only under [`LOCK`] and in a way that is safe for readers without it.
 struct Column(UnsafeCell<TVMFFITypeAttrColumn>);
 
 // SAFETY: see above; the values are reference-counted atomically.
@@ -54,7 +54,7 @@ static COLUMNS: NameTable<Column> =
     // SAFETY: NULL and 0.
     unsafe { NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0)) };
 
-/// Whether the columns that have to exist do.
+/// True if the required columns exist.
 static READY: AtomicBool = AtomicBool::new(false);
 
 fn lock() -> MutexGuard<'static, ()> {
@@ -68,7 +68,7 @@ fn lock() -> MutexGuard<'static, ()> {
     guard
 }
 
-/// Makes a column reach to `size`. Outgrown arrays are kept for threads that still read them.
+/// Extends a column to `size`. Outgrown arrays are kept for threads that still read them.
 ///
 /// # Safety
 /// The caller holds the lock.
@@ -97,10 +97,11 @@ fn capacity_for(size: usize) -> usize {
     size.next_power_of_two().max(256)
 }
 
-/// Sets a type's value in a column, which is created when it is new. Type index 0 only creates the column.
+/// Sets a type's value in a column, which is created if it is new. Type index 0 only creates the
+/// column.
 ///
 /// # Errors
-/// `RuntimeError` when the type already has a value, `InternalError` for what cannot be the index of a type.
+/// `RuntimeError` if the type already has a value, `InternalError` for an invalid type index.
 ///
 /// # Safety
 /// `value` is a valid view.
@@ -142,7 +143,7 @@ pub unsafe fn register_attr(type_index: i32, name: &[u8], value: &TVMFFIAny) -> 
     Ok(())
 }
 
-/// A column, or NULL when it is not registered. Its address never changes; its `data` may.
+/// A column, or NULL if it is not registered. Its address never changes; its `data` may.
 #[inline]
 pub fn column(name: &[u8]) -> *const TVMFFITypeAttrColumn {
     let mut found = COLUMNS.get(name);

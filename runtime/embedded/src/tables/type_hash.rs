@@ -1,5 +1,6 @@
-//! The hash of type keys: libstdc++'s `std::hash<std::string_view>` on 64-bit targets (MurmurHash64A with its own seed).
-//! It feeds structural hashes, so that its values are part of the ABI.
+//! The hash of type keys: libstdc++'s `std::hash<std::string_view>` on 64-bit targets
+//! (MurmurHash64A with its own seed). Structural hashes depend on it, so its values are part of the
+//! ABI.
 
 const SEED: u64 = 0xc70f_6907;
 const MULTIPLIER: u64 = 0xc6a4_a793_5bd1_e995;

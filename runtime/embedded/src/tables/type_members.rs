@@ -1,4 +1,5 @@
-//! Fields, methods and metadata of registered types. What is registered stays for the life of the process.
+//! Fields, methods and metadata of registered types. Registrations last for the life of the
+//! process.
 
 use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
@@ -92,7 +93,8 @@ pub unsafe fn register_method(type_index: i32, method: &TVMFFIMethodInfo) -> Res
 /// Sets a type's metadata.
 ///
 /// # Errors
-/// `RuntimeError` when it is already set (also written to stderr), `InternalError` for an unknown type.
+/// `RuntimeError` if it is already set (also written to stderr), `InternalError` for an unknown
+/// type.
 ///
 /// # Safety
 /// The metadata's strings are valid.
@@ -162,7 +164,7 @@ unsafe fn warn_about_shadowing(info: &TVMFFITypeInfo, name: &[u8]) {
     }
 }
 
-/// A copy that lives forever; no bytes stay NULL.
+/// Makes a copy that lives forever; an empty text stays NULL.
 unsafe fn keep(text: TVMFFIByteArray) -> TVMFFIByteArray {
     // SAFETY: the caller passes valid bytes.
     match unsafe { text.as_slice() } {
@@ -171,8 +173,9 @@ unsafe fn keep(text: TVMFFIByteArray) -> TVMFFIByteArray {
     }
 }
 
-/// Adds an element to an array that others read without a lock: a reader that sees the new count also sees an array that
-/// has as many elements. Outgrown arrays are kept for threads that still read them.
+/// Adds an element to an array that others read without a lock: a reader that sees the new count
+/// also sees an array with that many elements. Outgrown arrays are kept for threads that still read
+/// them.
 unsafe fn append<T: Copy>(array: *mut *const T, count: *mut i32, capacity: &mut usize, value: T) {
     // SAFETY: the caller holds the lock and passes an entry's array with its count and capacity.
     unsafe {
@@ -183,7 +186,7 @@ unsafe fn append<T: Copy>(array: *mut *const T, count: *mut i32, capacity: &mut 
             if size > 0 {
                 grown.extend_from_slice(core::slice::from_raw_parts(*array, size));
             }
-            // Not `Vec::leak`: the elements behind the last one are written later.
+            // Not `Vec::leak`: the elements after the last one are written later.
             let mut grown = core::mem::ManuallyDrop::new(grown);
             grown.as_mut_ptr().add(size).write(value);
             let old = AtomicPtr::from_ptr(array.cast::<*mut T>()).swap(grown.as_mut_ptr(), Ordering::Release);

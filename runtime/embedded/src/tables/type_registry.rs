@@ -1,4 +1,5 @@
-//! Registration of types: which index a new type gets, and the types whose index is part of the ABI.
+//! Registration of types: assignment of indices to new types, and the types whose index is part of
+//! the ABI.
 
 use core::ptr::null_mut;
 use core::sync::atomic::AtomicBool;
@@ -11,15 +12,15 @@ use crate::cells::HEADER_SIZE;
 use crate::cells::failure::Failure;
 use crate::sync::atomic::{self, Mutex, MutexGuard, Ordering};
 
-/// What only registration needs.
+/// The state that only registration needs.
 pub(super) struct Registry {
-    /// The first index that is not reserved for anyone.
+    /// The first unreserved index.
     end: i32,
 }
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry { end: type_index::DYN_OBJECT_BEGIN });
 
-/// Whether the types whose index is part of the ABI are registered.
+/// True if the types whose index is part of the ABI are registered.
 static READY: AtomicBool = AtomicBool::new(false);
 
 /// The lock of all type registration.
@@ -32,13 +33,13 @@ pub(super) fn lock() -> MutexGuard<'static, Registry> {
     registry
 }
 
-/// Whether the types whose index is part of the ABI are registered.
+/// Returns true if the types whose index is part of the ABI are registered.
 pub(super) fn is_ready() -> bool {
     READY.load(Ordering::Acquire)
 }
 
-/// Types whose index is part of the ABI: their indices and a text with a line for each key. An array of keys would be a relocation for each,
-/// in every library.
+/// Types whose index is part of the ABI: their indices and a text with a line for each key. An
+/// array of keys would need a relocation for each, in every library.
 struct StaticTypes<const COUNT: usize> {
     indices: [i32; COUNT],
     keys: &'static str,
@@ -91,7 +92,7 @@ static_types! { STATIC_OBJECTS:
 }
 
 impl Registry {
-    /// The first index that is not reserved for anyone.
+    /// The first unreserved index.
     pub(super) fn end(&self) -> i32 {
         self.end
     }
@@ -122,9 +123,10 @@ impl Registry {
         }
     }
 
-    /// The index of a type, which is registered if its key is new; see [`super::type_table::get_or_allocate`].
+    /// The index of a type, which is registered if its key is new; see
+    /// [`super::type_table::get_or_allocate`].
     pub(super) fn get_or_allocate(&mut self, new: NewType<'_>) -> Result<i32, Failure> {
-        // Perhaps another thread was faster.
+        // Another thread may have been faster.
         if let Some(index) = INDICES.get(new.key) {
             return Ok(*index);
         }

@@ -1,7 +1,7 @@
 //! The type table: keys, indices, ancestors.
 //!
-//! Registration (`type_registry`) happens under one lock; looking a type up, by index or by key, takes none, and the address of a type's
-//! information never changes. Types live as long as the process.
+//! Registration (`type_registry`) takes one lock; looking up a type, by index or by key, takes
+//! none, and the address of a type's information never changes. Types live as long as the process.
 
 use core::ptr::{NonNull, null_mut};
 
@@ -15,25 +15,25 @@ use crate::sync::name_table::NameTable;
 /// Returned by [`get_or_allocate`] for an unknown key when the parent is [`LOOKUP_ONLY`], too.
 pub const LOOKUP_ONLY: i32 = -2;
 
-/// Types in a chunk, and chunks: at most a million types.
+/// The number of types in a chunk, and the number of chunks: at most a million types.
 const CHUNK: usize = 1024;
 const CHUNKS: usize = 1024;
-/// No type index is as large as this.
+/// The upper bound of type indices.
 pub(super) const MAX_TYPES: usize = CHUNK * CHUNKS;
 
 type Chunk = [AtomicPtr<TypeEntry>; CHUNK];
 
-/// The types with the smallest indices, which are all there are in most processes.
+/// The types with the smallest indices: in most processes, all types.
 static FIRST_CHUNK: Chunk = [const { AtomicPtr::new(null_mut()) }; CHUNK];
-/// The other types; what would be the first of these stays NULL.
+/// The other types; the first entry is unused and stays NULL.
 static OTHER_CHUNKS: [AtomicPtr<Chunk>; CHUNKS] = [const { AtomicPtr::new(null_mut()) }; CHUNKS];
 
-/// The indices of all type keys. A type is complete before its key is here.
+/// The indices of all type keys. A type is complete before its key is inserted.
 pub(super) static INDICES: NameTable<i32> =
     // SAFETY: NULL and 0.
     unsafe { NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0)) };
 
-/// What the table keeps about a type: the ABI's part and our own. Changed under the lock only.
+/// The table's entry for a type: the ABI's part and our own. Changed under the lock only.
 #[repr(C)]
 pub(super) struct TypeEntry {
     pub(super) info: TVMFFITypeInfo,
@@ -43,13 +43,13 @@ pub(super) struct TypeEntry {
     pub(super) methods_capacity: usize,
     /// Indices reserved for this type and its children, this one included.
     pub(super) num_slots: i32,
-    /// How many of those are used, this one included.
+    /// The number of used indices among them, this type's included.
     pub(super) used_slots: i32,
-    /// Whether children may get indices elsewhere when the slots are used up.
+    /// True if children may get indices elsewhere when the slots are used up.
     pub(super) can_overflow: bool,
 }
 
-/// Finds a type, which may have to wait until the first use of the table.
+/// Finds a type; if necessary, initializes the table first.
 #[inline]
 fn find_ready<T>(find: impl Fn() -> Option<T>) -> Option<T> {
     find().or_else(|| {
@@ -66,23 +66,23 @@ fn find_ready<T>(find: impl Fn() -> Option<T>) -> Option<T> {
 pub struct NewType<'a> {
     /// Unique name.
     pub key: &'a [u8],
-    /// The wanted index, or negative for any.
+    /// The requested index, or negative for any.
     pub static_index: i32,
     /// Number of ancestors.
     pub depth: i32,
     /// Indices to reserve for children.
     pub num_child_slots: i32,
-    /// Whether children may get indices elsewhere when the reserved ones are used up.
+    /// True if children may get indices elsewhere when the reserved ones are used up.
     pub can_overflow: bool,
-    /// Index of the parent; negative for none, [`LOOKUP_ONLY`] for not registering.
+    /// Index of the parent; negative for none, [`LOOKUP_ONLY`] for no registration.
     pub parent: i32,
 }
 
-/// The index of a type, which is registered if its key is new. With an unknown key and [`LOOKUP_ONLY`] as the parent, the
-/// result is [`LOOKUP_ONLY`].
+/// The index of a type, which is registered if its key is new. With an unknown key and
+/// [`LOOKUP_ONLY`] as the parent, the result is [`LOOKUP_ONLY`].
 ///
 /// # Errors
-/// `InternalError` that says which rule the new type breaks.
+/// `InternalError` with the rule that the new type violates.
 pub fn get_or_allocate(new: NewType<'_>) -> Result<i32, Failure> {
     match find_key(new.key) {
         Some(index) => Ok(index),
@@ -142,7 +142,7 @@ pub(super) fn find(type_index: i32) -> *mut TypeEntry {
         .map_or(null_mut(), |chunk| chunk[index % CHUNK].load(Ordering::Acquire))
 }
 
-/// Makes a complete entry visible. Only under the lock.
+/// Makes a complete entry visible. Call only under the lock.
 pub(super) fn publish(index: usize, entry: *mut TypeEntry) {
     if index < CHUNK {
         FIRST_CHUNK[index].store(entry, Ordering::Release);
@@ -157,7 +157,7 @@ pub(super) fn publish(index: usize, entry: *mut TypeEntry) {
     unsafe { (&(*chunk.load(Ordering::Relaxed)))[index % CHUNK].store(entry, Ordering::Release) };
 }
 
-/// A copy that lives as long as the process, with a NUL behind it.
+/// Makes a copy that lives as long as the process, followed by a NUL.
 pub(super) fn keep_text(text: &[u8]) -> &'static [u8] {
     let mut copy = Vec::with_capacity(text.len() + 1);
     copy.extend_from_slice(text);

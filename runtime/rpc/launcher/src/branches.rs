@@ -1,7 +1,8 @@
-//! Calls with the place that they lead to in place of the distance: the same bytes for each call of a function, so that the program compresses better.
+//! Replaces the relative distance of each call by its absolute target: all calls of a function then
+//! have the same bytes, so that the program compresses better.
 
-/// Adds to the distance of each call `sign` times the place of the call: 1 makes distances places, -1 makes them distances again. `arch` is the program's processor, as
-/// Rust names it.
+/// Adds `sign` times the address of each call to its operand: 1 converts distances to targets, -1
+/// converts them back. `arch` is the program's processor, as Rust names it.
 pub(crate) fn shift(program: &mut [u8], arch: &str, sign: i32) {
     match arch {
         "x86_64" => shift_x86(program, sign),
@@ -10,8 +11,9 @@ pub(crate) fn shift(program: &mut [u8], arch: &str, sign: i32) {
     }
 }
 
-/// `call` and `jmp` (E8, E9) with distances of 25 bits. What only looks like one is changed, too, and changed back: opcode and last byte stay what they are, and the bytes
-/// behind an opcode are never looked at as opcodes, changed or not, so both ways go by the same places.
+/// `call` and `jmp` (E8, E9) with distances of 25 bits. Bytes that only look like a call are
+/// changed and restored, too: opcode and last byte stay the same, and the bytes after an opcode are
+/// never examined as opcodes, so both directions visit the same places.
 fn shift_x86(program: &mut [u8], sign: i32) {
     let mut at = 0;
     while let Some([opcode, distance @ ..]) = program.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<5>) {
@@ -22,7 +24,7 @@ fn shift_x86(program: &mut [u8], sign: i32) {
         at += 5;
         if matches!(distance[3], 0 | 0xff) {
             let sum = i32::from_le_bytes(*distance).wrapping_add(sign.wrapping_mul(at as i32));
-            // 25 bits with their sign: the last byte is 0 or 255 again.
+            // Sign-extends the 25 bits: the last byte is 0 or 255 again.
             *distance = (sum << 7 >> 7).to_le_bytes();
         }
     }
@@ -47,7 +49,7 @@ mod tests {
     #[test]
     fn calls_go_both_ways() {
         let mut program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-        // Edges: distances at both ends of their range, and what is cut off.
+        // Edges: distances at both ends of their range, and overflow.
         for distance in [0, 1, -1, (1 << 24) - 1, -(1 << 24)] {
             program.push(0xe8);
             program.extend_from_slice(&i32::to_le_bytes(distance));

@@ -1,9 +1,10 @@
-/// A C library that a board may have. The server is built for glibc, with nothing that musl lacks: for musl, only the name of its loader is another one.
+/// A C library that a board may have. The server is built for glibc, and uses only what musl also
+/// has: for musl, only the name of its loader differs.
 #[derive(Clone, Copy)]
 pub(crate) struct CLibrary {
     /// Its name and version, for messages.
     pub(crate) name: &'static str,
-    /// The part of it that loads programs.
+    /// The path of its program loader.
     pub(crate) loader: &'static str,
 }
 
@@ -29,10 +30,10 @@ pub(crate) const C_LIBRARIES: [CLibrary; 2] = [
 ];
 
 impl CLibrary {
-    /// Makes a program that was linked for the first library one for this library.
+    /// Converts a program that was linked for the first library to a program for this library.
     pub(crate) fn adapt(self, program: &mut [u8]) {
         let [old, new] = [LOADERS[0], self.loader].map(|loader| [loader.as_bytes(), b"\0"].concat());
-        // The loader's name stands near the program's beginning, once.
+        // The loader's name occurs once, near the program's beginning.
         if let Some(at) = program.windows(old.len()).position(|window| window == old)
             && new.len() <= old.len()
         {
@@ -57,7 +58,7 @@ mod tests {
         let text = String::from_utf8(program).unwrap();
         assert_eq!(text.len(), before.len());
         assert!(text.starts_with(&format!("head\0{}\0", musl.loader)) && text.ends_with("\0tail"), "{text:?}");
-        // Where there is none, nothing is written.
+        // A program without a loader is not changed.
         let mut program = *b"no loader";
         musl.adapt(&mut program);
         assert_eq!(&program, b"no loader");

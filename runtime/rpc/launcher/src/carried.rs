@@ -1,11 +1,11 @@
 use crate::branches;
 
-/// The bytes of the server after decompression at most: a size that is wrong must not take all memory.
+/// The largest size of the decompressed server: a wrong size must not use up all memory.
 const LONGEST: usize = 64 << 20;
 
 static COMPRESSED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/server.deflate"));
 
-/// The server that the launcher carries; `None` for one that was built without.
+/// The server that the launcher contains; `None` if it was built without one.
 ///
 /// # Errors
 /// When the file is damaged.

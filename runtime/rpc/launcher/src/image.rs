@@ -4,17 +4,17 @@ use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// A program that can be started by its descriptor, and has no name in a folder.
+/// A program that is started by its descriptor, and has no name in a folder.
 pub(crate) struct Image {
     descriptor: OwnedFd,
 }
 
-/// Where an image is.
+/// The location of an image.
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
     /// In memory (`memfd_create`, Linux 3.17).
     Memory,
-    /// In the folder for temporary files, for systems that start nothing from memory.
+    /// In the folder for temporary files, for systems that cannot start a program from memory.
     File,
 }
 
@@ -36,7 +36,8 @@ impl Image {
         // SAFETY: a new descriptor, which is this value's alone.
         let mut file = File::from(unsafe { OwnedFd::from_raw_fd(descriptor) });
         file.write_all(program)?;
-        // Sessions inherit it, and must not change what the next one runs. Kernels without seals of this kind start it all the same.
+        // Sessions inherit the descriptor, and must not change the program of the next session.
+        // Kernels without these seals start it anyway.
         let seals = libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
         // SAFETY: a plain call.
         unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) };
@@ -47,7 +48,7 @@ impl Image {
         let path = std::env::temp_dir().join(format!("kernpack-rpc-server-{}", std::process::id()));
         let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o700).open(&path)?;
         let written = file.write_all(program);
-        // A file that is open for writing cannot be started.
+        // A file that is open for writing cannot be executed.
         drop(file);
         let opened = written.and_then(|()| File::open(&path));
         fs::remove_file(&path)?;

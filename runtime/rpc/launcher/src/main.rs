@@ -1,8 +1,10 @@
 //! `kernpack-rpc-server` as one file for a board.
 //!
-//! The server loads libraries, so it must be a program of the board's own C library; a static program cannot load any. This one is static,
-//! starts everywhere, and carries the server, compressed. It unpacks the server into memory, tries whether the board can start it, and becomes
-//! that program. Where it does not start, it says what the board lacks.
+//! The server loads libraries, so it must be linked to the board's own C library; a static program
+//! cannot load libraries. The launcher is static, starts on every board, and contains the
+//! compressed server. It unpacks the server into memory, checks that the board can start it, and
+//! replaces itself with that program. If the server does not start, the launcher reports what the
+//! board lacks.
 
 mod branches;
 mod c_library;
@@ -23,7 +25,7 @@ fn main() -> ExitCode {
         Ok(None) => "this launcher carries no server: build it with `cargo xtask rpc-server`\n".to_owned(),
         Err(problem) => format!("{problem}\n"),
     };
-    // An output that is closed or full changes nothing.
+    // Errors of a closed or full output are ignored.
     let _ = write!(std::io::stderr(), "{NAME}: {problem}");
     ExitCode::FAILURE
 }

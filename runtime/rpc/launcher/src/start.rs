@@ -8,11 +8,13 @@ use std::process::{Command, Stdio};
 use crate::c_library::{C_LIBRARIES, CLibrary};
 use crate::image::{Image, Place};
 
-/// The argument with which a program only says that it starts. It is that of `kernpack_rpc::run_session_if_asked`.
+/// The argument with which a program only reports that it starts. The same as in
+/// `kernpack_rpc::run_session_if_asked`.
 const PROBE: &str = "--kernpack-rpc-probe";
 
-/// Becomes the server, as a program of the first C library for which the system can start it, with these arguments (the first is this program's own name). What
-/// is returned says why it cannot.
+/// Replaces this process with the server, as a program of the first C library for which the system
+/// can start it, with these arguments (the first is this program's own name). Returns only on
+/// failure, with the reason.
 pub(crate) fn start(server: &[u8], arguments: &[OsString]) -> String {
     let emulator = emulator(arguments);
     let mut reasons = String::new();
@@ -29,7 +31,7 @@ pub(crate) fn start(server: &[u8], arguments: &[OsString]) -> String {
     format!("this system cannot start it. It is for {} and needs {needs}.\n{reasons}", std::env::consts::ARCH)
 }
 
-/// What cannot be: a program that was started does not return.
+/// A type without values: a program that was started successfully does not return.
 enum Never {}
 
 fn try_start(bytes: &[u8], library: CLibrary, emulator: &[OsString], arguments: &[OsString]) -> Result<Never, String> {
@@ -69,7 +71,8 @@ fn try_start(bytes: &[u8], library: CLibrary, emulator: &[OsString], arguments: 
     Err(reason)
 }
 
-/// Whether the system starts the program; if not, why, and whether it may start from another place.
+/// Checks that the system can start the program. The error has the reason, and is true if the
+/// program may still start from another place.
 fn probe(mut command: Command, library: CLibrary, emulator: &[OsString]) -> Result<(), (String, bool)> {
     match command.arg(PROBE).stdin(Stdio::null()).output() {
         Ok(output) if output.status.success() => Ok(()),
@@ -103,7 +106,7 @@ fn not_started(problem: &io::Error, library: CLibrary, emulator: &[OsString]) ->
     }
 }
 
-/// The words of the option `--emulator`, as the server itself understands it.
+/// The words of the option `--emulator`, parsed as the server itself does.
 fn emulator(arguments: &[OsString]) -> Vec<OsString> {
     let mut arguments = arguments.iter().skip(1);
     let mut value = None;

@@ -1,4 +1,5 @@
-//! A server of libraries of packed functions, as one program for a board. `--help` shows its options.
+//! A server of libraries of packed functions, as a single program for a board. `--help` lists its
+//! options.
 
 use std::process::ExitCode;
 

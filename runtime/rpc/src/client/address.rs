@@ -9,7 +9,7 @@ use kernpack::{Error, Result, ensure, error};
 
 use crate::wire::notice_when_gone;
 
-/// The port of a server that names none: that of Apache TVM's.
+/// The default port of a server, as in Apache TVM.
 const PORT: u16 = 9090;
 
 /// Host and port of `host:port`, `host` or `[address]:port`.
@@ -37,7 +37,8 @@ fn host_and_port_or(address: &str, usual: u16) -> Result<(&str, u16)> {
     Ok((host, port))
 }
 
-/// A connection to a server, tried with each of the addresses that its name has. `nearby`: one on this machine may be reached without TCP.
+/// Connects to a server: tries each address of its name. With `nearby`, a server on this machine
+/// may be reached without TCP.
 pub(super) fn dial(address: &str, nearby: bool, within: Duration) -> Result<TcpStream> {
     #[cfg(target_os = "linux")]
     if nearby
@@ -53,14 +54,14 @@ pub(super) fn dial(address: &str, nearby: bool, within: Duration) -> Result<TcpS
     dial_to(address, PORT, "RPC server", within)
 }
 
-/// An address of this machine alone.
+/// A loopback address of this machine.
 #[cfg(target_os = "linux")]
 fn loopback(host: &str, port: u16) -> Option<SocketAddr> {
     let ip = if host == "localhost" { IpAddr::from([127, 0, 0, 1]) } else { host.parse().ok()? };
     ip.is_loopback().then_some(SocketAddr::new(ip, port))
 }
 
-/// A connection to a peer, which listens at `usual` if the address has no port.
+/// Connects to a peer, at the port `usual` if the address has none.
 pub(crate) fn dial_to(address: &str, usual: u16, peer: &str, within: Duration) -> Result<TcpStream> {
     let (host, port) = host_and_port_or(address, usual)?;
     let found = (host, port).to_socket_addrs().map_err(|problem| {
@@ -71,7 +72,7 @@ pub(crate) fn dial_to(address: &str, usual: u16, peer: &str, within: Duration) -
     })?;
     let (mut problem, begun) = (None, Instant::now());
     for candidate in found {
-        // All addresses of a name share the time.
+        // All addresses of a name share the timeout.
         let left = within.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
         match TcpStream::connect_timeout(&candidate, left) {
             Ok(stream) => {

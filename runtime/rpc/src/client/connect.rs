@@ -8,10 +8,10 @@ use super::session::Session;
 use super::shared::Shared;
 use crate::wire::{Code, Encoder, Key, Transport, VERSION, WireError, greet, greet_through_proxy};
 
-/// How long a small request may take at most, however long calls may.
+/// The upper bound of the timeout of a small request, whatever the timeout of calls is.
 const SERVER: Duration = Duration::from_secs(60);
 
-/// A session that is to be opened: where, and how. [`connect`] begins one, [`Connect::open`] opens it.
+/// The options of a session. [`connect`] creates them, [`Connect::open`] opens the session.
 ///
 /// ```no_run
 /// use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ struct Hop {
     key: String,
 }
 
-/// A session with the RPC server at `host:port` (without a port: 9090).
+/// Begins a session with the RPC server at `host:port` (default port: 9090).
 pub fn connect(address: impl Into<String>) -> Connect {
     Connect {
         address: address.into(),
@@ -56,29 +56,31 @@ pub fn connect(address: impl Into<String>) -> Connect {
 }
 
 impl Connect {
-    /// The key that the server was started with; without one, none.
+    /// Sets the key of the server; the default is no key.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key.name = key.into();
         self
     }
 
-    /// The token that the server was started with. It is not sent: client and server prove to each other that they know it. Without TLS
-    /// ([`Connect::tls`]), others in the network can read and change what follows, and can try short tokens by themselves: use 32 random
-    /// digits or more, as `cargo kernpack rpc keygen` does.
+    /// Sets the token of the server. It is not sent: client and server prove to each other that
+    /// they know it. Without TLS ([`Connect::tls`]), others in the network can read and change what
+    /// follows, and can test guesses of a short token offline: use 32 random digits or more, as
+    /// `cargo kernpack rpc keygen` does.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.key.token = Some(token.into());
         self
     }
 
-    /// There is a [`Proxy`](crate::Proxy) at the address, and the server is behind it. This matters with a [`token`](Connect::token): it is proved to a
-    /// proxy, and to a server through one, only if the user says that there is one, because a proof that passes through another program is not tied to
-    /// the connection.
+    /// Declares that a [`Proxy`](crate::Proxy) is at the address, and the server behind it. This
+    /// matters with a [`token`](Connect::token): it is proved to a proxy, and to a server through
+    /// one, only if the user declares the proxy, because a proof that passes through another
+    /// program is not tied to the connection.
     pub fn through_proxy(mut self) -> Self {
         self.through_proxy = true;
         self
     }
 
-    /// Over TLS, with what is known of the server.
+    /// Uses TLS, and verifies the server in this way.
     ///
     /// ```no_run
     /// use kernpack_rpc::tls::Trust;
@@ -92,26 +94,29 @@ impl Connect {
         self
     }
 
-    /// How long a call may take until its result comes; 10 minutes unless set. A call that takes longer is a TimeoutError and ends the
-    /// session. Small requests (memory, attributes, frees) wait as long, but at most a minute.
+    /// Sets the longest time that a call may take until its result arrives; the default is 10
+    /// minutes. A call that takes longer fails with a TimeoutError and ends the session. Small
+    /// requests (memory, attributes, frees) have the same timeout, but at most a minute.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// How long it may take to reach the server; 10 seconds unless set.
+    /// Sets the longest time that it may take to reach the server; the default is 10 seconds.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// How long the session may last in all: the server ends it then, also in the middle of a call, with an RPCSessionTimeoutError.
+    /// Sets the longest total duration of the session: the server then ends it with an
+    /// RPCSessionTimeoutError, also in the middle of a call.
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
         self.key.timeout = Some(timeout);
         self
     }
 
-    /// Goes on from the server to another one, which only that one reaches: the session is then with the last server named.
+    /// Connects from the server to another one, which only that server can reach: the session is
+    /// then with the last server named.
     ///
     /// ```no_run
     /// // A board behind a gateway.
@@ -126,8 +131,9 @@ impl Connect {
     /// Opens the session.
     ///
     /// # Errors
-    /// ValueError for an address or a key that is none; ConnectionError when the server is not there, has another key, or does not speak this
-    /// protocol; TimeoutError when it does not answer in time; RuntimeError when this process has 32 sessions already.
+    /// ValueError for an invalid address or key; ConnectionError when the server is not there, has
+    /// another key, or does not speak this protocol; TimeoutError when it does not answer in time;
+    /// RuntimeError when this process already has 32 sessions.
     pub fn open(self) -> Result<Session> {
         ensure!(
             !self.timeout.is_zero() && !self.connect_timeout.is_zero(),
@@ -150,12 +156,13 @@ impl Connect {
         self.open_at(begun, Box::new(stream))
     }
 
-    /// The rest of the time that it may take to reach the server.
+    /// The rest of the time for reaching the server.
     fn left(&self, begun: Instant) -> Duration {
         self.connect_timeout.saturating_sub(begun.elapsed()).max(Duration::from_millis(1))
     }
 
-    /// Opens the session over a connection that is made already: TLS, a pipe to a program, ... The address only names the server in messages.
+    /// Opens the session over an existing connection: TLS, a pipe to a program, ... The address
+    /// only names the server in messages.
     ///
     /// # Errors
     /// As for [`Connect::open`].
@@ -163,7 +170,7 @@ impl Connect {
         self.open_at(Instant::now(), transport)
     }
 
-    /// Opens the session over a connection that began to be made then.
+    /// Opens the session over a connection whose establishment began at `begun`.
     fn open_at(self, begun: Instant, mut transport: Box<dyn Transport>) -> Result<Session> {
         let mut body = (VERSION.len() as u64).to_le_bytes().to_vec();
         body.extend_from_slice(VERSION.as_bytes());
@@ -181,12 +188,14 @@ impl Connect {
         Ok(Session::new(Shared::new(line, peer, !self.hops.is_empty())?, server.name))
     }
 
-    /// What the server makes its session with: nothing, or the way to the next server.
+    /// Encodes the arguments from which the server constructs its session: nothing, or the route to
+    /// the next server.
     fn constructor(&self, body: &mut Vec<u8>) -> Result<()> {
         let mut encoder = Encoder::begin(body, 5 * self.hops.len());
         for hop in &self.hops {
             let (host, port) = host_and_port(&hop.address)?;
-            // The arguments behind the fourth are what that server makes its session with.
+            // The arguments after the fourth are those from which that server constructs its
+            // session.
             encoder.text("rpc.Connect").text(host).int(i64::from(port)).text(&hop.key).bool(false);
         }
         Ok(())
@@ -217,7 +226,7 @@ impl Connect {
     }
 }
 
-/// What a server says when it does not begin a session. Another version is the usual reason.
+/// The error of a server that does not begin a session. The usual reason is another version.
 fn not_begun(peer: &str, error: &Error) -> Error {
     let kind = if error.kind() == "TimeoutError" { "TimeoutError" } else { "ConnectionError" };
     Error::new(

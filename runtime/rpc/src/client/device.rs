@@ -1,7 +1,8 @@
 //! Devices of servers as devices of this process.
 //!
-//! The object that the process has for a kind of remote devices knows nothing but the session's number. What serves the session is a packed
-//! function, so a library of the process reaches sessions of any other.
+//! The object that the process has for a kind of remote devices has only the session's number. A
+//! packed function serves the session, so a library of the process can use sessions of any other
+//! library.
 
 use core::ffi::c_void;
 use core::ptr::null_mut;
@@ -15,7 +16,7 @@ use super::shared::{Free, Shared};
 use super::slots;
 use crate::wire::{Code, Source, TensorHeader, Value};
 
-/// What a session's handler is asked for: the first argument of each call.
+/// The requests to a session's handler: the first argument of each call.
 mod request {
     /// (device, number of the attribute) -> value
     pub(super) const ATTRIBUTE: i64 = 0;
@@ -41,7 +42,7 @@ pub(super) struct RemoteDevices {
 }
 
 impl RemoteDevices {
-    /// `kind` is that of a device of a session.
+    /// `kind` is the device type of a session's device.
     pub(super) fn new(kind: i32) -> Self {
         let device = Device::new(kind, 0);
         let name = device.to_string();
@@ -66,7 +67,7 @@ impl DeviceApi for RemoteDevices {
     fn device_count(&self) -> Result<i32> {
         slots::handler(self.session)?;
         let mut count = 0;
-        // Servers cannot be asked for the number.
+        // The protocol does not have a request for the number of devices.
         while count < 1024
             && self.attribute(count, DeviceAttribute::Exist)?.get::<i64>().is_ok_and(|exists| exists != 0)
         {
@@ -119,7 +120,7 @@ impl DeviceApi for RemoteDevices {
     }
 }
 
-/// What serves the devices of a session. It does not keep the session.
+/// Returns the function that serves the devices of a session. It does not keep the session alive.
 pub(super) fn handler(session: Weak<Shared>) -> Function {
     Function::from_packed(move |args| {
         let Some(shared) = session.upgrade() else { bail!(RuntimeError, "the remote session has ended") };
@@ -167,7 +168,7 @@ fn serve(shared: &Arc<Shared>, args: &[AnyView<'_>]) -> Result<Any> {
                 })
             };
             let stream: *mut c_void = argument(7)?.get()?;
-            // SAFETY: what calls a device's copy promises that both places have so many bytes.
+            // SAFETY: the caller of a device's copy promises that both places have `size` bytes.
             unsafe { copy(shared, place(0)?, place(3)?, argument(6)?.get()?, stream)? };
             Ok(Any::NONE)
         }
@@ -194,7 +195,7 @@ fn serve(shared: &Arc<Shared>, args: &[AnyView<'_>]) -> Result<Any> {
 }
 
 fn attribute(shared: &Arc<Shared>, device: Device, number: i32) -> Result<Any> {
-    // As every client: a machine has its processor.
+    // As in every client: a machine has its processor.
     if number == DeviceAttribute::Exist as i32 && device.device_type() == device_type::CPU {
         return Ok(Any::from(i64::from(device.index() == 0)));
     }
@@ -221,8 +222,8 @@ fn synchronize(shared: &Arc<Shared>, device: Device, stream: *mut c_void) -> Res
 /// Copies between memory of the server and CPU memory of this process, or within the server.
 ///
 /// # Safety
-/// A place in this process has `size` bytes of memory, which stay until this returns, and which nothing else writes to (or reads, if it is
-/// the target).
+/// A place in this process has `size` bytes of memory, which stay valid until this returns, and
+/// which nothing else writes to (or reads, if it is the target).
 unsafe fn copy(shared: &Arc<Shared>, source: Place, target: Place, size: usize, stream: *mut c_void) -> Result<()> {
     match (source.device.session(), target.device.session()) {
         (Some(_), Some(_)) => {
@@ -231,7 +232,8 @@ unsafe fn copy(shared: &Arc<Shared>, source: Place, target: Place, size: usize, 
                 request.tensor(&from).tensor(&to).opaque(stream.addr() as u64);
             };
             shared.ask(Code::CopyAmongRemote, 3, request)?;
-            // The server's copy may be on its way; later requests of the stream come after it, those of others are not ordered by it.
+            // The server's copy may still be in progress; later requests of the stream are ordered
+            // after it, those of other streams are not.
             synchronize(shared, to.device, stream).map(drop)
         }
         (None, Some(_)) => {
@@ -282,7 +284,7 @@ fn target_is_host(place: Place) -> bool {
     place.device.is_host_accessible()
 }
 
-/// Where bytes are on the server, as a tensor of bytes.
+/// The location of bytes on the server, as a tensor of bytes.
 fn remote(shared: &Arc<Shared>, place: Place, size: usize) -> Result<TensorHeader> {
     let device = shared.own_device(place.device)?;
     let block = Block::of(place.data)?;
@@ -294,10 +296,11 @@ fn remote(shared: &Arc<Shared>, place: Place, size: usize) -> Result<TensorHeade
     Ok(part(shared, &start, place.byte_offset, size))
 }
 
-/// Some of the bytes of a tensor of bytes.
+/// A range of a tensor of bytes.
 fn part(shared: &Shared, whole: &TensorHeader, first: u64, size: usize) -> TensorHeader {
     let mut part = TensorHeader { shape: vec![size as i64], ..whole.clone() };
-    // A stock server on the way to a further one forgets the offset of what it copies, so there it becomes a part of the address.
+    // A stock server on the route to a further server loses the offset of a copy, so the offset is
+    // added to the address here.
     if shared.is_far() && (whole.device.is_host_accessible() || whole.device.device_type() == device_type::CUDA) {
         part.data = part.data.wrapping_add(first);
     } else {
@@ -306,12 +309,12 @@ fn part(shared: &Shared, whole: &TensorHeader, first: u64, size: usize) -> Tenso
     part
 }
 
-/// Copies do not come into streams on a server: work that was put into one goes first.
+/// Copies are not enqueued in streams on a server: earlier work of the stream has to finish first.
 fn wait_for(shared: &Arc<Shared>, place: &TensorHeader, stream: *mut c_void) -> Result<()> {
     if stream.is_null() { Ok(()) } else { synchronize(shared, place.device, stream).map(drop) }
 }
 
-/// The pieces that a copy is cut into: one, unless the server is a small one that says how much it takes.
+/// The pieces of a copy: one, unless the server is a small one that reports a maximum packet size.
 fn pieces(shared: &Arc<Shared>, size: usize) -> Result<impl Iterator<Item = (usize, usize)>> {
     let limit = most_bytes_in_a_packet(shared)?;
     Ok((0..size).step_by(limit).map(move |first| (first, limit.min(size - first))))
@@ -340,7 +343,7 @@ fn pointer(value: u64) -> Result<*mut c_void> {
     Ok(core::ptr::without_provenance_mut(value))
 }
 
-/// What a server says when an allocation fails, as the error that allocations have.
+/// Converts a server's error about a failed allocation to the error that local allocations raise.
 fn as_memory_error(error: Error, size: usize) -> Error {
     match error.kind() {
         "RPCError" | "RuntimeError" => {

@@ -2,7 +2,8 @@ use std::sync::Arc;
 
 use super::shared::{Free, Shared};
 
-/// A function, module, tensor or object of a server's table. Dropping it gives it back, on whatever thread.
+/// A function, module, tensor or object of a server's table. Dropping it frees the handle, on any
+/// thread.
 pub(super) struct Handle {
     shared: Arc<Shared>,
     raw: u64,
@@ -18,7 +19,7 @@ impl Handle {
         &self.shared
     }
 
-    /// The number that the server knows it by.
+    /// The server's number of the handle.
     pub(super) fn raw(&self) -> u64 {
         self.raw
     }

@@ -6,18 +6,18 @@ use super::raised::{is_end_of_session, raised};
 use super::signals;
 use crate::wire::{Bounds, Code, Connection, Packet, Patience, Transport, Value, WireError};
 
-/// How long a request waits for its reply.
+/// The timeout class of a request: how long it waits for its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// A function runs: as long as the user has said.
+    /// A function call: the timeout that the user has set.
     Call,
-    /// The server itself does something small.
+    /// A small operation of the server itself.
     Server,
-    /// The same, for a value that is dropped: there is no caller who could be told of an interruption.
+    /// The same, for a value that is dropped: there is no caller to report an interruption to.
     Drop,
 }
 
-/// The times of a session.
+/// The timeouts of a session.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     /// For a function's result.
@@ -36,29 +36,30 @@ impl Times {
     }
 }
 
-/// A connection as a session uses it: one request, one reply. It ends with the first failure, and then says why.
+/// A connection as a session uses it: one request, one reply. It closes at the first failure, and
+/// keeps the reason.
 pub(super) struct Line {
     state: State,
     times: Times,
     wait: Option<Wait>,
-    /// The server, as messages name it.
+    /// The name of the server in messages.
     peer: String,
 }
 
 enum State {
     Open(Connection<Box<dyn Transport>>),
-    /// What every request gets from now on.
+    /// The session has ended; every further request fails with this error.
     Ended(Error),
 }
 
-/// The most bytes that an exception's message or a returned text may have.
+/// The largest size of an exception's message or a returned text.
 const BOUNDS: Bounds = Bounds { values: 16, dimensions: 64, text: 1 << 36 };
 
-/// The most bytes of a packet: more is no machine's memory.
+/// The largest size of a packet, in bytes: beyond the memory of any machine.
 const LONGEST: u64 = 1 << 48;
 
 impl Line {
-    /// Over a connection whose handshake is done.
+    /// Creates the line over a connection whose handshake is done.
     pub(super) fn new(transport: Box<dyn Transport>, times: Times, peer: String) -> Self {
         let mut connection = Connection::new(transport, times.of(Wait::Call));
         connection.set_limit(LONGEST);
@@ -66,7 +67,7 @@ impl Line {
         Self { state: State::Open(connection), times, wait: Some(Wait::Call), peer }
     }
 
-    /// Sends a request, and gives the values of its reply.
+    /// Sends a request, and returns the values of its reply.
     pub(super) fn request(&mut self, wait: Wait, code: Code, body: &[u8], tail: &[u8]) -> Result<Vec<Value>> {
         self.exchange(
             wait,
@@ -126,7 +127,7 @@ impl Line {
             return Err(self.fail(problem, wait));
         }
         if sent.is_err() {
-            // A server that ends a session says why before it closes; what it has said can still be read.
+            // A server that ends a session sends the reason before it closes; it can still be read.
             connection.set_patience(Patience { idle: Some(LAST_WORDS), stall: Some(LAST_WORDS) });
         }
         let answered = connection.next_packet().and_then(|packet| match packet.code() {
@@ -160,7 +161,8 @@ impl Line {
                 format!("the server sent nothing for {} s{advice}", after.as_secs_f64())
             }
             WireError::Closed | WireError::Cut => "the server closed the connection, or is gone".to_owned(),
-            // Its reply may still come, and no request could be told from it.
+            // Its reply may still arrive, and a later request could not distinguish it from its
+            // own.
             WireError::Interrupted => "a request was interrupted before its reply came".to_owned(),
             other => other.to_string(),
         };
@@ -170,32 +172,32 @@ impl Line {
         if matches!(problem, WireError::Interrupted) { signals::already_raised() } else { error }
     }
 
-    /// Ends the connection; `reason` is what requests get from now on.
+    /// Ends the connection; `reason` is the error of all further requests.
     pub(super) fn end(&mut self, reason: Error) {
         if let State::Open(connection) = std::mem::replace(&mut self.state, State::Ended(reason)) {
             connection.transport().close();
         }
     }
 
-    /// Ends the session as the protocol has it. Nothing is waited for.
+    /// Ends the session with the protocol's shutdown packet. Does not wait.
     pub(super) fn close(&mut self) {
         if let State::Open(connection) = &mut self.state {
             connection.set_patience(Patience { idle: Some(LAST_WORDS), stall: Some(LAST_WORDS) });
             connection.allow_interrupt(false);
-            // A server that is gone needs no farewell.
+            // If the server is gone, the packet is unnecessary.
             let _ = connection.send(Code::Shutdown, |_| {});
         }
         let reason = Error::new("ConnectionError", format!("the session with {} was closed", self.peer));
         self.end(reason);
     }
 
-    /// Whether requests can still be sent, as far as is known.
+    /// Returns true if requests can still be sent, as far as this side knows.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.state, State::Open(_))
     }
 }
 
-/// How long is waited for what a server says before it closes a connection.
+/// The time to wait for a message that a server sends before it closes a connection.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 fn unexpected(packet: Packet) -> WireError {

@@ -1,7 +1,8 @@
-//! Memory of servers that tensors here refer to.
+//! Memory of servers that local tensors refer to.
 //!
-//! A tensor's `data` is a number that this table gives out, never an address: what comes from elsewhere (a stale tensor, one of another RPC
-//! implementation in the process) is not found, and is an error. The numbers are odd, so that none is an aligned address by chance.
+//! A tensor's `data` is a number that this table assigns, never an address: a number from elsewhere
+//! (a stale tensor, one of another RPC implementation in the process) is not found, and is an
+//! error. The numbers are odd, so that none is an aligned address by chance.
 
 use core::ffi::c_void;
 use core::ptr::without_provenance_mut;
@@ -13,12 +14,12 @@ use kernpack::{Device, Result, error};
 
 use super::shared::{Free, Shared, lock};
 
-/// A block of a server's memory. It keeps its session, and is given back with its last reference.
+/// A block of a server's memory. It keeps its session alive, and is freed with its last reference.
 pub(super) struct Block {
     pub(super) shared: Arc<Shared>,
-    /// What the server calls it.
+    /// The server's address of the block.
     pub(super) address: u64,
-    /// Where it is, as the server numbers its devices.
+    /// The device that holds the block, as the server numbers its devices.
     pub(super) device: Device,
     free: Free,
 }
@@ -26,12 +27,13 @@ pub(super) struct Block {
 static BLOCKS: LazyLock<Mutex<HashMap<usize, Arc<Block>>>> = LazyLock::new(Mutex::default);
 
 impl Block {
-    /// A block that was allocated for this process; gives its number.
+    /// Registers a block that was allocated for this process; returns its number.
     pub(super) fn allocated(shared: &Arc<Shared>, device: Device, address: u64) -> *mut c_void {
         Self { shared: shared.clone(), address, device, free: Free::Memory(device, address) }.keep()
     }
 
-    /// The memory of a tensor of the server's, which has the handle `tensor`; gives its number.
+    /// Registers the memory of a tensor of the server, which has the handle `tensor`; returns its
+    /// number.
     pub(super) fn of_tensor(shared: &Arc<Shared>, device: Device, address: u64, tensor: u64) -> *mut c_void {
         Self { shared: shared.clone(), address, device, free: Free::Handle(tensor) }.keep()
     }
@@ -43,7 +45,7 @@ impl Block {
         without_provenance_mut(number)
     }
 
-    /// The block of a number.
+    /// Returns the block with a number.
     ///
     /// # Errors
     /// ValueError when there is none.
@@ -53,9 +55,9 @@ impl Block {
         })
     }
 
-    /// Takes a number back. The memory goes when nothing uses it any more.
+    /// Removes a number. The memory is freed when nothing uses it any more.
     pub(super) fn forget(data: *mut c_void) -> bool {
-        // Out of the lock: giving back talks to the server.
+        // Outside the lock: freeing sends a request to the server.
         let block = lock(&BLOCKS).remove(&data.addr());
         block.is_some()
     }

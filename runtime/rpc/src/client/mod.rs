@@ -1,4 +1,5 @@
-//! The client: a session with a server, whose functions, modules, tensors and objects are used like those of this process.
+//! The client: a session with a server, whose functions, modules, tensors and objects are used like
+//! local ones.
 //!
 //! ```no_run
 //! use kernpack::{Device, Tensor};
@@ -14,11 +15,14 @@
 //! # Ok::<(), kernpack::Error>(())
 //! ```
 //!
-//! What a call returns lives on the server until the last reference to it here is dropped, on whatever thread. A session ends when nothing
-//! refers to it any more: no [`Session`], no function, module, tensor or object of it.
+//! A value that a call returns lives on the server until the last reference to it here is dropped,
+//! on any thread. A session ends when nothing refers to it any more: neither a [`Session`] nor a
+//! function, module, tensor or object of it.
 //!
-//! A session has one request under way at a time; several threads may use it, and wait for each other. Each wait has an end
-//! ([`Connect::timeout`]), and Ctrl+C ends it at once where a frontend such as Python handles signals. A session whose connection failed stays ended: all that is asked of it is an error with the reason.
+//! A session has one request in flight at a time; several threads may use it, and wait for each
+//! other. Every wait has a timeout ([`Connect::timeout`]), and Ctrl+C ends it at once if a frontend
+//! such as Python handles signals. A session whose connection failed stays closed: every further
+//! request fails with an error that gives the reason.
 
 mod address;
 mod connect;

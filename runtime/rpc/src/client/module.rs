@@ -8,12 +8,12 @@ use kernpack::{Function, Module, Result};
 use super::handle::Handle;
 use super::shared::Shared;
 
-/// A module of a server. Its functions are those of the module and of what it imports there.
+/// A module of a server. Its functions are those of the module and of its imports on the server.
 pub(super) struct RemoteModule {
     pub(super) handle: Handle,
 }
 
-/// The module with this handle.
+/// Creates the module with this handle.
 pub(super) fn module(shared: &Arc<Shared>, raw: u64) -> Module {
     Module::new(RemoteModule { handle: shared.own(raw) })
 }

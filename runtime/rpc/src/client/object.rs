@@ -1,4 +1,5 @@
-//! Objects of servers of which only the handle comes here: arrays, maps, shapes, objects of any type.
+//! Objects of servers of which only the handle is transferred: arrays, maps, shapes, objects of any
+//! type.
 
 use std::sync::Arc;
 
@@ -7,7 +8,8 @@ use kernpack::{ObjRef, Object};
 use super::handle::Handle;
 use super::shared::Shared;
 
-/// An object of a server. It can be given to functions of the same session; what is in it stays there.
+/// An object of a server. It can be passed to functions of the same session; its content stays on
+/// the server.
 ///
 /// ```no_run
 /// # let session = kernpack_rpc::connect("pi.local").open()?;
@@ -28,7 +30,7 @@ pub struct RemoteObject {
 }
 
 impl RemoteObject {
-    /// The object with this handle.
+    /// Creates the object with this handle.
     pub(super) fn new(shared: &Arc<Shared>, remote_type_index: i32, raw: u64) -> ObjRef<Self> {
         ObjRef::new(Self { remote_type_index, handle: shared.own(raw) })
     }

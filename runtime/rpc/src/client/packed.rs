@@ -33,13 +33,13 @@ use super::time_evaluator::Timing;
 pub struct SessionObject {
     /// The server.
     pub peer: String,
-    /// The key that the server has told.
+    /// The key that the server has sent.
     pub server_key: String,
     #[field(skip)]
     session: Session,
 }
 
-/// What functions take and give.
+/// The type in which functions take and return sessions.
 type Shared = ObjRef<SessionObject>;
 
 /// A time in seconds from another language.
@@ -48,8 +48,9 @@ fn seconds(name: &str, value: f64) -> Result<Duration> {
     time.ok_or_else(|| error!(ValueError, "`{name}` is a number of seconds greater than 0, got {value}"))
 }
 
-/// A session with the RPC server at an address. What is None is not set; `hops` are further servers, each an address and a key; with the
-/// fingerprint of the server's certificate the session is over TLS. `through_proxy`: there is a proxy at the address.
+/// Opens a session with the RPC server at an address. `None` leaves an option at its default;
+/// `hops` are further servers, each an address and a key; with the fingerprint of the server's
+/// certificate the session uses TLS. `through_proxy`: there is a proxy at the address.
 #[packed_func(name = "kernpack.rpc.connect")]
 #[allow(clippy::too_many_arguments, reason = "other languages name them")]
 fn connect(
@@ -109,13 +110,13 @@ fn close(session: Shared) {
     session.session.close();
 }
 
-/// Whether a session still goes, as far as is known here.
+/// Returns true if a session is still open, as far as this side knows.
 #[packed_func(name = "kernpack.rpc.is_open")]
 fn is_open(session: Shared) -> bool {
     session.session.is_open()
 }
 
-/// The number of a session in this process, from 0 to 31: a part of its devices.
+/// The number of a session in this process, from 0 to 31: a part of its device numbers.
 #[packed_func(name = "kernpack.rpc.number")]
 fn number(session: Shared) -> usize {
     session.session.number()
@@ -139,7 +140,7 @@ fn download(session: Shared, name: &str) -> Result<Bytes> {
     session.session.download(name)
 }
 
-/// Names of what is in a folder of the session's folder.
+/// The names of the entries of a folder in the session's folder.
 #[packed_func(name = "kernpack.rpc.listdir")]
 fn listdir(session: Shared, path: &str) -> Result<Vec<String>> {
     session.session.listdir(path)
@@ -169,7 +170,7 @@ fn import_module(session: Shared, parent: Module, child: Module) -> Result<()> {
     session.session.import_module(&parent, &child)
 }
 
-/// A global function of the server; None when it has none of this name.
+/// A global function of the server; `None` if it has no function of this name.
 #[packed_func(name = "kernpack.rpc.global_function")]
 fn global_function(session: Shared, name: &str) -> Result<Option<Function>> {
     session.session.find_global_function(name)
@@ -181,13 +182,13 @@ fn remote_device(session: Shared, name: &str) -> Result<Device> {
     session.session.device(name)
 }
 
-/// Whether there is such a device.
+/// Returns true if the device exists.
 #[packed_func(name = "kernpack.rpc.exists")]
 fn exists(device: Device) -> bool {
     device::exists(device)
 }
 
-/// An attribute of a device, by its number; None when such devices do not have it.
+/// An attribute of a device, by its number; `None` if such devices do not have it.
 #[packed_func(name = "kernpack.rpc.attribute")]
 fn attribute(device: Device, number: i32) -> Result<Any> {
     let attribute = DeviceAttribute::from_number(number).ok_or_else(|| {
@@ -215,7 +216,8 @@ fn copy(tensor: Tensor, device: Device) -> Result<Tensor> {
     tensor.to(device)
 }
 
-/// A function that measures another one on the server: it takes the arguments of the measured one and returns a Timing.
+/// Creates a function that measures another one on the server: it takes the arguments of the
+/// measured one and returns a `Timing`.
 #[packed_func(name = "kernpack.rpc.time_evaluator")]
 #[allow(clippy::too_many_arguments, reason = "other languages name them")]
 fn time_evaluator(

@@ -1,22 +1,23 @@
-//! What a server says of an exception, as an error.
+//! Converts a server's description of an exception to an error.
 
 use kernpack::Error;
 
-/// The kind of the error by which a server says that a session's time is over.
+/// The kind of error with which a server reports that a session's time is over.
 const SESSION_TIMEOUT: &str = "RPCSessionTimeoutError";
 
-/// What stock clients put before the messages of servers.
+/// Prefixes that stock clients put before the messages of servers.
 const PASSED_ON: [&str; 2] = ["RPCError: Error caught from RPC call:\n", "Error caught from RPC call:\n"];
 
-/// The error of a message. Our servers send the kind in front (`ValueError: ...`); Apache TVM's send the message alone,
-/// which is an RPCError then.
+/// Converts a message to an error. Kernpack's servers put the kind in front (`ValueError: ...`);
+/// Apache TVM's send only the message, which becomes an RPCError.
 pub(super) fn raised(message: &str) -> Error {
     let mut message = message.trim_end();
-    // Each server on the way to a further one says that it only passes the error on.
+    // Each server on the route to a further one adds a prefix that says that it only forwards the
+    // error.
     while let Some(inner) = PASSED_ON.iter().find_map(|words| message.strip_prefix(words)) {
         message = inner;
     }
-    // A backtrace goes before the error itself.
+    // A backtrace precedes the error itself.
     let start = match message.strip_prefix("Traceback (most recent call last):") {
         Some(_) => message.lines().skip(1).find(|line| !line.starts_with(' ') && kind_of(line).is_some()),
         None => None,
@@ -28,12 +29,12 @@ pub(super) fn raised(message: &str) -> Error {
     }
 }
 
-/// Whether the server has ended the session with this error.
+/// Returns true if the server has ended the session with this error.
 pub(super) fn is_end_of_session(error: &Error) -> bool {
     error.kind() == SESSION_TIMEOUT
 }
 
-/// The kind in front of a message, and the message: the name of an exception class.
+/// Splits a message into the kind in front, the name of an exception class, and the rest.
 fn kind_of(text: &str) -> Option<(&str, &str)> {
     let (kind, rest) = text.split_once(':')?;
     let is_name = kind.starts_with(|letter: char| letter.is_ascii_uppercase())

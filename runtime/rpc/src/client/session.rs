@@ -8,7 +8,8 @@ use super::shared::Shared;
 use super::time_evaluator::TimeEvaluator;
 use super::{function, slots, value};
 
-/// A session with a server. Clones are the same session; it ends with the last of them and the last of what came from it.
+/// A session with a server. Clones are the same session; it ends with the last of them and the last
+/// value that came from it.
 #[derive(Clone)]
 pub struct Session {
     shared: Arc<Shared>,
@@ -25,7 +26,7 @@ impl Session {
         &self.shared.peer
     }
 
-    /// The key that the server has told.
+    /// The key that the server has sent.
     pub fn server_key(&self) -> &str {
         &self.key
     }
@@ -38,7 +39,7 @@ impl Session {
     /// Sends a file to the session's folder, under its own name.
     ///
     /// # Errors
-    /// OSError when the file cannot be read; what the server reports.
+    /// OSError when the file cannot be read; any error that the server reports.
     pub fn upload(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
@@ -52,7 +53,7 @@ impl Session {
     /// Writes a file of this name and content to the session's folder.
     ///
     /// # Errors
-    /// What the server reports.
+    /// Any error that the server reports.
     pub fn upload_as(&self, name: &str, content: &[u8]) -> Result<()> {
         self.shared.call_own("tvm.rpc.server.upload", (name, content)).map(drop)
     }
@@ -60,15 +61,17 @@ impl Session {
     /// The content of a file of the session's folder.
     ///
     /// # Errors
-    /// What the server reports.
+    /// Any error that the server reports.
     pub fn download(&self, name: &str) -> Result<Bytes> {
         self.shared.call_own("tvm.rpc.server.download", (name,))?.to()
     }
 
-    /// Names of what is in a folder of the session's folder; `.` is the session's folder itself.
+    /// The names of the entries of a folder in the session's folder; `.` is the session's folder
+    /// itself.
     ///
     /// # Errors
-    /// What the server reports; RuntimeError for one that does not have this function, as Apache TVM's in Python.
+    /// Any error that the server reports; RuntimeError for a server that does not have this
+    /// function, such as Apache TVM's in Python.
     pub fn listdir(&self, path: &str) -> Result<Vec<String>> {
         let names: String = self.shared.call_own("tvm.rpc.server.listdir", (path,))?.to()?;
         Ok(names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect())
@@ -77,15 +80,16 @@ impl Session {
     /// Removes a file of the session's folder.
     ///
     /// # Errors
-    /// What the server reports.
+    /// Any error that the server reports.
     pub fn remove(&self, name: &str) -> Result<()> {
         self.shared.call_own("tvm.rpc.server.remove", (name,)).map(drop)
     }
 
-    /// Loads a library of the session's folder, as a rule one that was uploaded.
+    /// Loads a library of the session's folder, usually an uploaded one.
     ///
     /// # Errors
-    /// What the server reports: a library for another kind of machine, a missing symbol, ...
+    /// Any error that the server reports: a library for another kind of machine, a missing symbol,
+    /// ...
     pub fn load_module(&self, name: &str) -> Result<Module> {
         self.shared.call_own("tvm.rpc.server.load_module", (name,))?.to()
     }
@@ -93,7 +97,7 @@ impl Session {
     /// The functions that are linked into the server itself.
     ///
     /// # Errors
-    /// What the server reports.
+    /// Any error that the server reports.
     pub fn system_lib(&self) -> Result<Module> {
         self.shared.call_own("ffi.SystemLib", ())?.to()
     }
@@ -101,7 +105,7 @@ impl Session {
     /// A global function of the server.
     ///
     /// # Errors
-    /// KeyError when it has none of this name.
+    /// KeyError if it has no function of this name.
     pub fn global_function(&self, name: &str) -> Result<Function> {
         match self.find_global_function(name)? {
             Some(function) => Ok(function),
@@ -109,10 +113,10 @@ impl Session {
         }
     }
 
-    /// A global function of the server; `None` when it has none of this name.
+    /// Returns a global function of the server; `None` if it has no function of this name.
     ///
     /// # Errors
-    /// What the connection reports.
+    /// Any error of the connection.
     pub fn find_global_function(&self, name: &str) -> Result<Option<Function>> {
         let handle = self.shared.find(name)?;
         Ok((handle != 0).then(|| function::function(&self.shared, handle)))
@@ -121,7 +125,8 @@ impl Session {
     /// Lets a module of the session import another one.
     ///
     /// # Errors
-    /// ValueError for a module of another session, TypeError for one of this process; else what the server reports.
+    /// ValueError for a module of another session, TypeError for a module of this process; any
+    /// other error that the server reports.
     pub fn import_module(&self, parent: &Module, child: &Module) -> Result<()> {
         let handles = [value::module_handle(&self.shared, parent)?, value::module_handle(&self.shared, child)?];
         let imported = self.shared.call_own_with("tvm.rpc.server.ImportModule", 2, |arguments| {
@@ -130,8 +135,10 @@ impl Session {
         imported.map(drop)
     }
 
-    /// A device of the server as a device of this process: for [`Tensor::to`](kernpack::Tensor::to), [`Tensor::empty`](kernpack::Tensor::empty),
-    /// [`device`](mod@kernpack::device), and the parameters of functions. It is one as long as the session goes.
+    /// A device of the server as a device of this process: for
+    /// [`Tensor::to`](kernpack::Tensor::to), [`Tensor::empty`](kernpack::Tensor::empty),
+    /// [`device`](mod@kernpack::device), and the parameters of functions. It is valid as long as
+    /// the session is open.
     ///
     /// ```no_run
     /// # let session = kernpack_rpc::connect("pi.local").open()?;
@@ -143,7 +150,8 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// ValueError for a name that is none. Whether the server has the device says [`device::exists`](kernpack::device::exists).
+    /// ValueError for an invalid name. To check that the server has the device, use
+    /// [`device::exists`](kernpack::device::exists).
     pub fn device(&self, name: &str) -> Result<Device> {
         let device: Device = name.parse()?;
         ensure!(self.shared.is_open(), RuntimeError, "the session with {} has ended", self.peer());
@@ -169,13 +177,14 @@ impl Session {
         Ok(TimeEvaluator::new(self.shared.clone(), None, function, self.shared.own_device(device)?))
     }
 
-    /// Ends the session now, although something may still refer to it: whatever is asked of it from now on is a ConnectionError. Without
-    /// this, a session ends when nothing refers to it any more.
+    /// Ends the session now, although values may still refer to it: every further request is a
+    /// ConnectionError. Without this, a session ends when nothing refers to it any more.
     pub fn close(&self) {
         self.shared.close();
     }
 
-    /// Whether the session still goes, as far as is known here: a server that is gone shows at the next request.
+    /// Returns true if the session is still open, as far as this side knows: a server that is gone
+    /// is noticed at the next request.
     pub fn is_open(&self) -> bool {
         self.shared.is_open()
     }

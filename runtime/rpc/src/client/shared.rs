@@ -10,23 +10,23 @@ use super::slots::Slot;
 use super::{device, value};
 use crate::wire::{Code, Connection, Encoder, TensorHeader, Transport, Value, WireError};
 
-/// A session, as everything of it that lives here refers to it. The last reference ends it.
+/// The state of a session that all its local values share. The last reference ends it.
 pub(super) struct Shared {
-    /// Different for each session of this artifact, ever.
+    /// Unique among all sessions that this artifact ever opens.
     pub(super) id: u64,
-    /// The server, as messages name it.
+    /// The name of the server in messages.
     pub(super) peer: String,
     slot: Slot,
-    /// Whether there are servers between this process and the session's.
+    /// True if there are servers between this process and the session's.
     far: bool,
     line: Mutex<Line>,
-    /// What is to be given back as soon as no request is under way.
+    /// Remote values to free as soon as no request is in flight.
     frees: Mutex<Vec<Free>>,
-    /// Functions of the server itself that were asked for before; 0 is one that it does not have.
+    /// The server's own functions that were looked up before; 0 for one that it does not have.
     functions: Mutex<HashMap<&'static str, u64>>,
 }
 
-/// Something of the server's that nothing here refers to any more.
+/// A resource of the server that nothing here refers to any more.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Free {
     /// A function, module, tensor or another object.
@@ -38,10 +38,10 @@ pub(super) enum Free {
 }
 
 impl Shared {
-    /// A session over a connection that the server has accepted.
+    /// Creates a session over a connection that the server has accepted.
     ///
     /// # Errors
-    /// RuntimeError when the process has as many sessions as there can be.
+    /// RuntimeError when the process already has the maximum number of sessions.
     pub(super) fn new(line: Line, peer: String, far: bool) -> Result<Arc<Self>> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -65,24 +65,25 @@ impl Shared {
         slot.map(|()| shared)
     }
 
-    /// The number of the session in this process: what makes its devices different from others.
+    /// The number of the session in this process, which distinguishes its devices from others.
     pub(super) fn number(&self) -> usize {
         self.slot.number()
     }
 
-    /// Whether there are servers between this process and the session's.
+    /// Returns true if there are servers between this process and the session's.
     pub(super) fn is_far(&self) -> bool {
         self.far
     }
 
-    /// One of the server's devices as a device of this process.
+    /// Converts one of the server's devices to a device of this process.
     pub(super) fn device(&self, device: Device) -> Result<Device> {
         device
             .in_session(self.number())
             .ok_or_else(|| error!(ValueError, "{device} is no device that {} can have", self.peer))
     }
 
-    /// A device of the session as the server numbers it; a device of this process stands for the server's own.
+    /// Converts a device of the session to the server's numbering; a device of this process is
+    /// taken as the server's own.
     pub(super) fn own_device(&self, device: Device) -> Result<Device> {
         ensure!(
             device.session().is_none_or(|number| number == self.number()),
@@ -94,21 +95,21 @@ impl Shared {
         Ok(device.without_session())
     }
 
-    /// Sends a request and gives the values of its reply.
+    /// Sends a request and returns the values of its reply.
     fn request(&self, wait: Wait, code: Code, body: &[u8], tail: &[u8]) -> Result<Vec<Value>> {
         let replied = lock(&self.line).request(wait, code, body, tail);
         self.give_back();
         replied
     }
 
-    /// A request of the server's own: its arguments, and the one value of the reply.
+    /// Sends a request with these arguments; returns the single value of the reply.
     pub(super) fn ask(&self, code: Code, count: usize, arguments: impl FnOnce(&mut Encoder<'_>)) -> Result<Value> {
         let mut body = Vec::with_capacity(128);
         arguments(&mut Encoder::begin(&mut body, count));
         only(self.request(Wait::Server, code, &body, &[])?)
     }
 
-    /// Calls a function of the server. What it returns belongs to the session.
+    /// Calls a function of the server. Its result belongs to the session.
     pub(super) fn call(self: &Arc<Self>, handle: u64, args: &[AnyView<'_>]) -> Result<Any> {
         let mut body = Vec::with_capacity(256);
         body.extend_from_slice(&handle.to_le_bytes());
@@ -117,7 +118,7 @@ impl Shared {
         value::decode(self, reply)
     }
 
-    /// Calls one of the functions that every server has for its clients.
+    /// Calls one of the functions that every server provides for its clients.
     pub(super) fn call_own(self: &Arc<Self>, name: &'static str, args: impl Args) -> Result<Any> {
         let handle = self.needed_function(name)?;
         args.with_raw(|args| {
@@ -145,17 +146,19 @@ impl Shared {
         Ok(handle)
     }
 
-    /// The handle of a function that every server has for its clients, kept for the session; 0 when it has not.
+    /// Returns the handle of a function that every server provides for its clients, cached for the
+    /// session; 0 if it does not have it.
     pub(super) fn own_function(&self, name: &'static str) -> Result<u64> {
         if let Some(&known) = lock(&self.functions).get(name) {
             return Ok(known);
         }
         let handle = self.find(name)?;
-        // Two threads may ask at a time; the second handle ends with the session.
+        // Two threads may look it up at the same time; the second handle is freed with the session.
         Ok(*lock(&self.functions).entry(name).or_insert(handle))
     }
 
-    /// The handle of a global function of the server, which the caller gives back; 0 when there is none.
+    /// Returns the handle of a global function of the server, which the caller frees; 0 if there is
+    /// none.
     pub(super) fn find(&self, name: &str) -> Result<u64> {
         match self.ask(Code::GetGlobalFunc, 1, |arguments| {
             arguments.text(name);
@@ -166,7 +169,7 @@ impl Shared {
         }
     }
 
-    /// Brings bytes of this process to the server's memory.
+    /// Copies bytes of this process to the server's memory.
     pub(super) fn copy_to(&self, target: &TensorHeader, source: &[u8]) -> Result<()> {
         let mut body = Vec::with_capacity(64);
         Encoder::push_tensor(&mut body, target);
@@ -174,7 +177,7 @@ impl Shared {
         self.request(Wait::Server, Code::CopyToRemote, &body, source).map(drop)
     }
 
-    /// Brings bytes of the server's memory here.
+    /// Copies bytes of the server's memory to this process.
     pub(super) fn copy_from(
         &self,
         source: &TensorHeader,
@@ -189,14 +192,15 @@ impl Shared {
         fetched
     }
 
-    /// Gives something back: at once, or after the request that is under way.
+    /// Frees a resource: at once, or after the request that is in flight.
     pub(super) fn free(&self, what: Free) {
         lock(&self.frees).push(what);
         self.give_back();
     }
 
-    /// Gives back what nothing refers to any more, unless a request is under way: then its thread does it. A thread that adds to the list
-    /// and finds the line busy can go: the one that has the line looks at the list after it has let go of it.
+    /// Frees all unreferenced resources, unless a request is in flight: then its thread does it. A
+    /// thread that adds to the list and finds the line busy can return: the thread that holds the
+    /// line checks the list after it has released it.
     fn give_back(&self) {
         loop {
             if lock(&self.frees).is_empty() {
@@ -212,21 +216,21 @@ impl Shared {
                 if !line.is_open() {
                     break;
                 }
-                // What a server refuses to take back is gone already; a failure of the connection has ended the session, and that the next
-                // request reports.
+                // A resource that a server refuses to free is gone already; a failure of the
+                // connection has ended the session, which the next request reports.
                 let _ = free_one(&mut line, what);
             }
         }
     }
 
-    /// Ends the session; what is asked of it from now on is an error.
+    /// Ends the session; every further request is an error.
     pub(super) fn close(&self) {
         lock(&self.line).close();
     }
 
-    /// Whether the session still goes, as far as is known here.
+    /// Returns true if the session is still open, as far as this side knows.
     pub(super) fn is_open(&self) -> bool {
-        // A request under way says that it does.
+        // A request in flight means that it is.
         match self.line.try_lock() {
             Ok(line) => line.is_open(),
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().is_open(),
@@ -234,17 +238,17 @@ impl Shared {
         }
     }
 
-    /// A reply that makes no sense.
+    /// The error for a reply that does not fit the request.
     pub(super) fn confused(&self, reply: &Value) -> Error {
         error!(RuntimeError, "{} answers with a {}, which does not fit the request", self.peer, reply.kind())
     }
 
-    /// A handle of the server that is given back when it is dropped.
+    /// Wraps a handle of the server that is freed when it is dropped.
     pub(super) fn own(self: &Arc<Self>, raw: u64) -> Handle {
         Handle::new(self.clone(), raw)
     }
 
-    /// The error of something that belongs to another session.
+    /// The error for a value that belongs to another session.
     pub(super) fn not_ours(&self, what: &str, theirs: &str) -> Error {
         error!(
             ValueError,
@@ -257,7 +261,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // The server gives back by itself what the session still has.
+        // The server itself frees what the session still holds.
         self.line.get_mut().unwrap_or_else(PoisonError::into_inner).close();
     }
 }
@@ -281,7 +285,7 @@ fn free_one(line: &mut Line, what: Free) -> Result<Vec<Value>> {
     line.request(Wait::Drop, code, &body, &[])
 }
 
-/// The one value of a reply.
+/// The single value of a reply.
 fn only(reply: Vec<Value>) -> Result<Value> {
     let count = reply.len();
     let mut values = reply.into_iter();
@@ -291,7 +295,7 @@ fn only(reply: Vec<Value>) -> Result<Value> {
     }
 }
 
-/// Locks, also after a panic: what these locks guard is whole between two statements.
+/// Locks, even after a panic: the guarded data is consistent between any two statements.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

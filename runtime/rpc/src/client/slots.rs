@@ -1,7 +1,10 @@
-//! The numbers of the sessions of this process: 32, for all libraries together, because they are a part of the numbers of devices.
+//! The numbers of the sessions of this process: 32, shared by all libraries, because they are a
+//! part of device numbers.
 //!
-//! The first library that needs a number registers the global function [`TABLE`], which keeps what serves each session's devices; the others
-//! use it. A number is free again when its session has ended, and then nothing of the session is left: tensors keep their session.
+//! The first library that needs a number registers the global function [`TABLE`], which stores the
+//! function that serves each session's devices; the other libraries use it. A number is free again
+//! when its session has ended, and then nothing of the session is left: tensors keep their session
+//! alive.
 
 use std::sync::Mutex;
 
@@ -11,7 +14,8 @@ use kernpack::{Any, AnyView, Device, Function, Result, bail, ensure, error};
 use super::device::RemoteDevices;
 use super::shared::lock;
 
-/// `claim(handler)` gives a number, `get(number)` the handler or None, `release(number)` makes the number free.
+/// `claim(handler)` returns a number, `get(number)` the handler or `None`, `release(number)` frees
+/// the number.
 const TABLE: &str = "kernpack.rpc.sessions_v1";
 
 const CLAIM: i64 = 0;
@@ -20,7 +24,7 @@ const RELEASE: i64 = 2;
 
 /// The number of a session, for as long as this value lives.
 pub(super) struct Slot {
-    /// The number; one too high for a session that got none.
+    /// The number; one past the largest number for a session without one.
     number: usize,
 }
 
@@ -34,7 +38,7 @@ impl Slot {
         Ok(Self { number })
     }
 
-    /// No number: that of a session that is not to be.
+    /// No number: for a session that failed to open.
     pub(super) const fn none() -> Self {
         Self { number: Device::MAX_SESSIONS }
     }
@@ -47,13 +51,13 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         if self.number < Device::MAX_SESSIONS {
-            // The table was there when the number was claimed, and knows the number.
+            // The table existed when the number was claimed, and has the number.
             let _ = table().and_then(|table| table.call((RELEASE, self.number)));
         }
     }
 }
 
-/// What serves the devices of a session.
+/// Returns the function that serves the devices of a session.
 ///
 /// # Errors
 /// RuntimeError when no session has the number.
@@ -62,7 +66,7 @@ pub(super) fn handler(number: usize) -> Result<Function> {
     found.ok_or_else(|| error!(RuntimeError, "remote session {number} is not open"))
 }
 
-/// Lets the process know a kind of remote devices.
+/// Registers a kind of remote devices with the process.
 pub(super) fn offer(kind: i32) -> Result<()> {
     static OFFERED: Mutex<Vec<i32>> = Mutex::new(Vec::new());
     if lock(&OFFERED).contains(&kind) {
@@ -79,7 +83,7 @@ fn table() -> Result<Function> {
     if let Some(found) = Function::find_global(TABLE)? {
         return Ok(found);
     }
-    // Another library may be quicker; then its table is the one.
+    // Another library may register its table first; then that one is used.
     let _ = Function::register_global(TABLE, &Function::from_packed(serve));
     Function::global(TABLE)
 }
@@ -111,7 +115,7 @@ fn serve(args: &[AnyView<'_>]) -> Result<Any> {
         RELEASE => {
             let number: usize = argument.get()?;
             ensure!(number < Device::MAX_SESSIONS, IndexError, "there is no session {number}");
-            // The handler goes after the lock.
+            // The handler is dropped after the lock.
             let released = lock(&SESSIONS)[number].take();
             drop(released);
             Ok(Any::NONE)

@@ -11,16 +11,16 @@ use super::shared::{Free, Shared};
 use super::slots;
 use crate::wire::TensorHeader;
 
-/// The version of DLPack that [`DLManagedTensorVersioned`] is of.
+/// The DLPack version of [`DLManagedTensorVersioned`].
 const DLPACK: DLPackVersion = DLPackVersion { major: 1, minor: 1 };
 
-/// What a tensor keeps: its description for DLPack, shape and strides.
+/// The allocation behind a tensor: its DLPack description, shape and strides.
 struct Managed {
     tensor: DLManagedTensorVersioned,
     dimensions: Vec<i64>,
 }
 
-/// A tensor of this process for one of the server's, whose handle it gives back when it dies.
+/// Creates a local tensor for one of the server, whose handle it frees when it is dropped.
 pub(super) fn tensor(shared: &Arc<Shared>, header: &TensorHeader, raw: u64) -> Result<Tensor> {
     let prepared = header.size().map_err(Error::from).and_then(|_| {
         let device = shared.device(header.device)?;
@@ -75,7 +75,7 @@ unsafe extern "C" fn delete(tensor: *mut DLManagedTensorVersioned) {
     drop(managed.dimensions);
 }
 
-/// Strides of a shape without gaps, in elements.
+/// The strides of a contiguous shape, in elements.
 fn row_major(shape: &[i64]) -> Vec<i64> {
     let mut strides = vec![1i64; shape.len()];
     for axis in (1..shape.len()).rev() {
@@ -108,7 +108,7 @@ pub(super) fn header(shared: &Shared, tensor: &DLTensor) -> Result<TensorHeader>
     })
 }
 
-/// The shape of a tensor without gaps: strides are never sent.
+/// The shape of a contiguous tensor: strides are never sent.
 fn contiguous_shape(tensor: &DLTensor) -> Result<&[i64]> {
     let ndim =
         usize::try_from(tensor.ndim).map_err(|_| error!(ValueError, "the tensor has {} dimensions", tensor.ndim))?;

@@ -6,9 +6,11 @@ use kernpack::{Any, AnyView, Args, Device, Function, Object, Result, ensure};
 
 use super::shared::Shared;
 
-/// Measures a function on the server, where its machine's clock is: no round trip is a part of the times.
+/// Measures a function on the server, with the clock of the server's machine: the times do not
+/// include round trips.
 ///
-/// The function is called once to warm up; then `repeat` times it is called `number` times in a row, and the mean of each row is one result.
+/// The function is called once to warm up; then, `repeat` times, it is called `number` times in a
+/// row, and the mean of each row is one result.
 ///
 /// ```no_run
 /// # let session = kernpack_rpc::connect("pi.local").open()?;
@@ -53,54 +55,58 @@ impl TimeEvaluator {
         }
     }
 
-    /// Calls in a row, of which the mean is one result; 10 unless set.
+    /// Sets the number of calls in a row, whose mean is one result; the default is 10.
     pub fn number(mut self, number: u32) -> Self {
         self.number = number;
         self
     }
 
-    /// Number of results; 1 unless set.
+    /// Sets the number of results; the default is 1.
     pub fn repeat(mut self, repeat: u32) -> Self {
         self.repeat = repeat;
         self
     }
 
-    /// How long a row takes at least: one that is shorter is done again with more calls. Whole milliseconds.
+    /// Sets the minimum duration of a row: a shorter row is repeated with more calls. Whole
+    /// milliseconds.
     pub fn min_repeat(mut self, time: Duration) -> Self {
         self.min_repeat = time;
         self
     }
 
-    /// How often a row that takes no time at all is done again, when there is a [`min_repeat`](Self::min_repeat); 100 unless set.
+    /// Sets how often a row that takes no measurable time is repeated, if there is a
+    /// [`min_repeat`](Self::min_repeat); the default is 100.
     pub fn limit_zero_time_iterations(mut self, limit: u32) -> Self {
         self.limit_zero_time_iterations = limit;
         self
     }
 
-    /// How long the machine rests after each `repeats` results. Whole milliseconds.
+    /// Sets the time that the machine rests after each `repeats` results. Whole milliseconds.
     pub fn cooldown(mut self, time: Duration, repeats: u32) -> Self {
         self.cooldown = time;
         self.repeats_to_cooldown = repeats;
         self
     }
 
-    /// Reads and writes so many bytes before each row, so that it begins with a cold cache; with `number(1)` each call does.
+    /// Reads and writes this number of bytes before each row, so that it begins with a cold cache;
+    /// with `number(1)` each call does.
     pub fn cache_flush(mut self, bytes: u64) -> Self {
         self.cache_flush_bytes = bytes;
         self
     }
 
-    /// A global function of the server that is called with the arguments before each row.
+    /// Sets a global function of the server that is called with the arguments before each row.
     pub fn preparation(mut self, function: impl Into<String>) -> Self {
         self.preparation = function.into();
         self
     }
 
-    /// The function of the server that measures: it takes the arguments of the measured one and returns bytes, `repeat` numbers of type f64
-    /// in seconds.
+    /// Returns the server's measuring function: it takes the arguments of the measured function and
+    /// returns bytes, `repeat` numbers of type f64 in seconds.
     ///
     /// # Errors
-    /// ValueError for options that make no sense; else what the server reports, such as a function that is not there.
+    /// ValueError for invalid options; any other error that the server reports, such as a missing
+    /// function.
     pub fn function(&self) -> Result<Function> {
         ensure!(self.number > 0 && self.repeat > 0, ValueError, "`number` and `repeat` are 1 at least");
         ensure!(self.repeats_to_cooldown > 0, ValueError, "the machine rests after 1 result at least");
@@ -128,7 +134,7 @@ impl TimeEvaluator {
     /// Measures the function with these arguments.
     ///
     /// # Errors
-    /// As for [`TimeEvaluator::function`], and what the measured function reports.
+    /// As for [`TimeEvaluator::function`], and any error of the measured function.
     pub fn run(&self, args: impl Args) -> Result<Timing> {
         Timing::from_bytes(&self.function()?.call(args)?)
     }
@@ -143,7 +149,8 @@ fn milliseconds(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// What a [`TimeEvaluator`] has measured, in seconds for one call. It prints as Apache TVM's `BenchmarkResult` does.
+/// The result of a [`TimeEvaluator`]: seconds for one call. It prints as Apache TVM's
+/// `BenchmarkResult` does.
 ///
 /// ```
 /// use kernpack_rpc::Timing;
@@ -159,18 +166,18 @@ pub struct Timing {
     pub results: Vec<f64>,
     /// Mean of the results.
     pub mean: f64,
-    /// The middle one; the mean of the two in the middle of an even number.
+    /// The middle result; the mean of the two middle ones if the number is even.
     pub median: f64,
     /// The smallest.
     pub min: f64,
     /// The largest.
     pub max: f64,
-    /// Standard deviation, of the results themselves (not an estimate for more).
+    /// Standard deviation of the results themselves (not an estimate for a larger population).
     pub std: f64,
 }
 
 impl Timing {
-    /// The figures of these results. Without any, they are NaN.
+    /// Computes the statistics of these results. Without results, they are NaN.
     pub fn new(results: Vec<f64>) -> Self {
         let count = results.len() as f64;
         let mean = results.iter().sum::<f64>() / count;
@@ -193,7 +200,7 @@ impl Timing {
         }
     }
 
-    /// The figures of what a time evaluator returned.
+    /// Computes the statistics from the result of a time evaluator.
     fn from_bytes(returned: &Any) -> Result<Self> {
         let bytes: &[u8] = returned.get()?;
         let (results, rest) = bytes.as_chunks::<8>();

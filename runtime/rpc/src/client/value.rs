@@ -1,4 +1,4 @@
-//! Arguments as they are sent, and results as they are used here.
+//! Encoding of arguments, and decoding of results.
 
 use std::sync::Arc;
 
@@ -11,13 +11,15 @@ use super::shared::Shared;
 use super::{function, tensor};
 use crate::wire::{Encoder, Value};
 
-/// From this size on, bytes in last place are sent from where they are.
+/// From this size on, bytes in the last argument are sent without a copy.
 const LONG: usize = 1 << 10;
 
-/// Writes the arguments of a call behind what is in `body`. The bytes that it gives are to be sent behind that.
+/// Encodes the arguments of a call at the end of `body`. The returned bytes have to be sent after
+/// it.
 ///
 /// # Errors
-/// TypeError for what cannot be sent, ValueError for what belongs to another session; the argument is named by its number.
+/// TypeError for a value that cannot be sent, ValueError for a value of another session; the
+/// message gives the number of the argument.
 pub(super) fn encode<'a>(shared: &Shared, args: &'a [AnyView<'a>], body: &mut Vec<u8>) -> Result<&'a [u8]> {
     let mut encoder = Encoder::begin(body, args.len());
     let mut tail: &[u8] = &[];
@@ -31,7 +33,7 @@ pub(super) fn encode<'a>(shared: &Shared, args: &'a [AnyView<'a>], body: &mut Ve
 }
 
 fn encode_one<'a>(shared: &Shared, arg: &'a AnyView<'a>, encoder: &mut Encoder<'_>, is_last: bool) -> Result<&'a [u8]> {
-    // An object that the caller offers is only looked at.
+    // The object of an rvalue reference is only read.
     let index = match arg.object() {
         // SAFETY: the view keeps the object alive.
         Some(object) => unsafe { (*object).type_index },
@@ -111,7 +113,7 @@ pub(super) fn module_handle(shared: &Shared, module: &Module) -> Result<u64> {
     }
 }
 
-/// The result of a call: type index, value, and for a tensor its handle.
+/// Decodes the result of a call: type index, value, and for a tensor its handle.
 pub(super) fn decode(shared: &Arc<Shared>, reply: Vec<Value>) -> Result<Any> {
     let mut values = reply.into_iter();
     let (index, value, handle, rest) = (values.next(), values.next(), values.next(), values.next());
@@ -136,7 +138,7 @@ pub(super) fn decode(shared: &Arc<Shared>, reply: Vec<Value>) -> Result<Any> {
         Value::Float(value) => Any::from(value),
         Value::DataType(dtype) => kernpack::IntoAny::into_any(dtype),
         Value::Device(device) => {
-            // A server may name devices that it has from a session of its own.
+            // A server may return devices that it has from a session of its own.
             let device = shared.device(device)?;
             super::slots::offer(device.device_type())?;
             kernpack::IntoAny::into_any(device)

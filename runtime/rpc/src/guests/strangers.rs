@@ -1,7 +1,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
-/// Connections that have not proved who they are, the oldest first: a number in all, and a smaller one from each address.
+/// Connections that have not proved their identity, the oldest first: limited in all, and for each
+/// address.
 pub(crate) struct Strangers {
     most: usize,
     most_of_host: usize,
@@ -9,12 +10,13 @@ pub(crate) struct Strangers {
 }
 
 impl Strangers {
-    /// None yet.
+    /// Creates an empty list.
     pub(crate) fn new(most: usize, most_of_host: usize) -> Self {
         Self { most, most_of_host, waiting: VecDeque::new() }
     }
 
-    /// Adds a connection, and gives the one that has to go for it, if one has: the oldest one from the same address, or of all.
+    /// Adds a connection, and returns the one that has to end for it, if any: the oldest one from
+    /// the same address, or of all.
     pub(crate) fn add(&mut self, number: u64, host: IpAddr) -> Option<u64> {
         let host = network(host);
         let own = self.waiting.iter().filter(|(_, other)| *other == host).count();
@@ -29,12 +31,13 @@ impl Strangers {
         gone.map(|(number, _)| number)
     }
 
-    /// Forgets a connection. One that is not there is fine.
+    /// Removes a connection, if it is present.
     pub(crate) fn remove(&mut self, number: u64) {
         self.waiting.retain(|(other, _)| *other != number);
     }
 
-    /// Takes the oldest one of the address that has most, if that is more than the address of a newcomer would have with it.
+    /// Removes the oldest connection of the address that has the most, if that is more than the
+    /// newcomer's address would have.
     pub(crate) fn pop_for(&mut self, newcomer: IpAddr) -> Option<u64> {
         let newcomer = network(newcomer);
         let mut counts = HashMap::new();
@@ -47,13 +50,13 @@ impl Strangers {
         self.waiting.remove(index).map(|(number, _)| number)
     }
 
-    /// Takes the oldest one.
+    /// Removes the oldest connection.
     pub(crate) fn pop(&mut self) -> Option<u64> {
         self.waiting.pop_front().map(|(number, _)| number)
     }
 }
 
-/// The addresses of one peer count as one: with IPv6 each has 2^64.
+/// Maps all addresses of one peer to one: with IPv6 each peer has 2^64.
 fn network(host: IpAddr) -> IpAddr {
     match host.to_canonical() {
         IpAddr::V6(host) => IpAddr::from((u128::from(host) >> 64 << 64).to_be_bytes()),

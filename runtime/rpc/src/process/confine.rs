@@ -1,4 +1,4 @@
-//! What the process of a session may use.
+//! Confines the process of a session.
 
 use std::io;
 use std::path::Path;
@@ -18,7 +18,8 @@ pub(super) fn confine(limits: &Limits, folder: &Path) -> io::Result<()> {
     {
         // SAFETY: a plain call.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
-        // When memory runs out, the session goes before others. A system without the file has other ways.
+        // When memory runs out, the session is killed before others. Systems without the file have
+        // other mechanisms.
         let _ = std::fs::write("/proc/self/oom_score_adj", "500");
     }
     limit(libc::RLIMIT_CORE as _, Some(0))?;
@@ -31,10 +32,10 @@ pub(super) fn confine(limits: &Limits, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets a limit, or leaves it when it is lower already.
+/// Sets a limit, unless it is lower already.
 fn limit(resource: libc::c_int, value: Option<u64>) -> io::Result<()> {
     let Some(value) = value else { return Ok(()) };
-    // The type of a resource is not the same in each C library.
+    // C libraries have different types for a resource.
     let resource = resource as _;
     let mut now = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the struct is writable, then readable.

@@ -1,11 +1,12 @@
-//! The processes that a session has started, directly or not: found and ended, whatever they did to hide.
+//! Finds and ends the processes that a session has started, directly or indirectly, even if they
+//! tried to hide.
 
 use std::collections::HashSet;
 use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Lets processes whose parents have ended become children of this one, so that they are found.
+/// Makes processes whose parents have ended children of this one, so that they can be found.
 pub(super) fn adopt_orphans() {
     #[cfg(target_os = "linux")]
     // SAFETY: a plain call.
@@ -14,7 +15,7 @@ pub(super) fn adopt_orphans() {
     }
 }
 
-/// All processes below this one.
+/// All descendants of this process.
 pub(super) fn list() -> Vec<i32> {
     let own = std::process::id() as i32;
     let mut found = vec![own];
@@ -31,9 +32,9 @@ pub(super) fn list() -> Vec<i32> {
     found
 }
 
-/// Ends all processes below this one, and takes note of their ends.
+/// Ends all descendants of this process, and reaps them.
 pub(super) fn end(session: i32) {
-    // What is stopped starts nothing: first all are stopped, until there is no new one.
+    // A stopped process cannot start others: first all are stopped, until no new one appears.
     let mut stopped = HashSet::new();
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
@@ -46,7 +47,7 @@ pub(super) fn end(session: i32) {
             break;
         }
     }
-    // Where children cannot be listed, the session's group is what is known.
+    // If children cannot be listed, only the session's group is known.
     signal(-session, libc::SIGKILL);
     signal(session, libc::SIGKILL);
     stopped.iter().for_each(|&pid| signal(pid, libc::SIGKILL));

@@ -1,9 +1,10 @@
 //! The processes of a session: the one that serves the client, and its warden.
 //!
-//! The server starts its session program with the client's connection as descriptor 0 and one end of a socket pair as descriptor 1. The
-//! program forks before it does anything else: the child is the session, the parent its warden. Whatever happens to the session, the
-//! warden sees it, kills what the session has started, tells the client why, and removes the folder. When the other end of the socket
-//! pair is closed, because the server stops or died, it does the same.
+//! The server starts its session program with the client's connection as descriptor 0 and one end
+//! of a socket pair as descriptor 1. The program forks before it does anything else: the child is
+//! the session, the parent its warden. When the session ends for any reason, the warden kills what
+//! the session has started, sends the client the reason, and removes the folder. It does the same
+//! when the other end of the socket pair is closed because the server stops or died.
 
 mod confine;
 mod descendants;
@@ -27,21 +28,24 @@ use crate::position::{Phase, Position};
 use crate::session;
 use crate::wire::{Connection, Patience};
 
-/// The first argument of a session program; behind it are limits, folder, and the words of an emulator if there is one.
+/// The first argument of a session program, followed by limits, folder, and the words of an
+/// emulator if there is one.
 pub(crate) const SESSION: &str = "--kernpack-rpc-session";
 
-/// The first argument of a session program that is only to say that it starts here. Launchers have it, too: see `runtime/rpc/launcher`.
+/// The first argument of a session program that only reports that it starts on this system.
+/// Launchers have it, too: see `runtime/rpc/launcher`.
 const PROBE: &str = "--kernpack-rpc-probe";
 
-/// The variable with the token of a server, for the server and for programs that connect to it.
+/// The environment variable with the token of a server, for the server and for programs that
+/// connect to it.
 pub(crate) const TOKEN_VARIABLE: &str = "KERNPACK_RPC_TOKEN";
 
 static ASKED: AtomicBool = AtomicBool::new(false);
 
-/// Serves a session, if that is what this process was started for, and does not return then.
+/// Serves a session if this process was started for one, and then does not return.
 ///
-/// A server starts a process for each session: a program of its own, or the program that it is part of, once more. Such a program calls
-/// this function first in its `main`, before it starts threads.
+/// A server starts a process for each session: a separate program, or the program that it is part
+/// of, once more. Such a program calls this function first in its `main`, before it starts threads.
 ///
 /// ```no_run
 /// fn main() -> kernpack::Result<()> {
@@ -74,7 +78,7 @@ pub fn run_session_if_asked() {
     }
 }
 
-/// Whether [`run_session_if_asked`] was called in this process.
+/// Returns true if [`run_session_if_asked`] was called in this process.
 pub(crate) fn was_asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
@@ -109,7 +113,7 @@ fn run(limits: Limits, folder: OsString, emulator: Vec<OsString>) -> io::Result<
             Ok(0)
         }
         pid => {
-            // A session does not change what watches it.
+            // A session cannot tamper with its watcher.
             hide();
             Warden::new(pid, socket, life, &limits, &position).watch();
             remove(&folder);
@@ -118,8 +122,9 @@ fn run(limits: Limits, folder: OsString, emulator: Vec<OsString>) -> io::Result<
     }
 }
 
-/// Keeps other processes of this user, sessions among them, from reading the memory, the environment and the open files of this process: it has keys and
-/// tokens. There is no dump of it either.
+/// Keeps other processes of this user, including sessions, from reading the memory, the environment
+/// and the open files of this process, which has keys and tokens. This also disables its core
+/// dumps.
 pub(crate) fn hide() {
     #[cfg(target_os = "linux")]
     // SAFETY: a plain call. A system that does not have it keeps the process as it was.
@@ -128,7 +133,7 @@ pub(crate) fn hide() {
     };
 }
 
-/// Removes a folder of a session. One that is gone is fine.
+/// Removes a folder of a session, if it still exists.
 pub(crate) fn remove(folder: &Path) {
     if let Err(error) = fs::remove_dir_all(folder)
         && error.kind() != io::ErrorKind::NotFound
@@ -137,7 +142,7 @@ pub(crate) fn remove(folder: &Path) {
     }
 }
 
-/// Takes a descriptor out of its number; programs that the session starts do not get it.
+/// Moves a descriptor to another number; programs that the session starts do not inherit it.
 fn take(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: a plain call.
     let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
@@ -148,7 +153,7 @@ fn take(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-/// Makes a number lead to where a descriptor leads.
+/// Makes a number refer to the same file as a descriptor.
 fn replace(descriptor: &impl AsRawFd, number: RawFd) -> io::Result<()> {
     // SAFETY: a plain call; no value of this process owns the numbers 0 and 1.
     if unsafe { libc::dup2(descriptor.as_raw_fd(), number) } < 0 {
@@ -157,14 +162,15 @@ fn replace(descriptor: &impl AsRawFd, number: RawFd) -> io::Result<()> {
     Ok(())
 }
 
-/// How many threads this process has; 1 where that is not known.
+/// The number of threads of this process; 1 if it is unknown.
 fn threads() -> usize {
-    // An emulator has threads of its own, which fork as it needs them to.
+    // An emulator has threads of its own, and handles fork correctly.
     if is_emulated() { 1 } else { fs::read_dir("/proc/self/task").map_or(1, Iterator::count) }
 }
 
-/// Whether the system runs an emulator, and that this program. qemu shows programs their own file as `/proc/self/exe`, and knows no other name of
-/// it: there the system shows qemu's, which is for another machine.
+/// Returns true if the system runs an emulator, which runs this program. qemu redirects only the
+/// name `/proc/self/exe` to the emulated program's own file; under any other name the system
+/// returns qemu's file, which is for another machine.
 fn is_emulated() -> bool {
     let machine = |path: &str| {
         let mut head = [0; 20];

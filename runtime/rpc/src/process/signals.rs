@@ -3,7 +3,7 @@ use std::time::Duration;
 
 extern "C" fn nothing(_: libc::c_int) {}
 
-/// From now on the end of a child interrupts [`wait`], and is kept until then.
+/// Makes the end of a child interrupt [`wait`]; until then the signal stays pending.
 pub(super) fn watch_children() {
     // SAFETY: the structs are valid; a handler that does nothing may run at any time.
     unsafe {
@@ -17,7 +17,7 @@ pub(super) fn watch_children() {
     }
 }
 
-/// As it was before [`watch_children`], for the session.
+/// Restores the state before [`watch_children`], for the session.
 pub(super) fn unwatch_children() {
     // SAFETY: as above.
     unsafe {
@@ -29,7 +29,8 @@ pub(super) fn unwatch_children() {
     }
 }
 
-/// Waits until a descriptor has something to read, a child ends, or the time is over; true for the first.
+/// Waits until a descriptor is readable, a child ends, or the time is over; returns true if it is
+/// readable.
 pub(super) fn wait(descriptor: libc::c_int, time: Duration) -> bool {
     let mut poll = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
     #[cfg(target_os = "linux")]

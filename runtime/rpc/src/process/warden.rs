@@ -10,18 +10,19 @@ use crate::log::say;
 use crate::position::{Phase, Position};
 use crate::wire::{Connection, Patience, is_hung_up};
 
-/// The interval at which limits are looked at.
+/// The interval at which limits are checked.
 const TICK: Duration = Duration::from_millis(50);
 /// The time that a session may take to end after its client has ended it.
 const LEAVE: Duration = Duration::from_secs(5);
-/// The time that a call may go on after its client has gone: one that the client did not want to wait for comes to its end.
+/// The time that a call may continue after its client has gone: a call that the client did not want
+/// to wait for runs to its end.
 const ABANDONED: Duration = Duration::from_secs(5);
-/// The time that a reply which has begun may take to end, when its session is ended.
+/// The time that a reply in progress may take to finish when its session is ended.
 const REPLY: Duration = Duration::from_secs(1);
 /// The time that a client may take to read why its session has ended.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// What watches a session.
+/// The watcher of a session.
 pub(super) struct Warden<'a> {
     session: libc::pid_t,
     socket: TcpStream,
@@ -30,11 +31,11 @@ pub(super) struct Warden<'a> {
     position: &'a Position,
 }
 
-/// Why a session ended.
+/// The reason why a session ended.
 enum End {
     /// Its process ended, with this status.
     Process(libc::c_int),
-    /// A limit was reached, or the server stops: what to tell the client.
+    /// A limit was reached, or the server stops: the message for the client.
     Told(String),
 }
 
@@ -49,7 +50,8 @@ impl<'a> Warden<'a> {
         Self { session, socket, life, limits, position }
     }
 
-    /// Returns when the session has ended, nothing of it runs any more, and the client knows.
+    /// Returns when the session has ended, none of its processes runs any more, and the client was
+    /// notified.
     pub(super) fn watch(self) {
         let end = self.end();
         if matches!(end, End::Told(_)) {
@@ -93,7 +95,8 @@ impl<'a> Warden<'a> {
             } else if let Some(message) = self.beyond(start, since, seen.0) {
                 return End::Told(message);
             } else if seen.0 == Phase::Working && is_hung_up(self.socket.as_raw_fd()) {
-                // In other phases the session finds out by itself. Requests that were sent before the end have their time each.
+                // In other phases the session notices it by itself. Requests that were sent before
+                // the end each get their full time.
                 if alone.get_or_insert_with(Instant::now).elapsed() > ABANDONED {
                     return End::Told(format!(
                         "ConnectionError: the client is gone, and {} was still running",
@@ -104,7 +107,8 @@ impl<'a> Warden<'a> {
         }
     }
 
-    /// Behind half of a reply nothing can be said. A client that has all of its reply may know that before the session's process has noted it.
+    /// After half of a reply no message can be sent. A client may have received all of its reply
+    /// before the session's process has recorded that.
     fn let_reply_end(&self) {
         let begun = Instant::now();
         while self.position.phase() == Phase::Replying && begun.elapsed() < REPLY {
@@ -112,7 +116,8 @@ impl<'a> Warden<'a> {
         }
     }
 
-    /// The status of the session's process, if it has ended. Other processes that have ended are forgotten.
+    /// The status of the session's process, if it has ended. Other ended processes are reaped and
+    /// ignored.
     fn ended(&self) -> Option<libc::c_int> {
         loop {
             let mut status = 0;
@@ -125,7 +130,7 @@ impl<'a> Warden<'a> {
         }
     }
 
-    /// What to say about a limit that was reached.
+    /// The message about a limit that was reached.
     fn beyond(&self, start: Instant, since: Instant, phase: Phase) -> Option<String> {
         let over = |limit: Option<Duration>, from: Instant| limit.filter(|limit| from.elapsed() >= *limit);
         if let Some(limit) = over(self.limits.session_time, start) {
@@ -160,7 +165,7 @@ impl<'a> Warden<'a> {
         self.position.last_name().map_or_else(|| "the request".to_owned(), |name| format!("`{name}`"))
     }
 
-    /// What to say about a process that ended by itself.
+    /// The message about a process that ended by itself.
     fn describe(&self, status: libc::c_int) -> String {
         let what = match self.position.phase() {
             Phase::Working => format!(" in {}", self.called()),
@@ -187,7 +192,7 @@ impl<'a> Warden<'a> {
         format!("RuntimeError: the session ended{what}: its process exited with code {}", libc::WEXITSTATUS(status))
     }
 
-    /// Tells the client why, if no reply has begun, and waits until it has read that.
+    /// Sends the client the reason, if no reply has begun, and waits until it has read it.
     fn tell(self, message: Option<String>) {
         let Self { socket, position, .. } = self;
         let mut linger = Duration::from_secs(1);
@@ -199,7 +204,8 @@ impl<'a> Warden<'a> {
             }
         }
         let _ = socket.shutdown(Shutdown::Write);
-        // A connection that is closed with unread bytes is reset, and the client may not get to read what it was told.
+        // A connection that is closed with unread bytes is reset, and the client may not be able to
+        // read the message.
         let end = Instant::now() + linger;
         let mut bytes = vec![0; 64 << 10];
         let mut socket = socket;

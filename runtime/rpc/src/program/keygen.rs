@@ -17,7 +17,7 @@ Options:
   --name NAME            a host name or address that the certificate is for, for clients that know an authority; may be said again (localhost)
 ";
 
-/// Which keys to make.
+/// The keys to generate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keygen {
     folder: PathBuf,
@@ -25,10 +25,10 @@ pub struct Keygen {
 }
 
 impl Keygen {
-    /// The options of a command line, behind the command's name; `None` asks for help.
+    /// Parses the options after the command's name; `None` asks for help.
     ///
     /// # Errors
-    /// What is wrong, in one line without the name of the command.
+    /// A description of the problem, in one line without the name of the command.
     pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<Self>, String> {
         let mut keygen = Self { folder: "kernpack-rpc".into(), names: Vec::new() };
         let asks_for_help = each(words, KEYGEN_OPTIONS, &[], |name, value| {
@@ -44,7 +44,8 @@ impl Keygen {
         Ok((!asks_for_help).then_some(keygen))
     }
 
-    /// Makes the files, and prints what to do with them. Files whose fingerprint cannot be printed are removed again.
+    /// Creates the files, and prints instructions for their use. If the fingerprint cannot be
+    /// printed, the files are removed again.
     ///
     /// # Errors
     /// As for [`Identity::generate`], and an output that is closed or full.
@@ -63,7 +64,7 @@ impl Keygen {
         );
         if let Err(problem) = print(&text) {
             for file in Identity::FILES {
-                // They were made here a moment ago.
+                // They were created just now.
                 let _ = fs::remove_file(self.folder.join(file));
             }
             if !was_there {

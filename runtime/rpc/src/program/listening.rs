@@ -1,4 +1,4 @@
-//! Options that several commands have: how they listen, and where trackers and proxies are.
+//! Options that several commands share: how they listen, and the addresses of trackers and proxies.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,7 +10,8 @@ use super::output::print;
 use super::words::{number, time};
 use crate::{Listen, Place};
 
-/// `--host`, `--port`, `--token-file`, `--tls-cert`, `--tls-key`, `--insecure`, `--handshake-time` and `--verbose`, while they are read.
+/// The options `--host`, `--port`, `--token-file`, `--tls-cert`, `--tls-key`, `--insecure`,
+/// `--handshake-time` and `--verbose`, while they are parsed.
 pub(super) struct Listening {
     listen: Listen,
     certificate: Option<String>,
@@ -22,7 +23,7 @@ impl Listening {
         Self { listen: listen.clone(), certificate: None, key: None }
     }
 
-    /// Takes an option if it is one of these; the value of another one is given back.
+    /// Takes an option if it is one of these; else returns its value.
     pub(super) fn take(&mut self, name: &str, value: String) -> Result<Option<String>, String> {
         let listen = &mut self.listen;
         match name {
@@ -41,7 +42,7 @@ impl Listening {
         Ok(None)
     }
 
-    /// What the options say.
+    /// The result of the options.
     pub(super) fn done(self) -> Result<Listen, String> {
         match (self.certificate, self.key) {
             (None, None) => Ok(self.listen),
@@ -68,7 +69,8 @@ fn with_tls(_: Listen, _: &str, _: &str) -> Result<Listen, String> {
     Err(WITHOUT_TLS.to_owned())
 }
 
-/// Where another program is: the names of three options for its address, its token and its certificate, and what they say.
+/// The address of another program: the names of the three options for its address, its token and
+/// its certificate, and their values.
 pub(super) struct Known {
     names: [&'static str; 3],
     address: Option<String>,
@@ -81,7 +83,7 @@ impl Known {
         Self { names, address: None, token: None, fingerprint: None }
     }
 
-    /// As [`Listening::take`].
+    /// Like [`Listening::take`].
     pub(super) fn take(&mut self, name: &str, value: String) -> Result<Option<String>, String> {
         match self.names.iter().position(|own| *own == name) {
             Some(0) => self.address = Some(value),
@@ -92,7 +94,7 @@ impl Known {
         Ok(None)
     }
 
-    /// What the options say; `usual` is the address if none is said.
+    /// The result of the options; `usual` is the address if none is given.
     pub(super) fn done(self, usual: Option<String>) -> Result<Option<Place>, String> {
         let [address, token, fingerprint] = self.names;
         let Some(address) = self.address.or(usual) else {
@@ -122,10 +124,10 @@ fn with_fingerprint(_: Place, _: &str) -> Result<Place, String> {
     Err(WITHOUT_TLS.to_owned())
 }
 
-/// The most bytes of a file with a token.
+/// The largest size of a file with a token, in bytes.
 const LONGEST_TOKEN: u64 = 2048;
 
-/// The token in a file.
+/// Reads the token from a file.
 pub(super) fn token_of(file: &str) -> Result<String, String> {
     let mut text = String::new();
     let read = File::open(file).and_then(|file| file.take(LONGEST_TOKEN + 1).read_to_string(&mut text));
@@ -139,9 +141,10 @@ pub(super) fn token_of(file: &str) -> Result<String, String> {
     }
 }
 
-/// Says where a program listens, and the token that it has made, and waits as long as it listens.
+/// Prints the address that a program listens at, and its generated token, and waits as long as it
+/// listens.
 pub(super) fn stay(address: SocketAddr, token: Option<&str>, wait: impl FnOnce()) -> Outcome<()> {
-    // The address comes first and alone: programs read it.
+    // The address comes first, in a line of its own: programs read it.
     let said = print(&format!("listening on {address}\n"));
     let said = said.and_then(|()| token.map_or(Ok(()), |token| print(&format!("token: {token}\n"))));
     said.map_err(|problem| error!(RuntimeError, "cannot print the address {address}: {problem}"))?;

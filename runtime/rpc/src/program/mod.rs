@@ -1,4 +1,5 @@
-//! The command line of a server, that of `cargo kernpack rpc serve` and of the program `kernpack-rpc-server`; and those of the other commands of `cargo kernpack rpc`.
+//! The command line of a server, for `cargo kernpack rpc serve` and for the program
+//! `kernpack-rpc-server`; and the command lines of the other commands of `cargo kernpack rpc`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -27,7 +28,7 @@ pub use proxy::{PROXY_OPTIONS, parse_proxy, pass_on};
 pub use runner::{NOT_RUN, RUNNER_OPTIONS, Runner};
 pub use tracker::{QUERY_OPTIONS, Query, TRACKER_OPTIONS, parse_tracker, track};
 
-/// The options, as `--help` shows them.
+/// The options, as printed by `--help`.
 pub const SERVE_OPTIONS: &str = "\
 Options:
   --host HOST            the address to listen at (127.0.0.1)
@@ -67,11 +68,11 @@ Options:
 pub struct Serve {
     /// Its options.
     pub options: ServerOptions,
-    /// Whether its token was made here, so that it must be printed.
+    /// True if its token was generated here, so that it must be printed.
     pub is_made: bool,
 }
 
-/// The token in the environment.
+/// Reads the token from the environment.
 pub(crate) fn token_of_environment() -> Result<Option<String>, String> {
     match std::env::var(TOKEN_VARIABLE) {
         Ok(token) if token.trim().is_empty() => Ok(None),
@@ -81,10 +82,10 @@ pub(crate) fn token_of_environment() -> Result<Option<String>, String> {
     }
 }
 
-/// The options of a command line, behind the command's name; `None` asks for help.
+/// Parses the options after the command's name; `None` asks for help.
 ///
 /// # Errors
-/// What is wrong, in one line without the name of the command.
+/// A description of the problem, in one line without the name of the command.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<Serve>, String> {
     let mut options = ServerOptions::default();
     let mut listening = Listening::new(&options.listen);
@@ -109,7 +110,7 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<Serve>,
     options.tracker = tracker.done(None)?;
     options.proxy = proxy.done(None)?;
     if options.tracker.is_some() && !has_sessions {
-        // A client has the machine for itself.
+        // A client has the machine exclusively.
         options.sessions = 1;
     }
     let mut is_made = false;
@@ -118,7 +119,7 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<Serve>,
         (Some(_), false) | (None, true) => {}
         (None, false) => {
             options.listen.token = token_of_environment()?;
-            // Who says --insecure has said who may come.
+            // With `--insecure` the user has already decided who may connect.
             if options.listen.token.is_none() && !options.listen.insecure {
                 options.listen.token = Some(nonce().map_err(|problem| format!("no random numbers: {problem}"))?);
                 is_made = true;
@@ -157,7 +158,8 @@ fn set(options: &mut ServerOptions, name: &str, value: String) -> Result<(), Str
     Ok(())
 }
 
-/// The program of sessions: an emulator with its arguments, and this program as the emulator was told.
+/// The program of sessions: an emulator with its arguments, and this program as it was given to the
+/// emulator.
 fn emulated(command: &[OsString]) -> Result<(PathBuf, Vec<OsString>), String> {
     let (emulator, rest) = command.split_first().ok_or("option `--emulator` takes a command")?;
     let own = std::env::args_os().next().filter(|own| own.as_encoded_bytes().contains(&b'/'));
@@ -185,7 +187,7 @@ fn size(name: &str, value: &str) -> Result<u64, String> {
 /// Serves until the process ends; prints the address first.
 ///
 /// # Errors
-/// Why the server does not start.
+/// The reason why the server does not start.
 pub fn serve(serve: Serve) -> kernpack::Result<()> {
     process::hide();
     let made = serve.options.listen.token.clone().filter(|_| serve.is_made);
@@ -199,10 +201,10 @@ pub fn serve(serve: Serve) -> kernpack::Result<()> {
     stay(server.address(), made.as_deref(), || server.wait())
 }
 
-/// The whole of a program that is a server, with its name for messages.
+/// The complete main function of a program that is a server; `name` is its name in messages.
 pub fn main(name: &str) -> ExitCode {
     crate::run_session_if_asked();
-    // A program that was started from memory has a number for a name.
+    // The name of a program that was started from memory would be a number.
     #[cfg(target_os = "linux")]
     if let Ok(name) = std::ffi::CString::new(name) {
         // SAFETY: a string that ends with NUL; the system takes 15 letters of it.
@@ -294,7 +296,7 @@ mod tests {
             let words: Vec<&str> = line.split_whitespace().collect();
             let line =
                 if words[1].starts_with(char::is_uppercase) { format!("{} 1", words[0]) } else { words[0].to_owned() };
-            // Files that are not there are another matter.
+            // Missing files are a different error.
             let problem = parsed(&line).err().unwrap_or_default();
             let is_of_value = matches!(words[1], "FILE" | "HEX");
             let needs_other = problem.contains(" goes with ") || problem.contains(" needs ");

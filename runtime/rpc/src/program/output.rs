@@ -1,4 +1,4 @@
-//! What programs print. An output that is closed or full is an error of the command, never a panic.
+//! The output of programs. A closed or full output is an error of the command, never a panic.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -6,8 +6,8 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether this process was started without a standard output (`>&-`). The standard library opens /dev/null in its place before `main`, which would take
-/// everything.
+/// True if this process was started without a standard output (`>&-`). The standard library opens
+/// /dev/null in its place before `main`, which would accept everything.
 static IS_CLOSED: AtomicBool = AtomicBool::new(false);
 
 #[cfg(target_os = "linux")]
@@ -22,7 +22,7 @@ extern "C" fn look_at_output() {
 #[unsafe(link_section = ".init_array")]
 static LOOK_AT_OUTPUT: extern "C" fn() = look_at_output;
 
-/// Returns true if the standard output is a file that more users than its own may read.
+/// Returns true if the standard output is a file that users other than its owner may read.
 pub(super) fn is_readable_by_others() -> bool {
     io::stdout().as_fd().try_clone_to_owned().and_then(|copy| File::from(copy).metadata()).is_ok_and(|file| {
         const OTHERS: u32 = 0o044;
@@ -30,10 +30,10 @@ pub(super) fn is_readable_by_others() -> bool {
     })
 }
 
-/// Prints a text, all of it.
+/// Prints a text completely.
 ///
 /// # Errors
-/// What the system says; an output that is closed is an error, too.
+/// The error of the system; a closed output is an error, too.
 pub fn print(text: &str) -> io::Result<()> {
     if IS_CLOSED.load(Ordering::Relaxed) {
         return Err(io::Error::from_raw_os_error(libc::EBADF));

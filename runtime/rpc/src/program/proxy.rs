@@ -27,10 +27,10 @@ Options:
   --verbose              say on stderr who comes and goes
 ";
 
-/// The options of a command line, behind the command's name; `None` asks for help.
+/// Parses the options after the command's name; `None` asks for help.
 ///
 /// # Errors
-/// What is wrong, in one line without the name of the command.
+/// A description of the problem, in one line without the name of the command.
 pub fn parse_proxy(words: impl IntoIterator<Item = OsString>) -> Result<Option<ProxyOptions>, String> {
     let mut options = ProxyOptions::default();
     let mut listening = Listening::new(&options.listen);
@@ -53,10 +53,10 @@ pub fn parse_proxy(words: impl IntoIterator<Item = OsString>) -> Result<Option<P
     Ok(Some(options))
 }
 
-/// Passes on until the process ends; prints the address first.
+/// Runs the proxy until the process ends; prints the address first.
 ///
 /// # Errors
-/// Why the proxy does not start.
+/// The reason why the proxy does not start.
 pub fn pass_on(options: ProxyOptions) -> Result<()> {
     process::hide();
     let proxy = Proxy::start(options)?;

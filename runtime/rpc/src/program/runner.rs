@@ -1,4 +1,5 @@
-//! `cargo kernpack rpc runner`: what `cargo run` and `cargo test` start in place of a program for another machine.
+//! `cargo kernpack rpc runner`: the command that `cargo run` and `cargo test` start in place of a
+//! program for another machine.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -31,11 +32,11 @@ Options:
   --timeout SECONDS      end the program when it has run so long (never)
 ";
 
-/// What the command ends with when the program could not be run, as `env` does.
+/// The exit status of the command if the program could not be run, as for `env`.
 pub const NOT_RUN: u8 = 125;
-/// What it ends with when the program has taken too long, as `timeout` does.
+/// The exit status of the command if the program has taken too long, as for `timeout`.
 const TOO_LONG: u8 = 124;
-/// How long the server waits for output before it answers.
+/// The time that the server waits for output before it answers.
 const WAIT: Duration = Duration::from_secs(1);
 /// The same while input may come, which has to wait for the answer.
 const WAIT_FOR_INPUT: Duration = Duration::from_millis(50);
@@ -59,10 +60,10 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// The words behind the command's name; `None` asks for help.
+    /// Parses the words after the command's name; `None` asks for help.
     ///
     /// # Errors
-    /// What is wrong, in one line without the name of the command.
+    /// A description of the problem, in one line without the name of the command.
     pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<Self>, String> {
         let mut words = words.into_iter();
         let mut own: Vec<OsString> = words.by_ref().take_while(|word| word != "--").collect();
@@ -109,10 +110,11 @@ impl Runner {
         Ok(Some(runner))
     }
 
-    /// Runs the program there; its output comes here, and the result is what this process should end with.
+    /// Runs the program there and copies its output; the result is the exit status for this
+    /// process.
     ///
     /// # Errors
-    /// When the program cannot be run, or the connection ends before it.
+    /// Fails if the program cannot be run, or if the connection ends before the program.
     pub fn run(&self) -> Result<u8> {
         let name = file_name(&self.program)?;
         let session = self.connect()?;
@@ -161,7 +163,9 @@ impl Runner {
         connect.open()
     }
 
-    /// `NAME=VALUE` of what is sent: how Rust's own programs are to report (`RUST_BACKTRACE`, `RUST_LOG`, `RUST_TEST_THREADS`), and what was asked for.
+    /// The environment (`NAME=VALUE`) that is sent: the variables that control the output of Rust
+    /// programs (`RUST_BACKTRACE`, `RUST_LOG`, `RUST_TEST_THREADS`), and those that the user
+    /// requested.
     fn environment(&self) -> Vec<OsString> {
         let own = std::env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(b"RUST_"));
         let own = own.map(|(name, value)| {
@@ -173,7 +177,7 @@ impl Runner {
         own.chain(self.environment.iter().map(OsString::from)).collect()
     }
 
-    /// Passes on what the program writes and what it is to read, until it ends.
+    /// Copies the program's output and sends its input, until it ends.
     fn follow(&self, session: &Session, poll: &Function) -> Result<u8> {
         let start = Instant::now();
         let mut input = Some(read_input());
@@ -230,12 +234,13 @@ fn file_name(path: &Path) -> Result<&str> {
     name.ok_or_else(|| error!(ValueError, "{} has no file name that can be sent", path.display()))
 }
 
-/// Each word with a NUL behind it.
+/// Joins words, each terminated by NUL.
 fn joined(words: &[OsString]) -> Vec<u8> {
     words.iter().flat_map(|word| word.clone().into_vec().into_iter().chain([0])).collect()
 }
 
-/// What comes from standard input, from a thread of its own: a read of it cannot be given up.
+/// Receives the standard input, which is read by its own thread: a blocking read cannot be
+/// cancelled.
 fn read_input() -> Receiver<Vec<u8>> {
     let (sender, receiver): (SyncSender<Vec<u8>>, _) = sync_channel(1);
     thread::spawn(move || {

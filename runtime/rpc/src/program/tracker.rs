@@ -29,7 +29,7 @@ Options:
   --verbose              say on stderr what happens
 ";
 
-/// The options of a question to a tracker.
+/// The options of a query to a tracker.
 pub const QUERY_OPTIONS: &str = "\
 Options:
   --tracker HOST:PORT    the tracker (127.0.0.1:9190)
@@ -40,10 +40,10 @@ Options:
   --timeout SECONDS      how long the tracker may take to answer (10)
 ";
 
-/// The options of a command line, behind the command's name; `None` asks for help.
+/// Parses the options after the command's name; `None` asks for help.
 ///
 /// # Errors
-/// What is wrong, in one line without the name of the command.
+/// A description of the problem, in one line without the name of the command.
 pub fn parse_tracker(words: impl IntoIterator<Item = OsString>) -> Result<Option<TrackerOptions>, String> {
     let mut options = TrackerOptions::default();
     let mut listening = Listening::new(&options.listen);
@@ -63,17 +63,17 @@ pub fn parse_tracker(words: impl IntoIterator<Item = OsString>) -> Result<Option
     Ok(Some(options))
 }
 
-/// Tracks until it is ended; prints the address first.
+/// Runs the tracker until it is ended; prints the address first.
 ///
 /// # Errors
-/// Why the tracker does not start.
+/// The reason why the tracker does not start.
 pub fn track(options: TrackerOptions) -> Result<()> {
     process::hide();
     let tracker = Tracker::start(options)?;
     stay(tracker.address(), None, || tracker.wait())
 }
 
-/// A question to a tracker.
+/// A query to a tracker.
 #[derive(Clone, Debug)]
 pub struct Query {
     tracker: Place,
@@ -83,10 +83,10 @@ pub struct Query {
 }
 
 impl Query {
-    /// As [`parse_tracker`].
+    /// Like [`parse_tracker`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`parse_tracker`].
     pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<Self>, String> {
         let mut tracker = Known::new(["--tracker", "--token-file", "--fingerprint"]);
         let (mut watch, mut every, mut timeout) = (false, Duration::from_secs(2), Duration::from_secs(10));
@@ -107,10 +107,11 @@ impl Query {
         Ok(tracker.done(Some(usual))?.map(|tracker| Self { tracker, watch, every, timeout }))
     }
 
-    /// Prints what the tracker knows; with `--watch` until the process ends or its output is closed, also over restarts of the tracker.
+    /// Prints the state of the tracker; with `--watch`, until the process ends or its output is
+    /// closed, also across restarts of the tracker.
     ///
     /// # Errors
-    /// A tracker that is not there, without `--watch`; an output that fails.
+    /// Fails if the tracker cannot be reached, without `--watch`, or if the output fails.
     pub fn run(&self) -> Result<()> {
         let client = TrackerClient::from(self.tracker.clone()).connect_timeout(self.timeout);
         let failed = |problem: std::io::Error| error!(RuntimeError, "cannot print: {problem}");
@@ -120,7 +121,7 @@ impl Query {
                 Err(problem) if self.watch => format!("{}\n", problem.message()),
                 Err(problem) => return Err(problem),
             };
-            // To the upper left corner of an empty screen.
+            // Clears the screen, and moves to its upper left corner.
             let head = if self.watch && std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
             print(&format!("{head}{text}")).map_err(failed)?;
             if !self.watch {

@@ -1,10 +1,11 @@
-//! Options of command lines.
+//! Parser of command-line options.
 
 use std::ffi::OsString;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Calls `set` with each option that `help` has in its first column, and its value; those of `flags` have none. Whether help is asked for.
+/// Calls `set` with each option that is in the first column of `help`, and its value; the options
+/// in `flags` do not have one. Returns true if help is requested.
 pub(super) fn each(
     words: impl IntoIterator<Item = OsString>,
     help: &str,
@@ -49,7 +50,7 @@ pub(super) fn number<T: FromStr>(name: &str, value: &str) -> Result<T, String> {
     value.parse().map_err(|_| format!("option `{name}` takes a number, got `{value}`"))
 }
 
-/// Seconds; 0 is without limit.
+/// Parses seconds; 0 is unlimited.
 pub(super) fn time(name: &str, value: &str) -> Result<Option<Duration>, String> {
     let seconds = value.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let time = seconds.ok_or_else(|| format!("option `{name}` takes a number of seconds, got `{value}`"))?;

@@ -1,8 +1,9 @@
-//! The proxy: where servers behind a firewall are reached.
+//! The proxy: connects clients to servers behind a firewall.
 //!
-//! A server that no client can reach connects to the proxy, under its key, and waits there; a client connects to the proxy, too, and
-//! names the key. The proxy passes on what both send, and looks at nothing but the handshake. With a tracker it offers its servers there,
-//! and clients name match keys. Servers, clients and trackers may be those of Apache TVM.
+//! A server that clients cannot reach connects to the proxy, under its key, and waits there; a
+//! client connects to the proxy, too, and names the key. The proxy forwards the bytes of both, and
+//! reads only the handshake. With a tracker it offers its servers there, and clients name match
+//! keys. Servers, clients and trackers may be those of Apache TVM.
 
 mod options;
 mod pair;
@@ -26,7 +27,7 @@ use crate::tracker::{Offer, Registration};
 use crate::wire::proof::Relation;
 use crate::wire::{Hello, Key, answer, hear, notice_when_gone};
 
-/// How often servers that have gone are forgotten.
+/// The interval at which servers that have gone are removed.
 const SWEEP: Duration = Duration::from_secs(2);
 
 /// A proxy that listens. Dropping it ends all connections.
@@ -40,7 +41,7 @@ pub struct Proxy {
 
 struct Shared {
     options: ProxyOptions,
-    /// Where it listens, for a tracker.
+    /// The port that it listens at, for a tracker.
     port: u16,
     guests: Arc<Guests>,
     pool: Pool,
@@ -60,14 +61,14 @@ impl Proxy {
     /// ```
     ///
     /// # Errors
-    /// ValueError for options that make no sense, among them an address for other machines without TLS and a token, or `insecure`;
-    /// RuntimeError when the address cannot be listened at.
+    /// ValueError for invalid options, such as an address for other machines without TLS and a
+    /// token, or `insecure`; RuntimeError when it cannot listen at the address.
     pub fn start(options: ProxyOptions) -> Result<Self> {
         ensure!(options.connections > 1, ValueError, "a proxy has two connections at a time at least");
         let (listener, address) = options.listen.bind("offer servers, and run any code on those of others")?;
         let failed = |problem: io::Error| error!(RuntimeError, "the proxy cannot start: {problem}");
         let (wake, woken) = UnixStream::pair().map_err(failed)?;
-        // A session passes through two more descriptors of each side.
+        // A session needs two more descriptors on each side.
         let guests = Arc::new(Guests::new(room(options.connections, options.listen.descriptors() + 2).max(2)));
         let shared = Arc::new(Shared { options, port: address.port(), guests, pool: Pool::default() });
         let (of_listener, of_sweeper) = (Arc::clone(&shared), Arc::clone(&shared));
@@ -77,7 +78,7 @@ impl Proxy {
             accept(&listener, None, &woken, welcome, || of_listener.guests.make_room());
         });
         threads.push(listening.map_err(failed)?);
-        // From here on a failure ends what has begun.
+        // From here on a failure stops what was started.
         let mut proxy = Self { address, shared, wake: Some(wake), threads };
         let sweeping = thread::Builder::new()
             .name("rpc-proxy-sweep".to_owned())
@@ -86,22 +87,22 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// Where it listens.
+    /// The address that it listens at.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// How many servers wait for clients.
+    /// The number of servers that wait for clients.
     pub fn waiting_servers(&self) -> usize {
         self.shared.pool.waiting()
     }
 
-    /// How many connections there are, of servers and clients.
+    /// The number of connections, of servers and clients.
     pub fn connections(&self) -> usize {
         self.shared.guests.count()
     }
 
-    /// Waits as long as the proxy listens, which is until the process ends.
+    /// Waits as long as the proxy listens, that is, until the process ends.
     pub fn wait(mut self) {
         for thread in std::mem::take(&mut self.threads) {
             let _ = thread.join();
@@ -128,7 +129,7 @@ impl Drop for Proxy {
 fn welcome(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
     let _ = stream.set_nodelay(true);
     notice_when_gone(&stream);
-    // A proxy that is full has no word for it: the connection ends.
+    // The protocol has no message for a full proxy: the connection is closed.
     let Some(guest) = shared.guests.enter(&stream, peer.ip()) else { return };
     let own = Arc::clone(shared);
     let thread = thread::Builder::new().name("rpc-guest".to_owned()).stack_size(256 << 10);
@@ -142,7 +143,7 @@ impl Shared {
 
     /// Serves a connection: a server until it waits, a client until it ends.
     fn serve(&self, guest: Guest, stream: TcpStream, peer: SocketAddr) {
-        // Strangers are not answered, and nothing is written down for them.
+        // Strangers do not get an answer, and are not logged.
         let listen = &self.options.listen;
         let begun = Instant::now();
         let Some(mut line) = listen.line(stream) else { return };
@@ -190,12 +191,13 @@ impl Shared {
         Ok(Some(registration.detached()))
     }
 
-    /// Gives a client a server of its key, or that of its match key, and returns when their session has ended, with how it did.
+    /// Connects a client to a server of its key, or to the server of its match key, and returns
+    /// when their session has ended, with the way it ended.
     fn bring_together(&self, mut line: Line, key: Key) -> &'static str {
         let within = self.options.listen.handshake_time;
         let deadline = Instant::now().checked_add(self.options.wait);
         loop {
-            // The right to a server of a tracker is given back when the session has ended.
+            // The claim of a tracker's server is returned when the session has ended.
             let found = match self.options.tracker {
                 Some(_) => self.pool.claim(&key.name).map(|(server, claim)| (server, Some(claim))),
                 None => self.pool.take(&key.name, deadline, line.descriptor()).map(|server| (server, None)),
@@ -204,14 +206,16 @@ impl Shared {
                 let _ = answer(line.transport(), Hello::NoMatchingKey, &key, within);
                 return "found no server";
             };
-            // Options of a server's key are for the proxy alone, and a match key for the proxy and the tracker.
+            // Options of a server's key are for the proxy only, and a match key for the proxy and
+            // the tracker.
             let of_server = Key::server(server.key.name.as_str());
-            // A server that asks for a token itself answers the client, if that can prove one.
+            // A server that asks for a token itself answers the client, if the client can prove
+            // one.
             let answers = server.key.answers && key.nonce.is_some();
-            // It gets the name that the client has said, which is a part of the proof.
+            // It gets the name that the client has sent, which is a part of the proof.
             let name = if answers { key.name.clone() } else { of_server.name.clone() };
             let of_client = Key { name, answers, proof: None, ..key.clone() };
-            // One that has gone meanwhile is not the client's concern: the next one.
+            // A server that has gone meanwhile does not concern the client: the next one is tried.
             if answer(server.line.transport(), Hello::Welcome, &of_client, within).is_err() {
                 continue;
             }

@@ -2,21 +2,23 @@ use std::time::Duration;
 
 use crate::{Listen, Place};
 
-/// How a proxy listens, and what it allows.
+/// The address that a proxy listens at, and its limits.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ProxyOptions {
-    /// Where it listens, and to whom it answers: servers and clients. A server behind the proxy that has a token asks
-    /// the client for it, too. The proxy
-    /// itself reads what is sent over TLS.
+    /// The address that it listens at, and the servers and clients that it accepts. A server behind
+    /// the proxy that has a token asks the client for it, too. The proxy itself reads the content
+    /// of TLS connections.
     pub listen: Listen,
-    /// The tracker that gives the servers to clients, each under its key. Clients then name a match key of the tracker, and nothing else.
+    /// The tracker that assigns the servers to clients, each under its key. Clients then name a
+    /// match key of the tracker, and nothing else.
     pub tracker: Option<Place>,
-    /// The host that the tracker tells clients; `None`: the one that it sees the proxy come from.
+    /// The host that the tracker sends to clients; `None`: the host that the proxy connects from.
     pub tracker_host: Option<String>,
-    /// How long a client waits for a server of its key.
+    /// The time that a client waits for a server of its key.
     pub wait: Duration,
-    /// Connections of servers and clients at one time. Not more than the process may have descriptors for (`ulimit -n`).
+    /// The most connections of servers and clients at the same time. Limited by the descriptors
+    /// that the process may open (`ulimit -n`).
     pub connections: usize,
 }
 

@@ -1,4 +1,4 @@
-//! A client and its server: what one sends, the other one gets.
+//! A client and its server: forwards bytes between them.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use crate::line::Line;
 
-/// The most bytes of a direction that are here at one time.
+/// The most bytes of one direction that are buffered here.
 const AT_ONCE: usize = 256 << 10;
 
-/// How long one side may go on after the other one has ended.
+/// The longest time that one side may continue after the other one has ended.
 const LINGER: Duration = Duration::from_secs(30);
 
-/// Passes everything on until both have ended.
+/// Forwards bytes until both sides have ended.
 ///
 /// # Errors
-/// When the system has no socket or thread left; both connections are closed then.
+/// Fails if the system has no socket or thread left; both connections are closed then.
 pub(super) fn pass_on(mut client: Line, mut server: Line) -> io::Result<()> {
     let handles = [client.handle()?, server.handle()?];
-    // Without TLS, where sockets of a pair stand for both.
+    // Plain sockets; a connection with TLS is represented by a pair of sockets.
     let sockets = [TcpStream::from(client.for_session()?), TcpStream::from(server.for_session()?)];
     for socket in &sockets {
         socket.set_read_timeout(None)?;
@@ -33,7 +33,7 @@ pub(super) fn pass_on(mut client: Line, mut server: Line) -> io::Result<()> {
         let (done, ended) = mpsc::channel();
         let begun = (|| {
             for line in [client, server] {
-                // With TLS this takes as long as the connection.
+                // With TLS this runs as long as the connection.
                 if line.needs_passing() {
                     named("rpc-tls").spawn_scoped(threads, move || line.pass_on())?;
                 }
@@ -49,7 +49,8 @@ pub(super) fn pass_on(mut client: Line, mut server: Line) -> io::Result<()> {
             io::Result::Ok(())
         })();
         drop(done);
-        // The end of one direction is told; after a failure, or when the other one takes its time, it is over.
+        // The end of one direction is forwarded; after a failure, or if the other direction takes
+        // too long, both are closed.
         if begun.is_ok() && ended.recv() == Ok(true) {
             let _ = ended.recv_timeout(LINGER);
         }

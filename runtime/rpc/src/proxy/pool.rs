@@ -1,5 +1,6 @@
-//! Servers that wait for clients, and clients that wait for servers, by key; each in the order in which they came. Where a tracker gives the
-//! servers to clients, none waits: a client names a match key, and the server of that key is there or not.
+//! Servers that wait for clients, and clients that wait for servers, by key; each in order of
+//! arrival. If a tracker assigns the servers to clients, clients do not wait: a client names a
+//! match key, and the server of that key is either present or not.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::RawFd;
@@ -13,7 +14,7 @@ use crate::line::Line;
 use crate::tracker::{Claim, Registration};
 use crate::wire::{Key, is_hung_up};
 
-/// How often a client that waits is looked at, whether it is still there.
+/// The interval at which the proxy checks that a waiting client is still there.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A server that waits for a client.
@@ -27,7 +28,7 @@ pub(super) struct Waiting {
     pub(super) registration: Option<Registration>,
 }
 
-/// Who waits.
+/// The waiting servers and clients.
 #[derive(Default)]
 pub(super) struct Pool {
     state: Mutex<State>,
@@ -39,13 +40,13 @@ pub(super) struct Pool {
 struct State {
     is_stopped: bool,
     servers: HashMap<String, VecDeque<Waiting>>,
-    /// Numbers of clients.
+    /// The numbers of the waiting clients of each key.
     clients: HashMap<String, VecDeque<u64>>,
     next: u64,
 }
 
 impl State {
-    /// A server of a key that is still there.
+    /// Returns a server of a key that is still connected.
     fn server(&mut self, key: &str) -> Option<Waiting> {
         let servers = self.servers.get_mut(key)?;
         let found = loop {
@@ -79,7 +80,8 @@ impl Pool {
         self.lock().servers.values().map(VecDeque::len).sum()
     }
 
-    /// A server waits from now on; `register` begins to offer it at a tracker, whose clients find it here then.
+    /// Adds a waiting server; `register` begins to offer it at a tracker, whose clients then find
+    /// it here.
     pub(super) fn offer(
         &self,
         mut server: Waiting,
@@ -94,8 +96,8 @@ impl Pool {
         Ok(())
     }
 
-    /// A server of a key for a client; `None` when there is none in time, the client has gone, or the proxy stops. Without a deadline
-    /// the wait has no end.
+    /// Returns a server of a key for a client; `None` when there is none in time, the client has
+    /// gone, or the proxy stops. Without a deadline the wait is unlimited.
     pub(super) fn take(&self, key: &str, deadline: Option<Instant>, client: RawFd) -> Option<Waiting> {
         let mut state = self.lock();
         let number = state.next;
@@ -116,12 +118,13 @@ impl Pool {
             state = self.changed.wait_timeout(state, left.min(LOOK)).unwrap_or_else(PoisonError::into_inner).0;
         };
         state.forget_client(key, number);
-        // The next one may be served now.
+        // The next client may be served now.
         self.changed.notify_all();
         found
     }
 
-    /// The server that a tracker has given to a client under a match key, and the client's right to it.
+    /// Returns the server that a tracker has assigned to a client under a match key, and the
+    /// client's claim.
     pub(super) fn claim(&self, match_key: &str) -> Option<(Waiting, Claim)> {
         let mut state = self.lock();
         let (name, _) = match_key.rsplit_once(':')?;
@@ -138,7 +141,7 @@ impl Pool {
         (!is_hung_up(server.line.descriptor())).then_some((server, claim))
     }
 
-    /// Waits, and forgets servers that have gone; whether to go on.
+    /// Waits, then removes servers that have gone; returns true unless the proxy stops.
     pub(super) fn sweep_after(&self, time: Duration) -> bool {
         let deadline = Instant::now() + time;
         let mut state = self.lock();
@@ -159,7 +162,7 @@ impl Pool {
         true
     }
 
-    /// Ends all waits, and the connections of servers that wait.
+    /// Ends all waits, and the connections of waiting servers.
     pub(super) fn stop(&self) {
         let mut state = self.lock();
         state.is_stopped = true;

@@ -8,7 +8,8 @@ use crate::process;
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// The folder of one session: empty, for this user only, and gone when this value is.
+/// The folder of one session: initially empty, accessible to this user only, and removed when this
+/// value is dropped.
 pub(super) struct Folder(PathBuf);
 
 impl Folder {
@@ -17,7 +18,7 @@ impl Folder {
         loop {
             let number = COUNT.fetch_add(1, Ordering::Relaxed);
             let path = parent.join(format!("kernpack-rpc-{}-{number}", std::process::id()));
-            // A folder that is there is not ours: another name is taken, and no link is followed.
+            // An existing folder is not ours: another name is tried, and links are not followed.
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Self(path)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

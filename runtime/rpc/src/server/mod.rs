@@ -1,4 +1,4 @@
-//! The server: it listens, lets clients in, and starts a process for each session.
+//! The server: it listens, accepts clients, and starts a process for each session.
 
 mod folder;
 mod options;
@@ -47,8 +47,9 @@ impl Server {
     /// ```
     ///
     /// # Errors
-    /// ValueError for options that do not go together, among them an address for other machines, or a proxy on one, without TLS and a token, or `insecure`; RuntimeError
-    /// when the address cannot be listened at, or when no program for sessions is known.
+    /// ValueError for options that do not go together, such as an address for other machines, or a
+    /// proxy on one, without TLS and a token, or `insecure`; RuntimeError when it cannot listen at
+    /// the address, or when there is no program for sessions.
     pub fn start(options: ServerOptions) -> Result<Self> {
         ensure!(options.sessions > 0, ValueError, "a server has at least one session at a time");
         ensure!(
@@ -97,29 +98,29 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it listens.
+    /// The address that it listens at.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// How many sessions there are.
+    /// The number of sessions.
     pub fn session_count(&self) -> usize {
         self.sessions.count()
     }
 
-    /// Whether its tracker has it now; not without a tracker.
+    /// Returns true if its tracker has its registration now; false without a tracker.
     pub fn is_registered(&self) -> bool {
         self.sessions.is_registered()
     }
 
-    /// Waits as long as the server listens, which is until the process ends.
+    /// Waits as long as the server listens, that is, until the process ends.
     pub fn wait(mut self) {
         if let Some(listener) = self.listener.take() {
             let _ = listener.join();
         }
     }
 
-    /// Stops listening and ends all sessions; their clients are told. [`Drop`] does the same.
+    /// Stops listening and ends all sessions; their clients are notified. [`Drop`] does the same.
     pub fn stop(self) {
         drop(self);
     }
@@ -140,10 +141,12 @@ impl Drop for Server {
     }
 }
 
-/// Whoever stands at a proxy's address gives clients to the server: what holds for listening holds for that, too.
+/// Checks the options for a proxy. The process at a proxy's address sends clients to the server, so
+/// the rules for listening apply to it, too.
 ///
 /// # Errors
-/// ValueError for a proxy of another machine without TLS, or without a token, unless all may come.
+/// ValueError for a proxy of another machine without TLS, or without a token, unless all clients
+/// are allowed.
 fn check_proxy(options: &ServerOptions, proxy: &Place) -> Result<()> {
     let has_token = proxy.token.is_some() || options.listen.token.is_some();
     if options.listen.insecure || proxy.is_loopback() || proxy.has_tls() && has_token {
@@ -165,6 +168,6 @@ fn welcome(sessions: &Arc<Sessions>, stream: TcpStream, peer: SocketAddr) {
     let Some(ticket) = sessions.enter(&stream, peer.ip()) else { return };
     let shared = Arc::clone(sessions);
     let thread = thread::Builder::new().name("rpc-session".to_owned()).stack_size(256 << 10);
-    // Without memory for a thread the connection is closed, and the ticket given back.
+    // Without memory for a thread the connection is closed, and the ticket returned.
     let _ = thread.spawn(move || shared.serve(ticket, stream, peer));
 }

@@ -3,32 +3,39 @@ use std::path::PathBuf;
 
 use crate::{Limits, Listen, Place};
 
-/// How a server listens, and what it allows.
+/// The address that a server listens at, and its limits.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerOptions {
-    /// Where it listens, and to whom it answers. The token holds for clients that come through a proxy, too.
+    /// The address that it listens at, and the clients that it accepts. The token also applies to
+    /// clients that come through a proxy.
     pub listen: Listen,
     /// The key that clients must name; empty for none.
     pub key: String,
-    /// The tracker that gives the server to clients, by its key. Clients then come with match keys of the tracker, each good for one session.
+    /// The tracker that assigns the server to clients, by its key. Clients then connect with match
+    /// keys of the tracker, each valid for one session.
     pub tracker: Option<Place>,
-    /// The host that the tracker tells clients; `None`: the one that it sees the server come from.
+    /// The host that the tracker sends to clients; `None`: the host that the server connects from.
     pub tracker_host: Option<String>,
-    /// A [`Proxy`](crate::Proxy) to wait for clients at, besides listening. Clients then name the server's key there.
+    /// A [`Proxy`](crate::Proxy) at which to wait for clients, in addition to listening. Clients
+    /// then name the server's key there.
     pub proxy: Option<Place>,
-    /// What each session may use.
+    /// The limits of each session.
     pub limits: Limits,
-    /// Sessions at one time. With a tracker as many are offered: 1 gives a client the machine for itself.
+    /// The most sessions at the same time. With a tracker, the same number is offered: 1 gives a
+    /// client exclusive use of the machine.
     pub sessions: usize,
-    /// The program of a session with its first arguments; `None` is the program that the server is part of, which must call
-    /// [`run_session_if_asked`](crate::run_session_if_asked). The server's own program serves as it was started, also when its file is
-    /// replaced or removed meanwhile; one that is named must stay where it is.
+    /// The program of a session with its first arguments; `None` is the program that the server is
+    /// part of, which must call [`run_session_if_asked`](crate::run_session_if_asked). The server's
+    /// own program is used as it was started, even if its file is replaced or removed meanwhile; a
+    /// named program must stay in its place.
     pub program: Option<(PathBuf, Vec<OsString>)>,
-    /// What starts programs that clients run (with [`Limits::run`]), as the first words of their command lines: an emulator, where the system does not
-    /// start programs of this one's kind. A server under an emulator needs a `program` that is started by it, too.
+    /// The command that starts programs of clients (with [`Limits::run`]), as the first words of
+    /// their command lines: an emulator, if the system does not start programs of this one's kind.
+    /// A server that itself runs under an emulator also needs a `program` that the emulator starts.
     pub emulator: Vec<OsString>,
-    /// Where the folders of sessions are made; `None` is the system's folder for temporary files.
+    /// The folder in which the folders of sessions are created; `None` is the system's folder for
+    /// temporary files.
     pub folder: Option<PathBuf>,
 }
 

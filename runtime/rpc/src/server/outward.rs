@@ -1,4 +1,5 @@
-//! A server that clients cannot reach: it waits for them at a proxy, one connection for the next client.
+//! A server that clients cannot reach: it waits for them at a proxy, with one connection for the
+//! next client.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, mpsc};
@@ -12,17 +13,18 @@ use crate::Place;
 use crate::line::Line;
 use crate::wire::{Key, offer, taken};
 
-/// The port of a proxy that names none: that of a server.
+/// The default port of a proxy, the same as a server's.
 const PORT: u16 = 9090;
 
-/// The time between two tries to reach a proxy, at first and at most.
+/// The time between two attempts to reach a proxy, at first and at most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(10)];
 
-/// How long the next client is not waited for while one is in its handshake. One that takes longer, or never proves anything, does not stand in the
-/// way of others.
+/// The longest time that a client's handshake delays the wait for the next client. A client that
+/// takes longer, or never proves anything, does not block others.
 const TURN: Duration = Duration::from_secs(1);
 
-/// Waits for clients until the server stops. A proxy that is not there, or was restarted, is asked again.
+/// Waits for clients until the server stops. If the proxy cannot be reached, or was restarted, it
+/// tries again.
 pub(super) fn run(sessions: &Arc<Sessions>, proxy: &Place) {
     let mut pause = PAUSES[0];
     while sessions.wait_for_room() {
@@ -65,7 +67,8 @@ fn next_client(sessions: &Sessions, proxy: &Place) -> Result<(Line, Key)> {
     Ok((line, key))
 }
 
-/// Lets a client in and serves it, in a thread of its own; returns when it has a session or none, or after its [`TURN`].
+/// Accepts a client and serves it, in its own thread; returns when the client has a session or is
+/// rejected, or after [`TURN`].
 fn serve(sessions: &Arc<Sessions>, mut line: Line, key: Key) {
     let Ok(handle) = line.handle() else { return };
     let peer = handle.peer_addr().unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
@@ -84,7 +87,7 @@ fn serve(sessions: &Arc<Sessions>, mut line: Line, key: Key) {
         own.count_through_proxy(|count| *count -= 1);
     });
     if started.is_ok() {
-        // The end of the other side is the end of the wait, too.
+        // If the other side ends, the wait ends, too.
         let _ = is_known.recv_timeout(TURN);
     }
 }

@@ -5,31 +5,32 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where Linux has the program that a process runs, also when its file is gone.
+/// The path under which Linux has the program that a process runs, even if its file is deleted.
 #[cfg(target_os = "linux")]
 const OWN: &str = "/proc/self/exe";
 
-/// What is started for each session.
+/// The program that is started for each session.
 pub(super) enum Program {
-    /// A program that the user named, with its first arguments: what stands there when a session begins.
+    /// A program that the user named, with its first arguments: the file at this path when a
+    /// session begins.
     Named(PathBuf, Vec<OsString>),
-    /// The program that the server is part of: as it is now, whatever happens to its file.
+    /// The program that the server is part of: in its current state, even if its file changes.
     Own(Own),
 }
 
 /// A program's file.
 pub(super) struct Own {
     path: PathBuf,
-    /// Device and number of the file.
+    /// Device and inode number of the file.
     #[cfg(target_os = "linux")]
     file: Option<(u64, u64)>,
 }
 
 impl Program {
-    /// The program of these options; `None` is that of the server.
+    /// Returns the program of these options; `None` is that of the server.
     ///
     /// # Errors
-    /// What the system says when it does not know what this process runs.
+    /// The error of the system if it does not know the program of this process.
     pub(super) fn new(named: Option<(PathBuf, Vec<OsString>)>) -> io::Result<Self> {
         if let Some((path, arguments)) = named {
             return Ok(Self::Named(path, arguments));
@@ -42,7 +43,7 @@ impl Program {
         Ok(Self::Own(own))
     }
 
-    /// Where the program is, for messages.
+    /// The path of the program, for messages.
     pub(super) fn path(&self) -> &Path {
         match self {
             Self::Named(path, _) => path,
@@ -64,8 +65,10 @@ impl Program {
 }
 
 impl Own {
-    /// By its path while that leads to the running file, so that the process has its name in lists; else by what the system runs. A
-    /// server that is updated in place serves as the old program until it is started anew: both halves of a session are of one version.
+    /// Starts it by its path as long as that is the running file, so that the process has its name
+    /// in process lists; else by the system's link to the running program. A server that is updated
+    /// in place uses the old program until it is restarted: both halves of a session have the same
+    /// version.
     fn command(&self) -> Command {
         #[cfg(target_os = "linux")]
         if self.file.is_none() || identity(&self.path) != self.file {
@@ -78,7 +81,7 @@ impl Own {
     }
 }
 
-/// What a file is, by whatever name.
+/// The identity of a file, independent of its name.
 #[cfg(target_os = "linux")]
 fn identity(path: &Path) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;
@@ -94,7 +97,7 @@ mod tests {
     fn the_running_program_is_named_while_it_is_there() {
         let Program::Own(mut own) = Program::new(None).unwrap() else { panic!("no program was named") };
         assert_eq!(own.command().get_program(), std::env::current_exe().unwrap().as_os_str());
-        // Another file stands at the path now, or none.
+        // Another file is at the path now, or none.
         #[cfg(target_os = "linux")]
         for path in ["/dev/null", "/no/such/file"] {
             own.path = path.into();

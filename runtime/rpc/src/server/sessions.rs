@@ -22,16 +22,17 @@ use crate::tracker::{Claim, Registration};
 use crate::wire::proof::Relation;
 use crate::wire::{Connection, Hello, Key, Patience, Transport, answer, hear};
 
-/// Handshakes at one time, in all and from one address. A new connection takes the place of the one that has waited longest.
+/// The most handshakes at the same time, in all and from one address. A new connection replaces the
+/// one that has waited longest.
 const HANDSHAKES: [usize; 2] = [128, 64];
-/// How long sessions may take to end when the server stops.
+/// The longest time that sessions may take to end when the server stops.
 const STOP: Duration = Duration::from_secs(10);
 
 /// The connections of a server.
 pub(super) struct Sessions {
     pub(super) options: ServerOptions,
     program: Program,
-    /// With a tracker.
+    /// The registration at a tracker, if any.
     registration: Option<Registration>,
     state: Mutex<State>,
     /// Notified when a connection ends.
@@ -48,27 +49,27 @@ struct State {
     open: usize,
     /// The connection that waits at a proxy.
     outward: Option<TcpStream>,
-    /// Clients that came through a proxy.
+    /// The number of clients that came through a proxy.
     through_proxy: usize,
-    /// The sessions, each with what it lives as long as.
+    /// The sessions, each with the socket that keeps it alive.
     lives: HashMap<u64, UnixStream>,
 }
 
-/// The right to have a thread for a connection.
+/// The permission to have a thread for a connection.
 pub(super) struct Ticket {
     number: u64,
     sessions: Arc<Sessions>,
 }
 
 impl State {
-    /// Ends a connection in the handshake; its thread sees it.
+    /// Ends a connection in the handshake; its thread notices it.
     fn send_away(&mut self, number: Option<u64>) {
         if let Some(stream) = number.and_then(|number| self.handshakes.remove(&number)) {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// A handshake has ended.
+    /// Removes a connection whose handshake has ended.
     fn leave(&mut self, number: u64) {
         let _ = self.handshakes.remove(&number);
         self.strangers.remove(number);
@@ -112,7 +113,7 @@ impl Sessions {
         self.lock().lives.len()
     }
 
-    /// Takes note of a new connection; `None` when it cannot be served.
+    /// Registers a new connection; `None` when it cannot be served.
     pub(super) fn enter(self: &Arc<Self>, stream: &TcpStream, host: IpAddr) -> Option<Ticket> {
         let copy = stream.try_clone().ok()?;
         let mut state = self.lock();
@@ -138,30 +139,31 @@ impl Sessions {
     /// Serves a connection until it ends.
     pub(super) fn serve(&self, ticket: Ticket, stream: TcpStream, peer: SocketAddr) {
         let begun = Instant::now();
-        // Strangers are not answered, and nothing is written down for them: they could fill a disk.
+        // Strangers do not get an answer, and are not logged: they could fill a disk.
         let Some(mut line) = self.options.listen.line(stream) else { return };
-        // A claim is given back when the session has ended.
+        // A claim is returned when the session has ended.
         let Some((key, _claim)) = self.let_in(line.transport(), begun) else { return };
         self.host(ticket, line, &key, peer);
     }
 
-    /// Answers a client that came through a proxy; false: it may not have a session.
+    /// Answers a client that came through a proxy; returns false if it may not have a session.
     pub(super) fn lets_in(&self, transport: &mut dyn Transport, key: &Key) -> bool {
         let (own, listen, begun) = (&self.options.key, &self.options.listen, Instant::now());
-        // A proxy that offers its servers at a tracker passes on what the client said: a match key, `key:random`.
+        // A proxy that offers its servers at a tracker forwards the key that the client sent: a
+        // match key, `key:random`.
         let is_own = key.name.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
         if key.role != "client" || !is_own {
             return false;
         }
         if !key.answers {
-            // The proxy has answered the client, which waits for nothing more.
+            // The proxy has answered the client, which does not expect another answer.
             return listen.lets_in(key.token.as_deref());
         }
         listen.admit(transport, key, Relation::ClientProxiedServer, begun)
             && answer(transport, Hello::Welcome, &Key::server(own.as_str()), listen.left(begun)).is_ok()
     }
 
-    /// The session of a client whose handshake is done, until it ends.
+    /// Runs the session of a client whose handshake is done, until it ends.
     pub(super) fn host(&self, ticket: Ticket, mut line: Line, key: &Key, peer: SocketAddr) {
         let started = line.for_session().map_err(failed).and_then(|descriptor| self.begin(&ticket, key, descriptor));
         match started {
@@ -179,7 +181,7 @@ impl Sessions {
             }
             Err(message) => {
                 self.say(peer, &message);
-                // It counts as a handshake until it has been told.
+                // It counts as a handshake until it has received the message.
                 self.is_refused(&ticket, &line, peer.ip());
                 refuse(line.into_transport(), &message, self.options.listen.handshake_time);
                 drop(ticket);
@@ -232,7 +234,7 @@ impl Sessions {
         let mut command = self.program.command();
         command.arg(SESSION).arg(limits.to_text()).arg(folder.path()).args(&self.options.emulator);
         command.env("LD_LIBRARY_PATH", library_path(folder.path()));
-        // The server's token is not for the code of clients.
+        // The code of clients must not see the server's token.
         command.env_remove(TOKEN_VARIABLE);
         command.stdin(connection);
         command.stdout(Stdio::from(OwnedFd::from(there)));
@@ -244,7 +246,8 @@ impl Sessions {
         Ok((child, folder))
     }
 
-    /// A connection gets no session, and has the rest of a handshake to hear why.
+    /// Marks a connection that gets no session: it has the rest of a handshake's time to read the
+    /// reason.
     fn is_refused(&self, ticket: &Ticket, line: &Line, host: IpAddr) {
         let handle = line.handle();
         let mut state = self.lock();
@@ -256,7 +259,7 @@ impl Sessions {
         state.send_away(gone);
     }
 
-    /// Waits until there may be one session more; not when the server stops.
+    /// Waits until there is room for another session; returns false when the server stops.
     pub(super) fn wait_for_room(&self) -> bool {
         let mut state = self.lock();
         while !state.stopped && state.lives.len().max(state.through_proxy) >= self.options.sessions {
@@ -265,7 +268,7 @@ impl Sessions {
         !state.stopped
     }
 
-    /// Waits; whether to go on.
+    /// Waits; returns true unless the server stops.
     pub(super) fn pause(&self, time: Duration) -> bool {
         let deadline = Instant::now() + time;
         let mut state = self.lock();
@@ -279,7 +282,8 @@ impl Sessions {
         false
     }
 
-    /// The connection that waits at a proxy; closed when the server stops, and at once if it has.
+    /// Sets the connection that waits at a proxy; it is closed when the server stops, and at once
+    /// if it has.
     pub(super) fn set_outward(&self, socket: Option<TcpStream>) {
         let mut state = self.lock();
         if state.stopped
@@ -290,13 +294,13 @@ impl Sessions {
         state.outward = socket;
     }
 
-    /// Counts clients that came through a proxy.
+    /// Updates the number of clients that came through a proxy.
     pub(super) fn count_through_proxy(&self, change: impl FnOnce(&mut usize)) {
         change(&mut self.lock().through_proxy);
         self.changed.notify_all();
     }
 
-    /// Lets no further connection in.
+    /// Stops accepting connections.
     pub(super) fn stop(&self) {
         let mut state = self.lock();
         state.stopped = true;
@@ -306,7 +310,7 @@ impl Sessions {
         }
     }
 
-    /// Ends all connections and waits for that.
+    /// Ends all connections and waits until they have ended.
     pub(super) fn end(&self) {
         if let Some(registration) = &self.registration {
             registration.stop();
@@ -328,7 +332,8 @@ impl Sessions {
     }
 }
 
-/// A session's folder before the server's own ones, for libraries that are uploaded beside a library or a program that needs them.
+/// The library path: a session's folder before the server's own ones, for libraries that are
+/// uploaded beside a library or a program that needs them.
 fn library_path(folder: &Path) -> OsString {
     let own = std::env::var_os("LD_LIBRARY_PATH");
     let folders = std::iter::once(folder.to_path_buf()).chain(own.iter().flat_map(std::env::split_paths));
@@ -339,13 +344,13 @@ fn failed(problem: io::Error) -> String {
     format!("RuntimeError: the server could not start a session: {problem}")
 }
 
-/// Tells a client, after the handshake, why it gets no session.
+/// Sends a client, after the handshake, the reason why it gets no session.
 fn refuse(transport: Box<dyn Transport>, message: &str, within: Duration) {
     let mut connection = Connection::new(transport, Patience { idle: Some(within), stall: Some(within) });
     connection.set_limit(1 << 20);
     if connection.next_packet().and_then(|_| connection.skip()).is_ok() {
         let _ = connection.send_exception(message);
-        // The client closes; what it still sends is not read.
+        // The client closes; further bytes from it are not read.
         let _ = connection.next_packet();
     }
 }

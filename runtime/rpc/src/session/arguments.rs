@@ -1,13 +1,14 @@
 use kernpack::{AnyView, FromAny, Result, ensure, error};
 
-/// The arguments of a function of the server, checked with its name in the message.
+/// The arguments of a function of the server, with type errors that name the function.
 pub(super) struct Arguments<'a> {
     function: &'static str,
     views: &'a [AnyView<'a>],
 }
 
 impl<'a> Arguments<'a> {
-    /// Arguments for parameters of these names, of which the last ones may be missing: those with a `?` at the end.
+    /// Checks the number of arguments for parameters of these names; the last ones may be missing
+    /// if they end with `?`.
     pub(super) fn new(function: &'static str, names: &[&str], views: &'a [AnyView<'a>]) -> Result<Self> {
         let least = names.iter().take_while(|name| !name.ends_with('?')).count();
         ensure!(

@@ -1,21 +1,22 @@
-//! What a program's file says of where it runs, for messages that are clearer than the system's.
+//! Reads from a program's file what it needs to run, for messages that are clearer than the
+//! system's.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// The most bytes of program headers that are read.
+/// The largest size of program headers that is read, in bytes.
 const HEADERS: u64 = 64 << 10;
 
-/// An ELF program of 64 bits.
+/// A 64-bit ELF program.
 pub(super) struct Executable {
     machine: u16,
-    /// The program that loads it, a part of the C library; a static program has none.
+    /// The program that loads it, a part of the C library; `None` for a static program.
     loader: Option<PathBuf>,
 }
 
 impl Executable {
-    /// Reads a file's headers; `None` for what is no 64-bit little-endian ELF file.
+    /// Reads a file's headers; `None` for any file that is not a 64-bit little-endian ELF file.
     pub(super) fn read(path: &Path) -> Option<Self> {
         let mut file = File::open(path).ok()?;
         let mut head = [0; 64];
@@ -27,7 +28,7 @@ impl Executable {
         Some(Self { machine: u16::from_le_bytes([head[18], head[19]]), loader: loader(&mut file, &head) })
     }
 
-    /// What keeps it from running in a process like this one.
+    /// The reason why it cannot run in a process like this one.
     pub(super) fn obstacle(&self) -> Option<String> {
         let own = own_machine();
         if own != 0 && self.machine != own {
@@ -40,7 +41,7 @@ impl Executable {
         None
     }
 
-    /// The loader that it asks for, if the system does not have it.
+    /// The requested loader, if the system does not have it.
     pub(super) fn missing_loader(&self) -> Option<&Path> {
         self.loader.as_deref().filter(|loader| !loader.exists())
     }
@@ -72,7 +73,7 @@ fn read_at(file: &mut File, start: u64, size: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The machine of this process; 0 when its number is not known here.
+/// The ELF machine number of this process; 0 if it is not known here.
 const fn own_machine() -> u16 {
     if cfg!(target_arch = "x86_64") {
         62
@@ -117,7 +118,7 @@ mod tests {
         for name in ["it is for ", "this server is ", "AArch64", "x86-64"] {
             assert!(obstacle.contains(name), "{obstacle}");
         }
-        // Headers that lead nowhere are no reason to fail.
+        // Invalid header offsets are ignored.
         bytes[32..40].fill(0xff);
         std::fs::write(&path, &bytes).unwrap();
         assert!(Executable::read(&path).unwrap().loader.is_none());

@@ -7,7 +7,8 @@ use kernpack::{Error, Module, Result, bail, ensure, error};
 
 use super::linking;
 
-/// The folder of a session: what was uploaded, and what functions write. Names lead to places inside of it only.
+/// The folder of a session: uploaded files, and files that functions write. Names refer only to
+/// places inside it.
 pub(super) struct Files {
     folder: PathBuf,
     limit: u64,
@@ -15,12 +16,12 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// The files of a folder, into which at most `limit` bytes may be uploaded; 0 is without limit.
+    /// The files of a folder, into which at most `limit` bytes may be uploaded; 0 is unlimited.
     pub(super) fn new(folder: PathBuf, limit: u64) -> Self {
         Self { folder, limit: if limit == 0 { u64::MAX } else { limit }, uploaded: AtomicU64::new(0) }
     }
 
-    /// Where a name leads.
+    /// The path that a name refers to.
     pub(super) fn path(&self, name: &str) -> Result<PathBuf> {
         let inside = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
         ensure!(
@@ -32,7 +33,7 @@ impl Files {
         Ok(self.folder.join(name))
     }
 
-    /// A new file for an upload of `length` bytes.
+    /// Creates a file for an upload of `length` bytes.
     pub(super) fn create(&self, name: &str, length: u64) -> Result<File> {
         let path = self.path(name)?;
         let before = self.uploaded.fetch_add(length, Ordering::Relaxed);
@@ -48,20 +49,20 @@ impl Files {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(|problem| failed("create the folder of", name, &problem))?;
         }
-        // A library may be loaded from the file that was there: that one stays as it is.
+        // A library may be loaded from the existing file: that file must not change.
         match fs::remove_file(&path) {
             Err(problem) if problem.kind() != io::ErrorKind::NotFound => Err(failed("replace", name, &problem)),
             _ => File::create(&path).map_err(|problem| failed("create", name, &problem)),
         }
     }
 
-    /// Writes a file that was uploaded.
+    /// Writes an uploaded file.
     pub(super) fn upload(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let mut file = self.create(name, bytes.len() as u64)?;
         io::Write::write_all(&mut file, bytes).map_err(|problem| failed("write", name, &problem))
     }
 
-    /// A file to read, and how long it is.
+    /// Opens a file for reading; returns its length, too.
     pub(super) fn open(&self, name: &str) -> Result<(File, u64)> {
         let opened = File::open(self.path(name)?).and_then(|file| file.metadata().map(|data| (file, data)));
         let (file, data) = opened.map_err(|problem| failed("read", name, &problem))?;
@@ -69,7 +70,7 @@ impl Files {
         Ok((file, data.len()))
     }
 
-    /// Removes a file, or a folder with all that is in it.
+    /// Removes a file, or a folder with its content.
     pub(super) fn remove(&self, name: &str) -> Result<()> {
         let path = self.path(name)?;
         ensure!(path != self.folder.join("."), ValueError, "the folder of the session stays as long as the session");
@@ -80,7 +81,7 @@ impl Files {
         removed.map_err(|problem| failed("remove", name, &problem))
     }
 
-    /// The names in a folder, with commas between them, in order.
+    /// The sorted names in a folder, separated by commas.
     pub(super) fn list(&self, name: &str) -> Result<String> {
         let name = if matches!(name, "" | "/") { "." } else { name };
         let entries = fs::read_dir(self.path(name)?).map_err(|problem| failed("list", name, &problem))?;
@@ -93,7 +94,8 @@ impl Files {
         Ok(names.join(","))
     }
 
-    /// The shared library that a name stands for: itself, or what objects are linked to (`.o`, `.tar`).
+    /// The shared library for a name: the file itself, or the result of linking objects (`.o`,
+    /// `.tar`).
     pub(super) fn library(&self, name: &str) -> Result<PathBuf> {
         let path = self.path(name)?;
         ensure!(path.is_file(), RuntimeError, "there is no file '{name}' in the session; upload it first");
@@ -110,7 +112,8 @@ impl Files {
     }
 }
 
-/// A message that says which version of glibc a library needs, with the one that is here. Nothing is to be added to other messages.
+/// Adds to a message about the glibc version that a library needs the version of this machine;
+/// `None` for other messages.
 fn with_glibc(message: &str, here: Option<&str>) -> Option<String> {
     let is_missing = message.contains("version `GLIBC_") && message.contains("not found");
     let here = here.filter(|_| is_missing)?;
@@ -119,9 +122,9 @@ fn with_glibc(message: &str, here: Option<&str>) -> Option<String> {
     ))
 }
 
-/// A message that says which other library a library needs, with what to do. Nothing is to be added to other messages.
+/// Adds advice to a message about another library that a library needs; `None` for other messages.
 fn with_missing(message: &str) -> Option<String> {
-    // What glibc and musl say.
+    // The messages of glibc and musl.
     let of_glibc = || message.split_once(": cannot open shared object file")?.0.rsplit([' ', '\n']).next();
     let of_musl = || {
         let (_, rest) = message.split_once("Error loading shared library ")?;

@@ -15,17 +15,19 @@ use super::time_evaluator::time_evaluator;
 
 /// Starts a program of the session's folder: its name, arguments and environment, each part ended by NUL.
 pub(crate) const START: &str = "kernpack.rpc.program.start";
-/// Gives the program input and says what it has written, as a list of [`Output`](crate::wire::Output).
+/// Writes input to the program and returns its output, as a list of
+/// [`Output`](crate::wire::Output).
 pub(crate) const POLL: &str = "kernpack.rpc.program.poll";
 
-/// Functions whose calls are served without their bytes being kept: files may be larger than memory.
+/// Functions whose calls are streamed instead of buffered: files may be larger than memory.
 pub(super) struct Functions {
     pub(super) upload: Function,
     pub(super) download: Function,
 }
 
 impl Functions {
-    /// Registers the functions over the files of a session, in place of what has their names.
+    /// Registers the functions over the files of a session; existing functions of these names are
+    /// replaced.
     pub(super) fn register(files: &Arc<Files>, programs: &Arc<Programs>) -> Result<Self> {
         let global = |name: &'static str, call: fn(&'static str, &Files, &[AnyView<'_>]) -> Result<Any>| {
             let files = Arc::clone(files);
@@ -94,7 +96,7 @@ impl Functions {
         });
         Function::register_global_override(POLL, &poll)?;
         global("runtime.RPCTimeEvaluator", |_, _, views| time_evaluator(views))?;
-        // For tests of connections, which the stock peers have, too.
+        // For tests of connections; stock peers also have it.
         global("testing.echo", |name, _, views| {
             Arguments::new(name, &["value"], views)?.get::<AnyView<'_>>(0, "value")?.try_to_owned()
         })?;

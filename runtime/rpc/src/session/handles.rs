@@ -1,25 +1,25 @@
 use kernpack::{Any, Error, Result, error};
 
-/// What a client may refer to by a handle.
+/// A value that a client may refer to by a handle.
 pub(super) struct Entry {
     /// The object.
     pub(super) value: Any,
     /// The name of a function, for messages.
     pub(super) name: String,
-    /// Where the memory of a tensor is in the session's addresses.
+    /// The address of a tensor's memory, among the session's addresses.
     pub(super) memory: Option<u64>,
 }
 
 #[cfg(test)]
 impl Entry {
-    /// An object without a name.
+    /// Creates an entry without a name.
     pub(super) fn new(value: Any) -> Self {
         Self { value, name: String::new(), memory: None }
     }
 }
 
-/// The objects that a client has handles of. A handle is a place in the table and the number of its use, so one that was given
-/// back is never taken for a later one; it is not an address.
+/// The objects that a client has handles of. A handle is an index in the table and a generation
+/// number, so a freed handle is never mistaken for a later one; it is not an address.
 pub(super) struct Handles {
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -32,17 +32,17 @@ struct Slot {
 }
 
 impl Handles {
-    /// A table for at most `limit` objects.
+    /// Creates a table for at most `limit` objects.
     pub(super) fn new(limit: usize) -> Self {
         Self { slots: Vec::new(), free: Vec::new(), limit: limit.min(u32::MAX as usize) }
     }
 
-    /// How many handles are in use.
+    /// The number of handles in use.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// A handle of an object. Never 0.
+    /// Allocates a handle for an object. Never 0.
     pub(super) fn insert(&mut self, entry: Entry) -> Result<u64> {
         let index = match self.free.pop() {
             Some(index) => index,
@@ -72,13 +72,13 @@ impl Handles {
         slot.and_then(|slot| slot.entry.as_ref()).ok_or_else(|| unknown(handle))
     }
 
-    /// Takes an entry out; its handle means nothing from now on.
+    /// Removes an entry; its handle is invalid from now on.
     pub(super) fn remove(&mut self, handle: u64) -> Result<Entry> {
         self.get(handle)?;
         let slot = &mut self.slots[handle as u32 as usize];
         let entry = slot.entry.take().ok_or_else(|| unknown(handle))?;
         slot.generation = slot.generation.wrapping_add(1);
-        // A slot whose numbers are used up is not used again.
+        // A slot whose generation numbers are used up is not reused.
         if slot.generation < u32::MAX - 1 {
             self.free.push(handle as u32);
         }

@@ -1,5 +1,6 @@
-//! Sessions of another server: a client asks for one with `rpc.Connect` in its first packet. From then on bytes go both ways as they
-//! are, because handles, addresses and devices are the other server's.
+//! Sessions of another server: a client requests one with `rpc.Connect` in its first packet. From
+//! then on bytes are forwarded unchanged in both directions, because handles, addresses and devices
+//! are the other server's.
 
 use std::io::{self, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -14,7 +15,7 @@ use crate::wire::{Code, Connection, Encoder, Key, Patience, Transport, VERSION, 
 /// A connection to another server, to which the first packet was sent.
 pub(super) type Upstream = TcpStream;
 
-/// How long the other server may take to answer.
+/// The longest time that the other server may take to answer.
 const WAIT: Duration = Duration::from_secs(30);
 
 /// Connects to the server that the arguments of the first packet name.
@@ -70,13 +71,13 @@ fn dial(host: &str, port: u16) -> Result<TcpStream> {
     Err(last)
 }
 
-/// Passes bytes on, both ways, until one side ends the connection.
+/// Forwards bytes in both directions until one side ends the connection.
 pub(super) fn relay<T: Transport>(
     client: &mut Connection<T>,
     upstream: Upstream,
     position: &Position,
 ) -> std::result::Result<(), WireError> {
-    // What is in the middle of a reply is not known here.
+    // The middle of a reply cannot be recognized here.
     position.set(Phase::Replying);
     let mut upstream = upstream;
     upstream.write_all(&client.take_ready()).map_err(WireError::Io)?;
@@ -98,7 +99,7 @@ pub(super) fn relay<T: Transport>(
             }
             return Err(WireError::Io(problem));
         }
-        // Requests and replies take turns, so a write never waits for the other direction.
+        // Requests and replies alternate, so a write never waits for the other direction.
         let ended = (wait[0].revents != 0 && !pass(transport, &mut upstream, &mut buffer)?)
             || (wait[1].revents != 0 && !pass(&mut upstream, transport, &mut buffer)?);
         if ended {
@@ -109,7 +110,7 @@ pub(super) fn relay<T: Transport>(
     }
 }
 
-/// Passes on what is there; false at the end of the connection.
+/// Forwards the available bytes; returns false at the end of the connection.
 fn pass(from: &mut dyn Transport, to: &mut dyn Transport, buffer: &mut [u8]) -> std::result::Result<bool, WireError> {
     match from.read_now(buffer) {
         Ok(0) => Ok(false),

@@ -1,4 +1,5 @@
-//! Objects to shared libraries: what Apache TVM exports for another machine may be an object (`.o`) or an archive of objects (`.tar`).
+//! Links objects to shared libraries: Apache TVM may export an object (`.o`) or an archive of
+//! objects (`.tar`) for another machine.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use kernpack::{Result, ensure, error};
 
-/// The shared library of a file, which is linked beside it if need be.
+/// Returns the shared library of a file, linked beside it if necessary.
 pub(super) fn shared_library(path: &Path) -> Result<PathBuf> {
     let extension = path.extension().unwrap_or_default();
     if extension != "o" && extension != "tar" {
@@ -21,7 +22,7 @@ pub(super) fn shared_library(path: &Path) -> Result<PathBuf> {
     Ok(library)
 }
 
-/// The objects of an archive, in a folder beside it.
+/// Unpacks the objects of an archive into a folder beside it.
 fn unpack(archive: &Path) -> Result<Vec<PathBuf>> {
     let folder = with_suffix(archive, ".objects");
     let made = fs::create_dir_all(&folder);

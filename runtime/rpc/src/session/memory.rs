@@ -6,16 +6,18 @@ use kernpack::{Device, Result, Tensor, bail, ensure, error};
 
 use crate::wire::TensorHeader;
 
-/// The memory that a client can name: blocks that it allocated, and those of tensors that functions returned.
+/// The memory that a client can refer to: blocks that it allocated, and those of tensors that
+/// functions returned.
 ///
-/// What a client sees are addresses of the session's own, which are never used twice and say nothing about the process; a client may
-/// add to them. Each access is checked against the block that it begins in.
+/// A client sees addresses of the session's own address space, which are never reused and reveal
+/// nothing about the process; a client may add offsets to them. Each access is checked against the
+/// bounds of the block that it begins in.
 pub(super) struct Memory {
     next: u64,
     blocks: BTreeMap<u64, Block>,
 }
 
-/// A block of memory, and what keeps it.
+/// A block of memory, and its owner.
 #[derive(Clone)]
 pub(super) struct Block {
     place: Place,
@@ -23,7 +25,7 @@ pub(super) struct Block {
     owner: Owner,
 }
 
-/// What keeps a block.
+/// The owner of a block.
 #[derive(Clone)]
 #[expect(dead_code, reason = "they are only kept")]
 pub(super) enum Owner {
@@ -36,7 +38,7 @@ unsafe impl Send for Block {}
 // SAFETY: as above; shared access reads the place only.
 unsafe impl Sync for Block {}
 
-/// Blocks begin at multiples of this, with room between them.
+/// Blocks begin at multiples of this, with unused addresses between them.
 const STEP: u64 = 1 << 16;
 
 impl Memory {
@@ -44,7 +46,7 @@ impl Memory {
         Self { next: 1 << 32, blocks: BTreeMap::new() }
     }
 
-    /// How many blocks there are.
+    /// The number of blocks.
     pub(super) fn len(&self) -> usize {
         self.blocks.len()
     }
@@ -63,7 +65,7 @@ impl Memory {
         Ok(self.add(Block { place: memory.place(), size, owner: Owner::Allocated(Arc::new(memory)) }))
     }
 
-    /// Takes in the memory of a tensor that a function returned.
+    /// Registers the memory of a tensor that a function returned.
     pub(super) fn adopt(&mut self, tensor: &Tensor) -> Result<u64> {
         ensure!(
             tensor.is_contiguous(),
@@ -84,13 +86,14 @@ impl Memory {
 
     fn add(&mut self, block: Block) -> u64 {
         let address = self.next;
-        // 2^63 addresses are not used up: each block takes time, and its size of the machine's memory.
+        // 2^63 addresses cannot be used up: each block takes time, and its size of the machine's
+        // memory.
         self.next += block.size.next_multiple_of(STEP) + STEP;
         self.blocks.insert(address, block);
         address
     }
 
-    /// Gives memory back that the client allocated.
+    /// Frees memory that the client allocated.
     pub(super) fn free(&mut self, device: Device, address: u64) -> Result<()> {
         match self.blocks.get(&address) {
             Some(block) if block.place.device != device => {
@@ -105,12 +108,12 @@ impl Memory {
         }
     }
 
-    /// Forgets the memory of a tensor.
+    /// Removes the memory of a tensor.
     pub(super) fn forget(&mut self, address: u64) {
         self.blocks.remove(&address);
     }
 
-    /// Where `size` bytes from an address on are, and the block that they are in.
+    /// Returns the location of `size` bytes from an address on, and the block that contains them.
     pub(super) fn resolve(&self, device: Device, address: u64, offset: u64, size: u64) -> Result<(Place, &Block)> {
         let found = self.blocks.range(..=address).next_back();
         let Some((start, block)) = found.filter(|(start, block)| address - *start <= block.size) else {
@@ -140,20 +143,20 @@ impl Memory {
         Ok((place, block))
     }
 
-    /// Where an address is, on whatever device.
+    /// Returns the location of an address, on any device.
     pub(super) fn find(&self, address: u64) -> Result<Place> {
         let found = self.blocks.range(..=address).next_back();
         let device = found.map_or(Device::CPU, |(_, block)| block.place.device);
         self.resolve(device, address, 0, 0).map(|(place, _)| place)
     }
 
-    /// Where a tensor that a client describes is, and the block that it is in.
+    /// Returns the location of a tensor that a client describes, and the block that contains it.
     pub(super) fn resolve_tensor(&self, header: &TensorHeader) -> Result<(Place, &Block)> {
         self.resolve(header.device, header.data, header.byte_offset, header.size()?)
     }
 }
 
-/// Whether DLPack's `data` is an address on such devices, to which one may add.
+/// Returns true if DLPack's `data` is an address on such devices, to which offsets may be added.
 fn has_addresses(device: Device) -> bool {
     !matches!(
         device.device_type(),

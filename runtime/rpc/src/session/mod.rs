@@ -1,4 +1,4 @@
-//! A session: what a client's requests do in the process that serves it.
+//! A session: serves a client's requests in its process.
 
 mod arguments;
 mod executable;
@@ -35,11 +35,11 @@ use crate::wire::{Bounds, Code, Connection, Patience, Transport, WireError};
 
 pub(crate) use self::functions::{POLL, START};
 
-/// Why a request was not served.
+/// The reason why a request was not served.
 enum Failure {
-    /// The client is told, and the session goes on.
+    /// The client gets the error, and the session continues.
     Error(Error),
-    /// The connection is of no use any more.
+    /// The connection cannot be used any more.
     Wire(WireError),
 }
 
@@ -57,10 +57,12 @@ impl From<WireError> for Failure {
 
 /// Serves a client until it ends the session.
 ///
-/// `folder` is where uploads go, and `emulator` what starts programs of clients, if they do not start by themselves. Global functions of the protocol are registered in this process.
+/// `folder` is the folder for uploads, and `emulator` the command that starts programs of clients,
+/// if they do not start by themselves. The protocol's global functions are registered in this
+/// process.
 ///
 /// # Errors
-/// What ended the connection; the client has been told if that was possible.
+/// The reason why the connection ended; the client has been notified if that was possible.
 pub(crate) fn serve<T: Transport>(
     transport: T,
     limits: &Limits,
@@ -85,7 +87,7 @@ pub(crate) fn serve<T: Transport>(
     served
 }
 
-/// Calls a function that libraries of the process may have registered for this moment.
+/// Calls a function that libraries of the process may have registered as a hook.
 fn hook(name: &str) {
     if let Ok(Some(function)) = Function::find_global(name)
         && let Err(error) = function.call(())
@@ -94,7 +96,7 @@ fn hook(name: &str) {
     }
 }
 
-/// What a client has in this process.
+/// The state of a client in this process.
 struct Session<'a, T> {
     connection: Connection<T>,
     bounds: Bounds,
@@ -105,7 +107,7 @@ struct Session<'a, T> {
     functions: Functions,
     position: &'a Position,
     limit: usize,
-    /// What replies are written to first.
+    /// The buffer in which replies are encoded.
     scratch: Vec<u8>,
 }
 
@@ -137,7 +139,7 @@ impl<'a, T: Transport> Session<'a, T> {
         }
     }
 
-    /// The requests of a session, one after the other.
+    /// Serves the requests of a session, one after the other.
     fn serve(&mut self) -> Result<(), WireError> {
         let mut is_first = true;
         loop {
@@ -156,7 +158,7 @@ impl<'a, T: Transport> Session<'a, T> {
                 Some(Code::InitServer) if is_first => match self.init() {
                     Ok(Some(upstream)) => return hop::relay(&mut self.connection, upstream, self.position),
                     Ok(None) => Ok(Reply::None),
-                    // Without a version in common there is nothing to go on with.
+                    // Without a common version the session cannot continue.
                     Err(Failure::Error(error)) => {
                         self.connection.skip()?;
                         return self.exception(&error);
@@ -190,7 +192,7 @@ impl<'a, T: Transport> Session<'a, T> {
         self.connection.send_exception(&error.to_string())
     }
 
-    /// Tells the client why its session ends, if no reply has begun.
+    /// Sends the client the reason why its session ends, if no reply has begun.
     fn give_up(&mut self, error: WireError) -> Result<(), WireError> {
         if self.position.phase() != Phase::Replying {
             self.position.set(Phase::Replying);

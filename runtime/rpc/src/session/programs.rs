@@ -1,6 +1,8 @@
-//! A program that a client runs in the session's folder: started, asked for what it has written, and ended with the session.
+//! A program that a client runs in the session's folder: it is started, polled for its output, and
+//! ended with the session.
 //!
-//! The protocol has one request at a time, so the client asks again and again (`kernpack.rpc.program.poll`); each answer comes as soon as there is something to tell.
+//! The protocol has one request at a time, so the client polls repeatedly
+//! (`kernpack.rpc.program.poll`); each answer is sent as soon as there is something to report.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Permissions};
@@ -24,18 +26,19 @@ use crate::wire::Output;
 
 /// Bytes of output in one answer.
 const ANSWER: usize = 256 << 10;
-/// The most that one answer waits, whatever the client asks for.
+/// The longest time that one answer waits, whatever time the client requests.
 const WAIT: Duration = Duration::from_secs(10);
-/// How often the end of a program is looked for that has closed its output, or has left it to others.
+/// The interval at which the end of a program is polled if it has closed its output, or has left it
+/// to other processes.
 const TICK: Duration = Duration::from_millis(20);
 
 /// The program of a session.
 pub(super) struct Programs {
     allowed: bool,
-    /// What starts programs of this process's kind, where the system does not do it.
+    /// The command that starts programs of this process's kind, if the system does not start them.
     emulator: Vec<OsString>,
     folder: PathBuf,
-    /// How long a client may ask nothing before its program is ended.
+    /// The longest time without a request from the client before its program is ended.
     patience: Option<Duration>,
     running: Mutex<Option<Running>>,
 }
@@ -45,9 +48,9 @@ struct Running {
     input: Option<ChildStdin>,
     output: Option<ChildStdout>,
     errors: Option<ChildStderr>,
-    /// What the client has sent and the program has not read.
+    /// Input from the client that the program has not read yet.
     pending: Vec<u8>,
-    /// Whether nothing comes behind `pending`.
+    /// True if no input follows after `pending`.
     input_ends: bool,
     asked: Instant,
 }
@@ -66,7 +69,8 @@ impl Programs {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a file of the session. Arguments and environment (`NAME=VALUE`) end with NUL, each.
+    /// Starts a file of the session. Arguments and environment variables (`NAME=VALUE`) are each
+    /// terminated by NUL.
     pub(super) fn start(
         self: &Arc<Self>,
         files: &Files,
@@ -142,7 +146,7 @@ impl Programs {
         }
     }
 
-    /// Ends the program of a client that asks nothing any more.
+    /// Ends the program of a client that no longer polls.
     fn watch(self: &Arc<Self>) {
         let Some(patience) = self.patience else { return };
         let programs = Arc::downgrade(self);
@@ -150,7 +154,7 @@ impl Programs {
             loop {
                 thread::sleep((patience / 4).clamp(Duration::from_millis(10), Duration::from_secs(1)));
                 let Some(programs) = programs.upgrade() else { return };
-                // While an answer waits, the client is there.
+                // While an answer waits, the client is present.
                 let Ok(mut running) = programs.running.try_lock() else { continue };
                 match &mut *running {
                     None => return,
@@ -166,11 +170,12 @@ impl Programs {
                 }
             }
         };
-        // Without a thread the session's other limits hold.
+        // Without a thread the session's other limits apply.
         let _ = thread::Builder::new().name("rpc-program".to_owned()).stack_size(64 << 10).spawn(watch);
     }
 
-    /// Gives the program input, and waits until it has written something, has ended, or the time is over. The answer is a list of [`Output`].
+    /// Writes input to the program, and waits until it has written output, has ended, or the time
+    /// is over. The answer is a list of [`Output`].
     pub(super) fn poll(&self, input: &[u8], input_ends: bool, wait: Duration) -> Result<Vec<u8>> {
         let mut running = self.lock();
         let Some(program) = &mut *running else {
@@ -195,11 +200,12 @@ impl Programs {
 }
 
 impl Running {
-    /// Fills the answer until there is something in it, or the time is over. The program's end is told when all its output has been.
+    /// Fills the answer until it is not empty, or the time is over. The program's end is reported
+    /// after all of its output.
     fn wait(&mut self, answer: &mut Vec<u8>, deadline: Instant) -> io::Result<Option<ExitStatus>> {
         loop {
             self.feed();
-            // Before its output is read: what it has written before its end is there then.
+            // Before its output is read: everything that it wrote before its end is then available.
             let status = self.child.try_wait()?;
             let mut is_full = false;
             is_full |= drain(&mut self.output, answer, Output::Out);
@@ -216,14 +222,14 @@ impl Running {
         }
     }
 
-    /// Writes input, as much as the program takes without waiting.
+    /// Writes as much input as the program takes without blocking.
     fn feed(&mut self) {
         while let Some(input) = self.input.as_mut().filter(|_| !self.pending.is_empty()) {
             match input.write(&self.pending) {
                 Ok(count) => drop(self.pending.drain(..count)),
                 Err(problem) if problem.kind() == ErrorKind::Interrupted => {}
                 Err(problem) if problem.kind() == ErrorKind::WouldBlock => return,
-                // It reads no more.
+                // It does not read any more.
                 Err(_) => self.input = None,
             }
         }
@@ -234,7 +240,7 @@ impl Running {
         }
     }
 
-    /// Waits until a pipe can be used.
+    /// Waits until a pipe is ready.
     fn sleep(&self, time: Duration) {
         let mut polls = Vec::with_capacity(3);
         let mut add = |fd: Option<RawFd>, events| polls.extend(fd.map(|fd| libc::pollfd { fd, events, revents: 0 }));
@@ -245,7 +251,7 @@ impl Running {
         unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as _, time.as_millis().max(1) as libc::c_int) };
     }
 
-    /// Ends the program and what it has started in its group.
+    /// Ends the program and the processes that it has started in its group.
     fn end(&mut self) {
         if let Ok(group) = i32::try_from(self.child.id()) {
             // SAFETY: a plain call; the group's number is this child's, which has not been waited for or has just ended.
@@ -262,7 +268,8 @@ impl Drop for Running {
     }
 }
 
-/// Moves what a pipe has into the answer; whether there may be more. A pipe that has ended is closed.
+/// Moves the content of a pipe into the answer; returns true if there may be more. A pipe that has
+/// ended is closed.
 fn drain<P: Read>(pipe: &mut Option<P>, answer: &mut Vec<u8>, output: impl Fn(Vec<u8>) -> Output) -> bool {
     let mut found = Vec::new();
     let mut is_full = false;

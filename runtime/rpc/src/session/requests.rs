@@ -1,4 +1,4 @@
-//! What each request does.
+//! The handlers of the requests.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -16,9 +16,10 @@ use super::{Failure, Session};
 use crate::position::Phase;
 use crate::wire::{Code, Encoder, Source, TensorHeader, Transport, VERSION, Value, WireError, decode_with};
 
-/// Data that cannot be sent from where it is, or read to where it goes, passes through pieces of this size.
+/// The size of the pieces in which data is transferred if it cannot be sent from its memory, or
+/// read into it, directly.
 const PIECE: usize = 1 << 20;
-/// Bytes in an upload that go to the file without being kept.
+/// From this number of bytes on, an upload is streamed to the file.
 const STREAMED: u64 = 64 << 10;
 
 /// The reply to a request.
@@ -31,16 +32,17 @@ pub(super) enum Reply {
     Plain(Any),
     /// A handle, an address or a stream.
     Opaque(u64),
-    /// What a function returned.
+    /// The value that a function returned.
     Returned(Returned),
-    /// Bytes of a tensor, whose memory the session keeps.
+    /// The bytes of a tensor, whose memory the session keeps alive.
     Data(Place, u64),
     /// The bytes of a file.
     File(String, File, u64),
 }
 
 impl<T: Transport> Session<'_, T> {
-    /// The first request; what it connects to when the session is one of another server.
+    /// Serves the first request; returns the connection to another server if the session is one of
+    /// that server.
     pub(super) fn init(&mut self) -> Result<Option<Upstream>, Failure> {
         let length = self.connection.word()?;
         let mut version = vec![0; usize::try_from(length.min(64)).unwrap_or(64)];
@@ -204,7 +206,7 @@ impl<T: Transport> Session<'_, T> {
         })
     }
 
-    /// That one more object or block may be given out.
+    /// Checks that another object or block may be allocated.
     pub(super) fn check_room(&self) -> kernpack::Result<()> {
         let count = self.memory.len() + self.streams.len();
         ensure!(
@@ -247,7 +249,7 @@ impl<T: Transport> Session<'_, T> {
             let (file, length) = self.files.open(name)?;
             return Ok(Reply::File(name.clone(), file, length));
         }
-        // The name of what `ModuleGetFunction` returns, for messages.
+        // The name of the function that `ModuleGetFunction` returns, for messages.
         let inner = match &values[..] {
             [Value::Module(_), Value::Str(inner), ..] => inner.clone(),
             _ => name,
@@ -258,7 +260,7 @@ impl<T: Transport> Session<'_, T> {
         Ok(Reply::Returned(self.give_out(result, &inner)?))
     }
 
-    /// A call of `tvm.rpc.server.upload`, whose bytes go to the file as they come.
+    /// Serves a call of `tvm.rpc.server.upload`, whose bytes are streamed to the file.
     fn upload(&mut self) -> Result<Reply, Failure> {
         let files = &self.files;
         let mut failed = None;
@@ -440,7 +442,8 @@ impl<T: Transport> Session<'_, T> {
     }
 }
 
-/// Writes `length` bytes of a packet to a file; a wire error is given apart from that of the file.
+/// Writes `length` bytes of a packet to a file; an error of the connection is returned separately
+/// from an error of the file.
 fn write_file(
     name: &str,
     file: &mut File,

@@ -6,7 +6,8 @@ use kernpack::{Device, Error, Result, bail, ensure, error, sys};
 
 use crate::wire::Value;
 
-/// The streams that a client made. A client knows them by numbers; 0 is the current one of a device.
+/// The streams that a client created. A client refers to them by numbers; 0 is the current stream
+/// of a device.
 pub(super) struct Streams {
     next: u64,
     streams: HashMap<u64, Stream>,
@@ -17,12 +18,12 @@ impl Streams {
         Self { next: 1, streams: HashMap::new() }
     }
 
-    /// How many there are.
+    /// The number of streams.
     pub(super) fn len(&self) -> usize {
         self.streams.len()
     }
 
-    /// A new stream of a device.
+    /// Creates a stream of a device.
     pub(super) fn create(&mut self, device: Device) -> Result<u64> {
         let stream = Stream::new(device)?;
         let number = self.next;
@@ -31,7 +32,7 @@ impl Streams {
         Ok(number)
     }
 
-    /// Ends a stream.
+    /// Destroys a stream.
     pub(super) fn free(&mut self, device: Device, number: u64) -> Result<()> {
         let raw = self.get(device, number)?.as_raw();
         if current_stream(device) == raw {
@@ -49,7 +50,7 @@ impl Streams {
         }
     }
 
-    /// The number of the current stream; 0 when it is the device's own.
+    /// The number of the current stream; 0 if it is the device's default one.
     pub(super) fn current(&self, device: Device) -> u64 {
         let raw = current_stream(device);
         let known = self.streams.iter().find(|(_, stream)| stream.device() == device && stream.as_raw() == raw);
@@ -66,7 +67,7 @@ impl Streams {
         unsafe { api.synchronize(device.index(), current_stream(device)) }
     }
 
-    /// Checks a stream that a request names, and that needs no other treatment.
+    /// Checks a stream in a request that does not need other treatment.
     pub(super) fn check(&self, device: Device, number: u64) -> Result<()> {
         if number == 0 { Ok(()) } else { self.get(device, number).map(drop) }
     }
@@ -87,7 +88,7 @@ fn set_current(device: Device, stream: RawStream) -> Result<()> {
     Error::check(status)
 }
 
-/// The number of a stream in a request.
+/// Decodes the number of a stream in a request.
 pub(super) fn number_of(value: &Value) -> Result<u64> {
     match value {
         Value::None => Ok(0),

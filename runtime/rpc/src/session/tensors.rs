@@ -7,7 +7,7 @@ use kernpack::{Result, Tensor};
 use super::memory::{Block, Memory};
 use crate::wire::TensorHeader;
 
-/// A tensor in the memory of a session, with what it refers to.
+/// A tensor in the memory of a session, with the data that it refers to.
 struct Managed {
     versioned: DLManagedTensorVersioned,
     /// Shape and strides.
@@ -15,8 +15,8 @@ struct Managed {
     _block: Block,
 }
 
-/// The tensor that a client describes, after a check that the client has all of its memory. It keeps the memory, also when the client
-/// frees it.
+/// Creates the tensor that a client describes, after a check that the client owns all of its
+/// memory. It keeps the memory alive, even if the client frees it.
 pub(super) fn tensor(memory: &Memory, header: &TensorHeader) -> Result<Tensor> {
     let (place, block) = memory.resolve_tensor(header)?;
     let ndim = header.shape.len();
@@ -34,7 +34,7 @@ pub(super) fn tensor(memory: &Memory, header: &TensorHeader) -> Result<Tensor> {
             dl_tensor: DLTensor {
                 data: place.data,
                 device: header.device.as_raw(),
-                // `Bounds` keeps it small.
+                // `Bounds` limits it.
                 ndim: ndim as i32,
                 dtype: header.dtype.as_raw(),
                 shape: ptr::null_mut(),

@@ -1,4 +1,4 @@
-//! `runtime.RPCTimeEvaluator`: how long a function takes, measured where it runs.
+//! `runtime.RPCTimeEvaluator`: measures the time of a function on the machine where it runs.
 
 use std::hint::black_box;
 use std::thread;
@@ -12,7 +12,7 @@ use super::arguments::Arguments;
 
 const NAME: &str = "runtime.RPCTimeEvaluator";
 
-/// How a function is measured.
+/// The parameters of a measurement.
 struct Plan {
     function: Function,
     device: Device,
@@ -26,7 +26,7 @@ struct Plan {
     prepare: Option<Function>,
 }
 
-/// The global function: it gives a function that measures another one.
+/// The global function: it returns a function that measures another one.
 pub(super) fn time_evaluator(views: &[AnyView<'_>]) -> Result<Any> {
     let plan = Plan::of(views)?;
     Ok(Any::from(Function::from_packed(move |views| plan.run(views))))
@@ -94,10 +94,10 @@ impl Plan {
         })
     }
 
-    /// Seconds of one call, for each repetition, as the bytes of 64-bit floats.
+    /// Returns the seconds of one call, for each repetition, as the bytes of 64-bit floats.
     fn run(&self, views: &[AnyView<'_>]) -> Result<Any> {
         let mut cache = vec![0u8; self.flush];
-        // The first call does what is done once.
+        // The first call includes one-time work.
         self.function.call(views)?;
         self.synchronize()?;
         let mut number = self.number;
@@ -111,7 +111,7 @@ impl Plan {
             loop {
                 if !time.is_zero() {
                     let wanted = self.min_repeat.as_secs_f64() / (time.as_secs_f64() / number as f64) + 1.0;
-                    // A float that does not fit becomes the largest integer.
+                    // The cast saturates for a float that is too large.
                     number = wanted.max(number as f64 * 1.618) as i64;
                 }
                 cache.iter_mut().for_each(|byte| *byte = black_box(byte.wrapping_add(1)));
@@ -179,10 +179,10 @@ mod tests {
             bytes.as_slice().chunks(8).map(|chunk| f64::from_le_bytes(chunk.try_into().unwrap())).collect();
         assert_eq!(seconds.len(), 4);
         assert!(seconds.iter().all(|seconds| (0.0..1.0).contains(seconds)), "{seconds:?}");
-        // A round lasts as long as it should: more calls than asked for.
+        // A round has its minimum duration: more calls than requested.
         evaluate(&options("rpc.time_evaluator.counted", 1, 1, 2)).unwrap().call((1,)).unwrap();
         assert!(calls.load(Ordering::Relaxed) > 10);
-        // The function's own error comes through.
+        // The function's own error is passed on.
         let error = evaluate(&options("rpc.time_evaluator.counted", 1, 1, 0)).unwrap().call(("x",)).unwrap_err();
         assert!(error.message().contains("expected int"), "{error}");
     }

@@ -1,4 +1,4 @@
-//! Values of the wire to values of the runtime, and back.
+//! Conversion of wire values to values of the runtime, and back.
 
 use kernpack::sys::abi::{TVMFFIAny, type_index};
 use kernpack::sys::embedded;
@@ -9,10 +9,10 @@ use super::handles::Entry;
 use super::tensors::tensor;
 use crate::wire::{Encoder, TensorHeader, Transport, Value};
 
-/// Bytes that are at least this long are not copied.
+/// Byte strings of at least this length are not copied.
 const LARGE: usize = 1 << 10;
 
-/// What a function returned, with its handles given out.
+/// The result of a function, with its handles allocated.
 pub(super) enum Returned {
     /// A plain value, text or bytes.
     Plain(Any),
@@ -23,7 +23,7 @@ pub(super) enum Returned {
 }
 
 impl<T: Transport> Session<'_, T> {
-    /// The argument that a value stands for.
+    /// Converts a value to an argument.
     pub(super) fn argument(&self, value: Value) -> Result<Any> {
         Ok(match value {
             Value::None => Any::NONE,
@@ -42,7 +42,8 @@ impl<T: Transport> Session<'_, T> {
         })
     }
 
-    /// The object of a handle, which must be of a type: what is made of it relies on that.
+    /// Returns the object of a handle, which must be of this type: the conversion of the value
+    /// relies on it.
     fn object(&self, handle: u64, index: i32, name: &str) -> Result<Any> {
         let value = &self.handles.get(handle)?.value;
         if value.type_index() != index {
@@ -51,7 +52,8 @@ impl<T: Transport> Session<'_, T> {
         Ok(value.clone())
     }
 
-    /// A pointer: NULL, or one into memory that the client allocated. The kind of device is not known from a pointer alone.
+    /// A pointer: NULL, or one into memory that the client allocated. The pointer alone does not
+    /// determine the kind of device.
     fn pointer(&self, address: u64) -> Result<Any> {
         if address == 0 {
             return Ok(std::ptr::null_mut::<std::ffi::c_void>().into_any());
@@ -60,7 +62,7 @@ impl<T: Transport> Session<'_, T> {
         Ok(place.address().into_any())
     }
 
-    /// Gives out the handles of what a function returned.
+    /// Allocates the handles for a function's result.
     pub(super) fn give_out(&mut self, value: Any, name: &str) -> Result<Returned> {
         let index = value.type_index();
         Ok(match index {
@@ -98,7 +100,8 @@ impl<T: Transport> Session<'_, T> {
     }
 }
 
-/// Writes the reply to a call behind what is in `body`; long bytes are left to the caller, who sends what is returned behind it.
+/// Encodes the reply to a call at the end of `body`; long bytes are returned, and the caller sends
+/// them after it.
 pub(super) fn encode<'a>(body: &mut Vec<u8>, returned: &'a Returned) -> Result<&'a [u8]> {
     let (value, index) = match returned {
         Returned::Object(index, handle) => {
@@ -134,7 +137,7 @@ pub(super) fn encode<'a>(body: &mut Vec<u8>, returned: &'a Returned) -> Result<&
     Ok(&[])
 }
 
-/// Bytes as a value, without a copy when they are many.
+/// Converts bytes to a value, without a copy if they are long.
 fn from_bytes(bytes: Vec<u8>) -> Any {
     if bytes.len() < LARGE {
         return Any::from(kernpack::Bytes::new(&bytes));
@@ -145,14 +148,14 @@ fn from_bytes(bytes: Vec<u8>) -> Any {
     unsafe { Any::from_raw(TVMFFIAny::pointer(type_index::BYTES, embedded::new_bytes_object_of(view, bytes).cast())) }
 }
 
-/// The values of a request that must be of this number.
+/// Checks that a request has this number of values.
 pub(super) fn exactly<const N: usize>(name: &str, values: Vec<Value>) -> Result<[Value; N]> {
     values
         .try_into()
         .map_err(|values: Vec<Value>| kernpack::error!(TypeError, "{name}: expected {N} values, got {}", values.len()))
 }
 
-/// An error for a value of the wrong kind.
+/// The error for a value of the wrong kind.
 #[cold]
 pub(super) fn wrong(name: &str, expected: &str, got: &Value) -> Error {
     kernpack::error!(TypeError, "{name}: expected {expected}, got {}", got.kind())

@@ -3,7 +3,8 @@ use core::str::FromStr;
 
 use kernpack::{Error, error};
 
-/// The SHA-256 digest of a certificate: 32 bytes, as text in hexadecimal digits, maybe with colons.
+/// The SHA-256 digest of a certificate: 32 bytes; its text form has hexadecimal digits, optionally
+/// with colons.
 ///
 /// ```
 /// use kernpack_rpc::tls::Fingerprint;
@@ -17,7 +18,7 @@ use kernpack::{Error, error};
 pub struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
-    /// Of a certificate in DER.
+    /// Computes the digest of a certificate in DER.
     pub fn of(certificate: &[u8]) -> Self {
         let digest = ring::digest::digest(&ring::digest::SHA256, certificate);
         let mut bytes = [0; 32];

@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::Fingerprint;
 
-/// A certificate, with those up to an authority behind it, and its private key.
+/// A certificate, followed by the chain up to an authority, and its private key.
 pub struct Identity {
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) key: PrivateKeyDer<'static>,
@@ -24,7 +24,7 @@ impl Identity {
     /// Reads both from files in PEM.
     ///
     /// # Errors
-    /// ValueError that names the file, and what is wrong with it.
+    /// ValueError with the file and the problem.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self> {
         let wrong = |file: &Path, problem: &str| error!(ValueError, "{}: {problem}", file.display());
         let chain =
@@ -37,16 +37,18 @@ impl Identity {
         Ok(Self { chain, key })
     }
 
-    /// What a client has to know of the certificate.
+    /// The fingerprint of the certificate, which clients need to verify it.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(&self.chain[0])
     }
 
-    /// Makes a key and a certificate for these host names, signed by itself, and writes `cert.pem`, `key.pem` and `token` to a folder; the last two are for the
-    /// folder's owner alone. The token is 32 random bytes in hexadecimal digits.
+    /// Creates a key and a self-signed certificate for these host names, and writes `cert.pem`,
+    /// `key.pem` and `token` to a folder; only the folder's owner can read the last two. The token
+    /// is 32 random bytes in hexadecimal digits.
     ///
     /// # Errors
-    /// ValueError for a name that no certificate can have; RuntimeError when a file is there already, or cannot be written.
+    /// ValueError for a name that a certificate cannot have; RuntimeError when a file exists
+    /// already, or cannot be written.
     pub fn generate(folder: &Path, names: &[String]) -> Result<Self> {
         let made = rcgen::generate_simple_self_signed(names.to_vec())
             .map_err(|problem| error!(ValueError, "no certificate for {}: {problem}", names.join(", ")))?;
@@ -57,7 +59,7 @@ impl Identity {
         let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let write = |name: &str, text: &str, mode: u32, written: &mut Vec<PathBuf>| {
             let path = folder.join(name);
-            // Not over what is there: a key that is in use would be lost.
+            // Existing files are not overwritten: a key that is in use would be lost.
             let file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
             let file = file.inspect(|_| written.push(path.clone()));
             file.and_then(|mut file| file.write_all(text.as_bytes()))
@@ -69,7 +71,7 @@ impl Identity {
             Self::FILES.iter().zip(&texts).try_for_each(|(name, (text, mode))| write(name, text, *mode, &mut written));
         let loaded = all.and_then(|()| Self::load(&folder.join("cert.pem"), &folder.join("key.pem")));
         if loaded.is_err() {
-            // Half of the files are of no use, and in the way of the next try.
+            // An incomplete set of files is useless, and would block the next attempt.
             for path in written {
                 let _ = fs::remove_file(path);
             }

@@ -1,9 +1,12 @@
-//! TLS 1.3 between client and server, by rustls.
+//! TLS 1.3 between client and server, with rustls.
 //!
-//! A board has no certificate that an authority has signed: the client knows the SHA-256 digest of the server's certificate instead, its [`Fingerprint`], which
-//! [`Identity::generate`] and `cargo kernpack rpc keygen` print. With an authority of your own, the client knows that one's certificate ([`Trust::Authorities`]).
+//! A board does not have a certificate that an authority has signed: instead, the client knows the
+//! SHA-256 digest of the server's certificate, its [`Fingerprint`], which [`Identity::generate`]
+//! and `cargo kernpack rpc keygen` print. If you run your own authority, the client needs the
+//! authority's certificate ([`Trust::Authorities`]).
 //!
-//! The server's own process has the private key; sessions, which run what clients send, get what is decrypted through a pair of sockets.
+//! Only the server's own process has the private key; sessions, which run code of clients, get the
+//! decrypted bytes through a pair of sockets.
 
 mod fingerprint;
 mod identity;
@@ -32,12 +35,13 @@ pub use identity::Identity;
 pub(crate) use relay::relay;
 pub use stream::TlsStream;
 
-/// How a client knows that a server is the right one.
+/// The way a client verifies the identity of a server.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// By its certificate: names and dates in it do not matter.
+    /// By the fingerprint of its certificate: names and dates in it are ignored.
     Fingerprint(Fingerprint),
-    /// By an authority: a file in PEM with the certificates of those that may have signed the server's, which must be for the server's host name.
+    /// By an authority: a PEM file with the certificates of authorities that may have signed the
+    /// server's, which must be valid for the server's host name.
     Authorities(std::path::PathBuf),
 }
 
@@ -52,24 +56,25 @@ pub struct TlsAcceptor {
 }
 
 impl core::fmt::Debug for TlsAcceptor {
-    /// Without the key.
+    /// Omits the key.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("TlsAcceptor")
     }
 }
 
 impl TlsAcceptor {
-    /// With a certificate and its key.
+    /// Creates an acceptor with a certificate and its key.
     ///
     /// # Errors
-    /// ValueError for a key that is not the certificate's, or of a kind that is not supported.
+    /// ValueError for a key that does not belong to the certificate, or whose kind is not
+    /// supported.
     pub fn new(identity: Identity) -> Result<Self> {
         let config = ServerConfig::builder_with_provider(crypto())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .and_then(|builder| builder.with_no_client_auth().with_single_cert(identity.chain, identity.key));
         let mut config =
             config.map_err(|problem| error!(ValueError, "certificate and key do not go together: {problem}"))?;
-        // A session is opened once: nothing is kept for the next one.
+        // A session is opened only once: there is nothing to resume.
         config.send_tls13_tickets = 0;
         Ok(Self { config: Arc::new(config) })
     }
@@ -77,7 +82,7 @@ impl TlsAcceptor {
     /// Begins TLS on a connection.
     ///
     /// # Errors
-    /// A client that does not speak TLS 1.3, or not in time.
+    /// Fails for a client that does not speak TLS 1.3, or not in time.
     pub(crate) fn accept(&self, stream: TcpStream, within: Duration) -> std::io::Result<TlsStream> {
         let connection = ServerConnection::new(Arc::clone(&self.config)).map_err(std::io::Error::other)?;
         TlsStream::begin(connection, stream, within)
@@ -91,7 +96,7 @@ pub struct TlsConnector {
 }
 
 impl TlsConnector {
-    /// With what the client knows of the server.
+    /// Creates a connector that verifies the server in this way.
     ///
     /// # Errors
     /// ValueError for a file without certificates.
@@ -112,7 +117,8 @@ impl TlsConnector {
     /// Begins TLS on a connection to `host`.
     ///
     /// # Errors
-    /// ConnectionError for a server that is not the right one or does not speak TLS 1.3; TimeoutError if it takes too long.
+    /// ConnectionError for a server that cannot be verified or does not speak TLS 1.3; TimeoutError
+    /// if it takes too long.
     pub fn connect(&self, host: &str, stream: TcpStream, within: Duration) -> Result<TlsStream> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| error!(ValueError, "'{host}' is no name that a certificate can be for"))?;
@@ -144,7 +150,7 @@ fn authorities(file: &Path) -> Result<RootCertStore> {
     if roots.is_empty() { Err(wrong("no certificate in it; PEM is expected".to_owned())) } else { Ok(roots) }
 }
 
-/// Takes one certificate. The handshake's signature proves that the server has its key.
+/// Accepts one certificate. The signature in the handshake proves that the server has its key.
 #[derive(Debug)]
 struct Pinned {
     fingerprint: Fingerprint,

@@ -1,4 +1,4 @@
-//! Between a connection with TLS and a session's process, which has a socket without it.
+//! Relays between a connection with TLS and a session's process, which has a plain socket.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -9,22 +9,24 @@ use std::time::{Duration, Instant};
 use super::TlsStream;
 use crate::wire::Transport;
 
-/// The most bytes of either direction that are here at one time.
+/// The most bytes of one direction that are buffered here.
 const AT_ONCE: usize = 256 << 10;
 
-/// How long a client may take to read what a session has sent, once that has ended.
+/// The longest time that a client may take to read what a session has sent, after the session has
+/// ended.
 const LINGER: Duration = Duration::from_secs(30);
 
-/// Bytes on their way to the session.
+/// Bytes that are not yet written to the session.
 struct Held {
     bytes: Box<[u8]>,
     begin: usize,
     end: usize,
 }
 
-/// Passes bytes on in both directions, until both have ended or one has failed. The session ends its socket when it ends; the client may end before.
+/// Forwards bytes in both directions, until both sides have ended or one has failed. The session
+/// closes its socket when it ends; the client may end before.
 pub(crate) fn relay(mut outside: TlsStream, mut inside: UnixStream) -> io::Result<()> {
-    // Nothing here waits for one side alone.
+    // No operation waits for only one side.
     outside.set_timeouts(None, None)?;
     outside.socket.set_nonblocking(true)?;
     inside.set_nonblocking(true)?;
@@ -33,7 +35,8 @@ pub(crate) fn relay(mut outside: TlsStream, mut inside: UnixStream) -> io::Resul
     let (mut client_is_done, mut session_is_told, mut session_is_done) = (false, false, false);
     let mut ended_at = None;
     loop {
-        // Decrypted bytes that there was no room for come first: the socket would not announce them. As many as there are go on together.
+        // Decrypted bytes for which there was no room come first: `poll` on the socket would not
+        // report them. As many as possible are forwarded together.
         let mut moved = false;
         if held.begin == held.end && !client_is_done {
             (held.begin, held.end) = (0, 0);
@@ -82,7 +85,7 @@ pub(crate) fn relay(mut outside: TlsStream, mut inside: UnixStream) -> io::Resul
                     moved = true;
                 }
                 Ok(count) => {
-                    // There is room for it: nothing is waiting to be sent.
+                    // There is room for it: no data is waiting to be sent.
                     let mut rest = &buffer[..count];
                     while !rest.is_empty() {
                         let taken = outside.put(rest)?;
@@ -111,7 +114,7 @@ pub(crate) fn relay(mut outside: TlsStream, mut inside: UnixStream) -> io::Resul
         let of_session = wanted(!session_is_done && !sends, held.begin < held.end);
         let mut poll = [
             libc::pollfd { fd: outside.socket.as_raw_fd(), events: wanted(room, sends), revents: 0 },
-            // A session that has ended is no news while nothing is wanted of it.
+            // The end of a session is ignored as long as no event of it is awaited.
             libc::pollfd { fd: if of_session == 0 { -1 } else { inside.as_raw_fd() }, events: of_session, revents: 0 },
         ];
         let time = ended_at.map(|ended: Instant| LINGER.saturating_sub(ended.elapsed()));
@@ -130,13 +133,14 @@ pub(crate) fn relay(mut outside: TlsStream, mut inside: UnixStream) -> io::Resul
         let ended = libc::POLLHUP | libc::POLLERR;
         if room && poll[0].revents & (libc::POLLIN | ended) != 0 {
             match outside.receive() {
-                // The next round sees the end.
+                // The next round notices the end.
                 Ok(_) => {}
                 Err(error) if is_later(&error) => {}
                 Err(error) => return Err(error),
             }
         } else if poll[0].revents & ended != 0 {
-            // Nothing can be sent any more, and what came is not wanted yet: the session is told by the end of its socket.
+            // Nothing can be sent any more, and the received bytes cannot be delivered yet: the end
+            // of its socket notifies the session.
             return Ok(());
         }
     }

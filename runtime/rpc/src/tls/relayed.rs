@@ -1,4 +1,5 @@
-//! Tests of what whoever is between two TLS connections can pass on: nothing that proves a token.
+//! Tests of relay attacks: a program between two TLS connections cannot forward the proof of a
+//! token.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -25,7 +26,7 @@ fn connect(address: SocketAddr, fingerprint: Fingerprint) -> TlsStream {
     connector.connect("localhost", TcpStream::connect(address).unwrap(), TIME).unwrap()
 }
 
-/// A listener that lets one peer prove the token; the result says whether it did.
+/// Starts a listener that lets one peer prove the token; the result is true if it did.
 fn asking(acceptor: TlsAcceptor, relation: Relation) -> (SocketAddr, JoinHandle<bool>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -39,7 +40,8 @@ fn asking(acceptor: TlsAcceptor, relation: Relation) -> (SocketAddr, JoinHandle<
     (address, asked)
 }
 
-/// Whoever is between, with a certificate that the client trusts: passes on all bytes of both, until one ends.
+/// Starts an attacker between the two sides, with a certificate that the client trusts: forwards
+/// all bytes of both, until one ends.
 fn between(acceptor: TlsAcceptor, target: SocketAddr, fingerprint: Fingerprint) -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

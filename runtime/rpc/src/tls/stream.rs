@@ -11,26 +11,27 @@ use rustls::Connection;
 
 use crate::wire::Transport;
 
-/// The most bytes that are encrypted before they are sent, and that are read before they are decrypted.
+/// The most bytes that are encrypted before they are sent, and that are read before they are
+/// decrypted.
 const AT_ONCE: usize = 256 << 10;
 
-/// Bytes of a record of TLS: what is decrypted at one time.
+/// The size of a TLS record: the unit of decryption.
 const RECORD: usize = 16 << 10;
 
-/// A connection with TLS, of either side. Dropping it tells the peer that this is the end.
+/// A connection with TLS, of either side. Dropping it sends the peer the end of the connection.
 pub struct TlsStream {
     pub(super) connection: Connection,
     pub(super) socket: TcpStream,
-    /// Encrypted bytes. `read_tls` alone would ask the system for each 4 KiB.
+    /// Encrypted bytes. `read_tls` alone would make a system call for each 4 KiB.
     input: Box<[u8]>,
-    /// What of them is still to be decrypted.
+    /// The range of `input` that is not decrypted yet.
     ready: Range<usize>,
-    /// How long a read and a write may take, however few bytes of a record come at a time.
+    /// The timeouts of a read and of a write, however few bytes of a record arrive at a time.
     times: [Option<Duration>; 2],
 }
 
 impl TlsStream {
-    /// Does the handshake, all of it within a time.
+    /// Performs the handshake, with a timeout for all of it.
     pub(super) fn begin(connection: impl Into<Connection>, socket: TcpStream, within: Duration) -> io::Result<Self> {
         let input = vec![0; AT_ONCE].into();
         let mut this = Self { connection: connection.into(), socket, input, ready: 0..0, times: [None; 2] };
@@ -51,12 +52,12 @@ impl TlsStream {
         Ok(this)
     }
 
-    /// The socket below.
+    /// The underlying socket.
     pub(crate) const fn socket(&self) -> &TcpStream {
         &self.socket
     }
 
-    /// Sends what is encrypted.
+    /// Sends encrypted bytes.
     pub(super) fn send(&mut self) -> io::Result<()> {
         let begun = Instant::now();
         while self.connection.wants_write() {
@@ -71,7 +72,8 @@ impl TlsStream {
         Ok(())
     }
 
-    /// Decrypts what was read, and reads before if there is nothing; 0 is the end. There may be nothing to take yet: a record comes in pieces.
+    /// Decrypts bytes that were read, and reads first if there are none; 0 is the end. There may be
+    /// nothing to take yet: a record comes in pieces.
     pub(super) fn receive(&mut self) -> io::Result<usize> {
         if self.ready.is_empty() {
             let count = loop {
@@ -81,7 +83,7 @@ impl TlsStream {
                 }
             };
             if count == 0 {
-                // What is told to the connection is that the peer has ended.
+                // An empty read signals to the connection that the peer has ended.
                 let _ = self.connection.read_tls(&mut io::empty())?;
                 return Ok(0);
             }
@@ -92,7 +94,7 @@ impl TlsStream {
             let taken = self.connection.read_tls(&mut &self.input[self.ready.clone()])?;
             self.ready.start += taken;
             if let Err(problem) = self.connection.process_new_packets() {
-                // The peer is told what is wrong, if it listens.
+                // Sends the peer the alert, if it listens.
                 let _ = self.send();
                 return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
             }
@@ -100,16 +102,17 @@ impl TlsStream {
                 break;
             }
         }
-        // At least one byte is used up, or there is something to take.
+        // At least one byte was consumed, or there is something to take.
         Ok(before)
     }
 
-    /// Whether [`TlsStream::receive`] has work without reading.
+    /// Returns true if [`TlsStream::receive`] has work without reading.
     pub(super) fn has_input(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// What is decrypted already. The end of the connection is the end of what can be read, whether the peer has said so or not: messages have lengths.
+    /// Reads decrypted bytes. The end of the connection is the end of the stream even if the peer
+    /// did not announce it: messages have lengths.
     pub(super) fn plain(&mut self, target: &mut [u8]) -> io::Result<usize> {
         match self.connection.reader().read(target) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
@@ -117,13 +120,13 @@ impl TlsStream {
         }
     }
 
-    /// Encrypts as much as there is room for.
+    /// Encrypts as many bytes as there is room for.
     pub(super) fn put(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.connection.writer().write(bytes)
     }
 }
 
-/// Ends what has taken its time.
+/// Fails if the time is over.
 fn check(time: Option<Duration>, begun: Instant) -> io::Result<()> {
     match time.is_some_and(|time| begun.elapsed() >= time) {
         true => Err(io::ErrorKind::TimedOut.into()),
@@ -144,7 +147,7 @@ impl Read for TlsStream {
                 other => return other,
             }
             check(self.times[0], begun)?;
-            // The peer may wait for what is not sent yet.
+            // The peer may wait for data that is not sent yet.
             self.send()?;
             let _ = self.receive()?;
         }
@@ -152,7 +155,8 @@ impl Read for TlsStream {
 }
 
 impl TlsStream {
-    /// Encrypts with `put`, and sends. What is encrypted counts as written: if it cannot be sent now, the next write or read does or says why.
+    /// Encrypts with `put`, and sends. Encrypted bytes count as written: if they cannot be sent
+    /// now, the next write or read sends them or reports the error.
     fn write_with(&mut self, put: impl FnOnce(&mut Self) -> io::Result<usize>) -> io::Result<usize> {
         self.send()?;
         let count = put(self)?;
@@ -189,7 +193,7 @@ impl Transport for TlsStream {
     }
 
     fn read_into(&mut self, target: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
-        // Not all of a long target is initialized for each record.
+        // Avoids initializing all of a long target for each record.
         let length = target.len().min(RECORD);
         let target = &mut target[..length];
         target.fill(MaybeUninit::new(0));
@@ -199,7 +203,7 @@ impl Transport for TlsStream {
     }
 
     fn close(&self) {
-        // A connection that the peer has ended already needs no end.
+        // A connection that the peer has already closed needs no shutdown.
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
@@ -208,7 +212,7 @@ impl Transport for TlsStream {
     }
 
     fn channel(&self) -> Option<[u8; 32]> {
-        // RFC 8446, 7.5: whoever is between two connections has another value in each.
+        // RFC 8446, 7.5: an attacker between two connections has a different value in each.
         self.connection.export_keying_material([0; 32], b"EXPORTER-kernpack-rpc-proof", None).ok()
     }
 }
@@ -216,7 +220,7 @@ impl Transport for TlsStream {
 impl Drop for TlsStream {
     fn drop(&mut self) {
         self.connection.send_close_notify();
-        // A peer that does not read is not waited for.
+        // Do not wait for a peer that does not read.
         let _ = self.socket.set_nonblocking(true);
         let _ = self.send();
     }
@@ -245,7 +249,7 @@ mod tests {
             client.put(&[7; 10_000]).unwrap();
             let mut record = Vec::new();
             let _ = client.connection.write_tls(&mut record).unwrap();
-            // Each byte comes in time, the record does not.
+            // Each byte arrives in time, but the record does not.
             for byte in record {
                 if client.socket.write_all(&[byte]).is_err() {
                     return;

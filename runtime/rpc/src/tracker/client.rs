@@ -1,4 +1,4 @@
-//! Clients: what a tracker knows, and a server of a key.
+//! Clients of a tracker: its state, and requests for a server of a key.
 
 use std::net::TcpStream;
 use std::thread;
@@ -15,27 +15,30 @@ use crate::client::{Connect, already_raised, are_pending};
 use crate::wire::WireError;
 use crate::wire::proof::Relation;
 
-/// How long a tracker may take to be reached, and to answer what it knows.
+/// The longest time to reach a tracker, and the longest time until it answers a request for its
+/// state.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// A tracker, by its address. Each question is a connection of its own, so that it may be restarted in between.
+/// A tracker, by its address. Each request uses its own connection, so that the tracker may be
+/// restarted in between.
 #[derive(Clone, Debug)]
 pub struct TrackerClient {
     place: Place,
     connect_timeout: Duration,
 }
 
-/// A server that a tracker has given: no other client gets it until the session that is opened with it has ended.
+/// A server that a tracker has assigned: no other client gets it until the session that is opened
+/// with it has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Where it is: `host:port`.
+    /// The address of the tracker: `host:port`.
     pub address: String,
-    /// The key to name, which is good for one session.
+    /// The key with which to connect, which is valid for one session.
     pub match_key: String,
 }
 
 impl Found {
-    /// The session that is to be opened with it.
+    /// The options of a session with this server.
     pub fn connect(&self) -> Connect {
         crate::connect(self.address.clone()).key(self.match_key.clone())
     }
@@ -49,7 +52,8 @@ fn failed(address: &str, error: &WireError) -> Error {
     Error::new(kind, format!("the tracker {address}: {error}"))
 }
 
-/// A connection to a tracker, behind the handshake and the token, of a peer that is this to it.
+/// Connects to a tracker as a peer of this relation, and completes the handshake and the proof of
+/// the token.
 pub(super) fn open(place: &Place, relation: Relation, within: Duration) -> Result<Line> {
     let begun = Instant::now();
     let left = || within.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
@@ -57,7 +61,7 @@ pub(super) fn open(place: &Place, relation: Relation, within: Duration) -> Resul
     let mut outside = place.secure(stream, left())?;
     let (inside, channel) = (outside.for_session()?, outside.channel());
     if outside.needs_passing() {
-        // A thread passes TLS on; it ends with the connection.
+        // A thread relays TLS; it ends with the connection.
         let thread = thread::Builder::new().name("rpc-tls".to_owned()).stack_size(256 << 10);
         let _detached = thread.spawn(move || outside.pass_on())?;
     }
@@ -78,19 +82,19 @@ impl From<Place> for TrackerClient {
 }
 
 impl TrackerClient {
-    /// The tracker at `host:port` (without a port: 9190).
+    /// Creates a client of the tracker at `host:port` (default port: 9190).
     pub fn new(address: impl Into<String>) -> Self {
         Place::new(address).into()
     }
 
-    /// The token that the tracker was started with.
+    /// Sets the token of the tracker.
     #[must_use]
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.place = self.place.token(token);
         self
     }
 
-    /// Over TLS, with what is known of the tracker.
+    /// Uses TLS, and verifies the tracker in this way.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(mut self, trust: crate::tls::Trust) -> Self {
@@ -98,7 +102,8 @@ impl TrackerClient {
         self
     }
 
-    /// How long it may take to reach the tracker, and how long until it says what it knows; 10 seconds unless set.
+    /// Sets the longest time to reach the tracker, and the longest time until it answers a request
+    /// for its state; the default is 10 seconds.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
@@ -111,7 +116,7 @@ impl TrackerClient {
         line.ask(message, within).map_err(|error| failed(&self.place.address, &error))
     }
 
-    /// What the tracker knows.
+    /// The state of the tracker.
     ///
     /// # Errors
     /// ConnectionError and TimeoutError for a tracker that is not there or does not answer.
@@ -120,10 +125,12 @@ impl TrackerClient {
         Summary::from_json(answer.get(1).unwrap_or(&Value::Null))
     }
 
-    /// Waits for a server of a key: clients of higher `priority` are served first, then those that asked first.
+    /// Waits for a server of a key: clients of higher `priority` are served first, then those that
+    /// requested first.
     ///
     /// # Errors
-    /// TimeoutError when none is free in time, with what the tracker has; else as for [`TrackerClient::summary`].
+    /// TimeoutError if none is free in time, with the tracker's state; else as for
+    /// [`TrackerClient::summary`].
     pub fn request(&self, key: &str, priority: i64, within: Duration) -> Result<Found> {
         ensure!(
             !key.is_empty() && !key.contains(|letter: char| letter.is_whitespace() || letter.is_control()),

@@ -2,19 +2,19 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Names that are looked up at one time for peers, and how long a peer waits for its turn. A name server may take its time for each, and nothing ends a
-/// look-up.
+/// The most names that are looked up for peers at the same time, and the time that a peer waits for
+/// its turn. A name server may be slow for each, and a look-up cannot be cancelled.
 const LOOKUPS: usize = 8;
 const TURN: Duration = Duration::from_secs(1);
 
 static IN_USE: Mutex<usize> = Mutex::new(0);
 static IS_FREE: Condvar = Condvar::new();
 
-/// The right to look up a name, which is given back when this is dropped.
+/// The permission to look up a name, which is returned when this is dropped.
 struct Lookup;
 
 impl Lookup {
-    /// `None`: all others take too long.
+    /// `None` if all permissions are in use for too long.
     fn begin() -> Option<Self> {
         let count = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = IS_FREE.wait_timeout_while(count, TURN, |count| *count >= LOOKUPS);
@@ -34,12 +34,13 @@ impl Drop for Lookup {
     }
 }
 
-/// The address of a server by the host that it names, if that is the machine that its connection comes from: the same address, a name of it, or, for
-/// one that comes from the tracker's own machine, another address of this machine. Clients are told the address, because a name may lead
-/// elsewhere tomorrow.
+/// The address of a server by the host that it names, if that is the machine that its connection
+/// comes from: the same address, a name of it, or, for a connection from the tracker's own machine,
+/// another address of this machine. Clients get the address, because a name may resolve differently
+/// later.
 ///
 /// # Errors
-/// What is wrong with the host, for the peer.
+/// A description of the problem with the host, for the peer.
 pub(super) fn address_of(host: &str, peer: IpAddr) -> Result<IpAddr, String> {
     let other = || {
         format!(
@@ -62,7 +63,8 @@ pub(super) fn address_of(host: &str, peer: IpAddr) -> Result<IpAddr, String> {
     found.find_map(|said| Some(said.ip().to_canonical()).filter(is_same)).ok_or_else(other)
 }
 
-/// Returns true for an address of this machine: what is sent to it comes from it. A socket can be bound to others, too (`ip_nonlocal_bind`).
+/// Returns true for an address of this machine: packets to it come from it. A socket can also be
+/// bound to other addresses (`ip_nonlocal_bind`).
 fn is_here(address: IpAddr) -> bool {
     let any = match address {
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -81,7 +83,7 @@ fn is_here(address: IpAddr) -> bool {
 mod tests {
     use super::*;
 
-    /// One test has all look-ups for a while.
+    /// Held while a test uses all look-ups.
     static LOOKS_UP: Mutex<()> = Mutex::new(());
 
     #[test]
@@ -108,7 +110,7 @@ mod tests {
     }
     #[test]
     fn addresses_of_this_machine() {
-        // One that the system would send from, if there is a network.
+        // The address that the system would send from, if there is a network.
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
         if socket.connect("192.0.2.1:9").is_ok() {
             let own = socket.local_addr().unwrap().ip();

@@ -10,19 +10,20 @@ use serde_json::{Value, json};
 use crate::wire::WireError;
 use crate::wire::proof::{Relation, Side, Terms, is_digits, nonce, proof, proves};
 
-/// What a connection begins with, in both directions.
+/// The first number of a connection, in both directions.
 const MAGIC: i32 = 0x2F271;
 
-/// The most bytes of a message.
+/// The largest size of a message, in bytes.
 pub(super) const MOST: usize = 1 << 20;
 
-/// The most bytes of a message to a tracker: texts of a peer there are short, and JSON takes more memory as values than as text.
+/// The largest size of a message to a tracker: a peer's texts there are short, and JSON takes more
+/// memory as values than as text.
 pub(super) const MOST_TO_TRACKER: usize = 8 << 10;
 
-/// How long a message may take from its first byte to its last one.
+/// The longest time between the first and the last byte of a message.
 pub(super) const MESSAGE_TIME: Duration = Duration::from_secs(10);
 
-/// What a message is about: the first element of a list.
+/// The kind of a message: the first element of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i64)]
 pub(super) enum Code {
@@ -35,7 +36,8 @@ pub(super) enum Code {
     UpdateInfo = 5,
     Summary = 6,
     Pending = 7,
-    /// Ours alone, before anything else where the tracker has a token: a number and what the peer is, then the proof that it knows the token.
+    /// Specific to Kernpack, before any other message if the tracker has a token: a nonce and the
+    /// role of the peer, then the proof that it knows the token.
     Token = 100,
 }
 
@@ -61,15 +63,15 @@ impl Code {
 pub(super) struct Line {
     /// Shared by all handles: a tracker has one descriptor for each peer.
     stream: Arc<TcpStream>,
-    /// The most bytes of a message that is read.
+    /// The largest size of a message that is read, in bytes.
     most: usize,
-    /// Whether a wait for an answer is to end before its time.
+    /// Returns true if a wait for an answer has to end before its time.
     interrupt: Option<fn() -> bool>,
-    /// The TLS connection that proofs are tied to.
+    /// The TLS connection to which proofs are bound.
     channel: Option<[u8; 32]>,
 }
 
-/// How often a wait that can be interrupted is looked at.
+/// The interval at which an interruptible wait checks for interruption.
 const SLICE: Duration = Duration::from_millis(100);
 
 fn late(awaited: &'static str, after: Duration) -> WireError {
@@ -77,34 +79,37 @@ fn late(awaited: &'static str, after: Duration) -> WireError {
 }
 
 impl Line {
-    /// Over a connection, or an end of a pair of sockets behind one with TLS.
+    /// Creates a line over a connection, or over an end of a socket pair that represents a TLS
+    /// connection.
     pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_write_timeout(Some(MESSAGE_TIME))?;
         Ok(Self { stream: Arc::new(stream), most: MOST, interrupt: None, channel: None })
     }
 
-    /// Ties proofs to the TLS connection that the messages come through.
+    /// Binds proofs to the TLS connection that the messages come through.
     pub(super) fn set_channel(&mut self, channel: Option<[u8; 32]>) {
         self.channel = channel;
     }
 
-    /// Refuses messages of more bytes.
+    /// Limits the size of received messages.
     pub(super) fn set_most(&mut self, bytes: usize) {
         self.most = bytes;
     }
 
-    /// Asks now and then while an answer is waited for; [`WireError::Interrupted`] is then the end of the wait.
+    /// Sets a function that is polled while the line waits for an answer; if it returns true, the
+    /// wait ends with [`WireError::Interrupted`].
     pub(super) fn set_interrupt(&mut self, is_interrupted: fn() -> bool) {
         self.interrupt = Some(is_interrupted);
     }
 
-    /// Tracker: reads what a peer begins with, and answers it. Nothing is said to one that begins otherwise.
+    /// Tracker: reads a peer's magic number, and answers it. A peer that sends anything else gets
+    /// no answer.
     pub(super) fn answer(&mut self, within: Duration) -> Result<(), WireError> {
         self.expect_magic("a peer of a tracker", within)?;
         self.write(&MAGIC.to_le_bytes())
     }
 
-    /// Peer: begins, and reads the answer.
+    /// Peer: sends the magic number, and reads the answer.
     pub(super) fn greet(&mut self, within: Duration) -> Result<(), WireError> {
         self.write(&MAGIC.to_le_bytes())?;
         self.expect_magic("a tracker", within)
@@ -121,17 +126,17 @@ impl Line {
         Err(WireError::Protocol(format!("{who} begins with {MAGIC:#x}, not with {magic:#x}{hint}")))
     }
 
-    /// Another handle on the same connection, to write to it from elsewhere.
+    /// Another handle of the same connection, to write to it from elsewhere.
     pub(super) fn share(&self) -> Self {
         Self { stream: Arc::clone(&self.stream), most: self.most, interrupt: None, channel: self.channel }
     }
 
-    /// Ends the connection; who reads from it sees the end.
+    /// Closes the connection; its reader notices the end.
     pub(super) fn close(&self) {
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }
 
-    /// Writes within [`MESSAGE_TIME`], however little the peer reads at a time.
+    /// Writes within [`MESSAGE_TIME`], however few bytes the peer reads at a time.
     fn write(&mut self, mut bytes: &[u8]) -> Result<(), WireError> {
         let begun = Instant::now();
         while !bytes.is_empty() {
@@ -165,7 +170,7 @@ impl Line {
         self.read_until(target, awaited, Instant::now().checked_add(within), within)
     }
 
-    /// `within` is for the message when the deadline is over.
+    /// `within` is the time that the error message reports after the deadline.
     fn read_until(
         &mut self,
         mut target: &mut [u8],
@@ -192,12 +197,13 @@ impl Line {
         Ok(())
     }
 
-    /// The next message; `within` is how long it may take until one begins, `None` as long as the connection is there.
+    /// Receives the next message; `within` is the longest time until it begins, `None` is as long
+    /// as the connection lasts.
     pub(super) fn receive(&mut self, within: Option<Duration>) -> Result<Value, WireError> {
         self.receive_in(within, MESSAGE_TIME)
     }
 
-    /// The same; `rest_time` is how long the message may take from its first byte on.
+    /// The same; `rest_time` is the longest time from the message's first byte to its last.
     fn receive_in(&mut self, within: Option<Duration>, rest_time: Duration) -> Result<Value, WireError> {
         let mut length = [0; 4];
         let end = within.and_then(|within| Instant::now().checked_add(within));
@@ -231,7 +237,7 @@ impl Line {
         let Some(length) = usize::try_from(length).ok().filter(|length| *length <= self.most) else {
             return Err(WireError::Protocol(format!("a message of {length} bytes; the most is {}", self.most)));
         };
-        // Memory grows with what comes, not with what is announced.
+        // Memory grows with the received bytes, not with the announced length.
         let mut bytes = Vec::new();
         while bytes.len() < length {
             let begin = bytes.len();
@@ -242,7 +248,8 @@ impl Line {
             .map_err(|error| WireError::Protocol(format!("a message that is no JSON: {error}")))
     }
 
-    /// Tracker: lets a peer prove that it knows the token, in this time; it gets the tracker's proof. The result is what the peer is.
+    /// Tracker: lets a peer prove that it knows the token, within this time; it gets the tracker's
+    /// proof. Returns the relation of the peer.
     pub(super) fn challenge(&mut self, token: &str, within: Duration) -> Result<Relation, WireError> {
         let begun = Instant::now();
         let stranger = || WireError::Protocol("a peer without the token".to_owned());
@@ -299,12 +306,12 @@ impl Line {
     }
 }
 
-/// What a peer of a tracker calls itself.
+/// The name by which a peer of a tracker refers to itself.
 const fn role_of(relation: Relation) -> &'static str {
     if matches!(relation, Relation::ServerTracker) { "server" } else { "client" }
 }
 
-/// A message for a log: not more than a line of it.
+/// A message shortened for a log, to at most one line.
 pub(super) fn shortened(message: &Value) -> String {
     let text = message.to_string();
     let short: String = text.chars().take(100).collect();

@@ -1,7 +1,9 @@
-//! A tracker: servers offer themselves under a key, clients ask for one of a key and wait until it is free.
+//! A tracker: servers offer themselves under a key, clients request a server of a key and wait
+//! until one is free.
 //!
-//! The protocol is that of Apache TVM's tracker, which is JSON over TCP: stock servers and clients work with the [`Tracker`] here, and a stock tracker with
-//! [`TrackerClient`] and [`Registration`].
+//! The protocol is that of Apache TVM's tracker, which is JSON over TCP: stock servers and clients
+//! work with this [`Tracker`], and [`TrackerClient`] and [`Registration`] work with a stock
+//! tracker.
 //!
 //! ```
 //! use kernpack_rpc::tracker::{Tracker, TrackerClient, TrackerOptions};
@@ -32,5 +34,5 @@ pub use server::Tracker;
 pub use server::answers_to;
 pub use summary::{KeyStatus, ServerStatus, Summary};
 
-/// The port that trackers have if none is said: that of Apache TVM's.
+/// The default port of trackers, as in Apache TVM.
 pub const PORT: u16 = 9190;

@@ -3,19 +3,21 @@ use std::fmt;
 use super::PORT;
 use crate::Listen;
 
-/// How a tracker listens, and what it allows.
+/// The address that a tracker listens at, and its limits.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct TrackerOptions {
-    /// Where it listens, and to whom it answers. Peers of Apache TVM have no word for a token.
+    /// The address that it listens at, and the peers that it accepts. Peers of Apache TVM cannot
+    /// send a token.
     pub listen: Listen,
-    /// What a peer has to say to end the tracker; `None`: none can.
+    /// The key that a peer must send to end the tracker; with `None` no peer can.
     pub stop_key: Option<String>,
-    /// Servers may say that they are at other hosts than they connect from, as [`ServerOptions::tracker_host`](crate::ServerOptions) does
-    /// behind a router. Each of them can send clients anywhere then.
+    /// Allows servers to name hosts other than those that they connect from, as
+    /// [`ServerOptions::tracker_host`](crate::ServerOptions) does behind a router. Each server can
+    /// then send clients to any address.
     pub any_host: bool,
-    /// Connections at one time: each server has one, and each client that asks or waits. Not more than the process may have descriptors for
-    /// (`ulimit -n`).
+    /// The most connections at the same time: each server has one, and each client that sends a
+    /// request or waits. Limited by the descriptors that the process may open (`ulimit -n`).
     pub connections: usize,
 }
 
@@ -27,7 +29,7 @@ impl Default for TrackerOptions {
 }
 
 impl fmt::Debug for TrackerOptions {
-    /// Without the stop key, which must not come into logs.
+    /// Omits the stop key, which must not appear in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TrackerOptions")
             .field("listen", &self.listen)

@@ -27,7 +27,8 @@ fn with_tls(_: TrackerClient, _: &str) -> Result<TrackerClient> {
     Err(error!(RuntimeError, "this library was built without TLS: give its dependency kernpack-rpc the feature `tls`"))
 }
 
-/// Waits for a server of a key, at most `timeout` seconds: its address, and the key to connect with, which is good for one session.
+/// Waits for a server of a key, at most `timeout` seconds: returns its address, and the key to
+/// connect with, which is valid for one session.
 #[packed_func(name = "kernpack.rpc.tracker.request")]
 fn request(
     address: &str,
@@ -44,7 +45,7 @@ fn request(
     Ok((found.address, found.match_key))
 }
 
-/// What a tracker knows, as a table.
+/// The state of a tracker, as a table.
 #[packed_func(name = "kernpack.rpc.tracker.summary")]
 fn summary(address: &str, token: Option<&str>, fingerprint: Option<&str>) -> Result<String> {
     Ok(client(address, token, fingerprint)?.summary()?.to_string())

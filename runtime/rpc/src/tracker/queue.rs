@@ -1,22 +1,22 @@
-//! Who is free, and who waits: the tracker's state without its connections.
+//! The free servers and the waiting clients: the tracker's state without its connections.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// A server that is free.
+/// A free server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Free {
     /// The connection that offered it.
     pub(super) peer: u64,
-    /// Where clients reach it.
+    /// The host by which clients reach it.
     pub(super) host: String,
     pub(super) port: u16,
-    /// The key that the client is to name.
+    /// The key that the client has to name.
     pub(super) match_key: String,
 }
 
-/// A client that waits: those of higher priority first, then those that asked first.
+/// A waiting client: those of higher priority first, then those that requested first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Waiting {
     priority: Reverse<i64>,
@@ -29,16 +29,17 @@ struct OfKey {
     /// In the order in which clients get them.
     free: BTreeMap<i64, Free>,
     waiting: BTreeSet<Waiting>,
-    /// Connections that have offered servers of it.
+    /// The number of connections that have offered servers of the key.
     offering: usize,
 }
 
-/// A connection's share, so that nothing of others is looked at for it. Names of keys are shared by all that have them.
+/// A connection's share of the state, so that entries of others need not be searched for it. The
+/// names of keys are shared.
 #[derive(Default)]
 struct OfPeer {
-    /// The keys that it has offered servers of.
+    /// The keys of the servers that it has offered.
     offered: BTreeSet<Arc<str>>,
-    /// Its servers that are free, each by its place in its key's order.
+    /// Its free servers, each by its position in its key's order.
     free: BTreeSet<(Arc<str>, i64)>,
     waiting: BTreeSet<(Arc<str>, Waiting)>,
 }
@@ -52,13 +53,13 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// A key by its name; it is known from now on.
+    /// Returns a key by its name, and adds it if it is new.
     fn of_key(&mut self, name: &str) -> (Arc<str>, &mut OfKey) {
         let name = self.keys.get_key_value(name).map_or_else(|| Arc::from(name), |(name, _)| Arc::clone(name));
         (Arc::clone(&name), self.keys.entry(name).or_default())
     }
 
-    /// A server is free.
+    /// Adds a free server.
     pub(super) fn put(&mut self, key: &str, free: Free) {
         let (key, _) = self.of_key(key);
         let of_key = self.keys.entry(Arc::clone(&key)).or_default();
@@ -71,7 +72,7 @@ impl Queue {
         let _ = of_key.free.insert(place, free);
     }
 
-    /// A server that was offered and not taken: it is the first one again.
+    /// Puts back a server that was offered and not taken: it is the first one again.
     pub(super) fn put_back(&mut self, key: &str, free: Free) {
         let Some(of_peer) = self.peers.get_mut(&free.peer) else { return };
         let Some(key) = of_peer.offered.get(key).map(Arc::clone) else { return };
@@ -81,7 +82,7 @@ impl Queue {
         let _ = of_key.free.insert(place, free);
     }
 
-    /// A client waits.
+    /// Adds a waiting client.
     pub(super) fn request(&mut self, key: &str, peer: u64, priority: i64) {
         let waiting = Waiting { priority: Reverse(priority), number: self.next, peer };
         self.next += 1;
@@ -90,7 +91,7 @@ impl Queue {
         let _ = self.peers.entry(peer).or_default().waiting.insert((key, waiting));
     }
 
-    /// The next client of a key with the server that it gets.
+    /// Removes the next client of a key and the server that it gets.
     pub(super) fn pair(&mut self, key: &str) -> Option<(Waiting, Free)> {
         let name = Arc::clone(self.keys.get_key_value(key)?.0);
         let of_key = self.keys.get_mut(key)?;
@@ -109,7 +110,7 @@ impl Queue {
         Some((waiting, free))
     }
 
-    /// A connection has ended.
+    /// Removes a connection that has ended.
     pub(super) fn forget(&mut self, peer: u64) {
         let Some(own) = self.peers.remove(&peer) else { return };
         for (key, place) in &own.free {
@@ -127,30 +128,31 @@ impl Queue {
         }
     }
 
-    /// A key is known as long as a server of it is connected, or a client waits.
+    /// Removes a key without connected servers and without waiting clients.
     fn forget_key(&mut self, key: &str) {
         if self.keys.get(key).is_some_and(|of_key| of_key.waiting.is_empty() && of_key.offering == 0) {
             let _ = self.keys.remove(key);
         }
     }
 
-    /// The match keys of a connection's servers that no client has got yet.
+    /// The match keys of a connection's servers that are not assigned to a client yet.
     pub(super) fn pending(&self, peer: u64) -> Vec<&str> {
         let own = self.peers.get(&peer).into_iter().flat_map(|of_peer| &of_peer.free);
         own.filter_map(|(key, place)| Some(self.keys.get(key)?.free.get(place)?.match_key.as_str())).collect()
     }
 
-    /// How many servers a connection has offered that are free, and how often it waits.
+    /// The number of free servers that a connection has offered, plus the number of its waiting
+    /// requests.
     pub(super) fn count_of(&self, peer: u64) -> usize {
         self.peers.get(&peer).map_or(0, |of_peer| of_peer.free.len() + of_peer.waiting.len())
     }
 
-    /// How often a connection waits.
+    /// The number of waiting requests of a connection.
     pub(super) fn requests_of(&self, peer: u64) -> usize {
         self.peers.get(&peer).map_or(0, |of_peer| of_peer.waiting.len())
     }
 
-    /// Keys, with free servers and waiting clients.
+    /// The keys, with the numbers of free servers and of waiting clients.
     pub(super) fn counts(&self) -> impl Iterator<Item = (&str, usize, usize)> {
         self.keys.iter().map(|(key, of_key)| (&**key, of_key.free.len(), of_key.waiting.len()))
     }
@@ -203,7 +205,7 @@ mod tests {
         assert_eq!(queue.counts().count(), 0);
     }
 
-    /// The same in the plainest form, to compare with.
+    /// The same in its simplest form, as a reference.
     #[derive(Default)]
     struct Plain {
         free: Vec<(String, Free)>,
@@ -288,7 +290,7 @@ mod tests {
 
     #[test]
     fn many_keys_cost_no_more_than_few() {
-        // A look at all keys or servers for each of these would take minutes.
+        // A search through all keys or servers for each of these would take minutes.
         let mut queue = Queue::default();
         let begun = std::time::Instant::now();
         for peer in 0..200 {

@@ -1,4 +1,4 @@
-//! A server's side: it offers itself, again and again.
+//! The registration of a server at a tracker, which is renewed whenever it is lost.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -16,16 +16,17 @@ use crate::log::say;
 use crate::wire::WireError;
 use crate::wire::proof::Relation;
 
-/// How often a server asks which of its match keys are still there.
+/// The interval at which a server asks which of its match keys are still registered.
 const ROUND: Duration = Duration::from_secs(2);
 
-/// How long a client has to come after it has got a match key; then another key is offered.
+/// The longest time that a client may take to connect after it has received a match key; then
+/// another key is offered.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The longest time between two tries to reach a tracker.
+/// The longest time between two attempts to reach a tracker.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// What a server offers, and where.
+/// The key and the address that a server offers.
 #[derive(Clone, Debug)]
 pub struct Offer {
     /// The tracker.
@@ -34,13 +35,14 @@ pub struct Offer {
     pub key: String,
     /// The port of the server.
     pub port: u16,
-    /// The host that clients are told; `None`: where the tracker sees the server's connection come from.
+    /// The host that clients get; `None`: the host that the tracker sees the server's connection
+    /// come from.
     pub host: Option<String>,
-    /// Sessions at one time. With 1 a client has the machine for itself.
+    /// The most sessions at the same time. With 1 a client has the machine exclusively.
     pub sessions: usize,
 }
 
-/// Keeps an [`Offer`] at a tracker, also across restarts of it. Dropping it takes the offer back.
+/// Keeps an [`Offer`] at a tracker, also across restarts of it. Dropping it withdraws the offer.
 pub struct Registration {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -56,7 +58,7 @@ struct Shared {
 struct State {
     /// Match keys that a client may name.
     keys: HashMap<String, Key>,
-    /// Sessions that have begun with one.
+    /// The number of sessions that have begun with one.
     claimed: usize,
     /// The connection to the tracker, to end it from elsewhere.
     connection: Option<Line>,
@@ -65,11 +67,11 @@ struct State {
 
 /// A match key.
 struct Key {
-    /// Since when the tracker has given it away; `None` while it has it.
+    /// The time at which the tracker assigned it; `None` while it is not assigned.
     taken: Option<Instant>,
 }
 
-/// The right to a session. When it is dropped the server is free again.
+/// The claim of a session. When it is dropped the server is free again.
 pub struct Claim {
     shared: Arc<Shared>,
 }
@@ -82,18 +84,18 @@ impl Drop for Claim {
 }
 
 impl Registration {
-    /// Begins to offer a server, in a thread of its own. The tracker may come later. Its end waits for that thread, which may take some
-    /// seconds when it is about to connect.
+    /// Begins to offer a server, in its own thread. The tracker may be started later. Dropping the
+    /// registration waits for that thread, which may take some seconds if it is about to connect.
     ///
     /// # Errors
-    /// ValueError for a key that is not one word or has more than 200 bytes, and for no sessions.
+    /// ValueError for a key that is not one word or has more than 200 bytes, and for zero sessions.
     pub fn start(offer: Offer) -> Result<Self> {
         ensure!(
             !offer.key.is_empty() && !offer.key.contains(|letter: char| letter.is_whitespace() || letter.is_control()),
             ValueError,
             "a tracker gives servers by key: name one, in one word, with --key"
         );
-        // A match key is longer, and trackers take 256 bytes.
+        // A match key is longer, and trackers accept 256 bytes.
         ensure!(offer.key.len() <= 200, ValueError, "a key has at most 200 bytes, not {}", offer.key.len());
         ensure!(offer.sessions > 0, ValueError, "a server has at least one session at a time");
         let shared = Arc::new(Shared { offer, state: Mutex::default(), changed: Condvar::new() });
@@ -104,18 +106,18 @@ impl Registration {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// The same, and dropping it does not wait for its thread.
+    /// The same, but dropping it does not wait for its thread.
     pub(crate) fn detached(mut self) -> Self {
         self.thread = None;
         self
     }
 
-    /// Whether the tracker has the offer now.
+    /// Returns true if the tracker has the offer now.
     pub fn is_connected(&self) -> bool {
         self.shared.lock().connection.is_some()
     }
 
-    /// Takes the offer back: no key is good any more. Does not wait for the thread, as [`Drop`] does.
+    /// Withdraws the offer: its keys become invalid. Does not wait for the thread, unlike [`Drop`].
     pub fn stop(&self) {
         let mut state = self.shared.lock();
         state.is_stopped = true;
@@ -126,7 +128,8 @@ impl Registration {
         self.shared.changed.notify_all();
     }
 
-    /// The session of a client that names this key; `None` if it is none of ours, or was used already.
+    /// Claims the session of a client that names this key; `None` if the key is unknown or was used
+    /// already.
     pub fn claim(&self, match_key: &str) -> Option<Claim> {
         let mut state = self.shared.lock();
         let _ = state.keys.remove(match_key)?;
@@ -157,7 +160,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits; whether to go on.
+    /// Waits; returns true unless the registration is stopped.
     fn pause(&self, time: Duration) -> bool {
         let state = self.lock();
         if state.is_stopped {
@@ -171,19 +174,20 @@ impl Shared {
         let mut pause = Duration::from_millis(250);
         let mut told = String::new();
         loop {
-            // A tracker that is not there, was restarted or says what it should not: the next try.
+            // A tracker that cannot be reached, was restarted or violates the protocol: try again.
             let begin = Instant::now();
             if let Err(WireError::Protocol(problem)) = self.offer_until_it_ends()
                 && problem != told
             {
-                // A tracker that refuses the offer will do so again.
+                // A tracker that refuses the offer will refuse it again.
                 say(format_args!("kernpack-rpc: {}: {problem}", self.offer.tracker.address));
                 told = problem;
             }
             {
                 let mut state = self.lock();
                 state.connection = None;
-                // What the tracker had is gone with the connection; who has got a key may still come.
+                // The tracker's offers are gone with the connection; clients that have already
+                // received a key may still connect.
                 state.keys.retain(|_, key| key.taken.is_some_and(|taken| taken.elapsed() < PATIENCE));
             }
             if begin.elapsed() > LONGEST_PAUSE {
@@ -223,12 +227,12 @@ impl Shared {
                     key.taken = Some(Instant::now());
                 }
             }
-            // Clients that have not come are not waited for any longer.
+            // Clients that have not connected in time are given up.
             state.keys.retain(|_, key| key.taken.is_none_or(|taken| taken.elapsed() < PATIENCE));
         }
     }
 
-    /// Offers as many sessions as are free and not offered.
+    /// Offers as many sessions as are free and not offered yet.
     fn offer_free(&self, line: &mut Line) -> Result<(), WireError> {
         loop {
             let match_key = {
@@ -237,7 +241,7 @@ impl Shared {
                     return Ok(());
                 }
                 let match_key = random_key(&self.offer.key).map_err(WireError::Io)?;
-                // Before the tracker can give it away.
+                // Before the tracker can assign it.
                 let _ = state.keys.insert(match_key.clone(), Key { taken: None });
                 match_key
             };

@@ -23,11 +23,12 @@ use crate::token::is_same;
 use crate::wire::proof::Relation;
 use crate::wire::{WireError, notice_when_gone};
 
-/// Servers of one connection at a time, and requests: stock clients have one, and wait for its answer.
+/// The most servers of one connection at the same time, and the most requests: stock clients have
+/// one, and wait for its answer.
 const MOST_OF_PEER: usize = 1024;
 const MOST_REQUESTS: usize = 64;
 
-/// The most bytes of a key, a match key and a host name.
+/// The largest size of a key, a match key and a host name, in bytes.
 const MOST_OF_TEXT: usize = 256;
 
 /// A tracker that listens. Dropping it ends all connections.
@@ -52,11 +53,11 @@ struct State {
 }
 
 struct Peer {
-    /// To answer it, and to give it a server while its own thread reads.
+    /// Used to answer the peer, and to assign it a server while its own thread reads.
     writer: Arc<Mutex<Line>>,
-    /// What a server has said of itself.
+    /// A server's information about itself.
     info: Option<Value>,
-    /// What it is, if it has proved that.
+    /// The proven relation of the peer to the tracker, if any.
     relation: Option<Relation>,
 }
 
@@ -64,7 +65,8 @@ impl Tracker {
     /// Starts to listen, and returns at once.
     ///
     /// # Errors
-    /// ValueError for an address of other machines without TLS and a token or `insecure`, for a token that is none, and for no connections; RuntimeError when the address cannot be listened at.
+    /// ValueError for an address of other machines without TLS and a token or `insecure`, for an
+    /// invalid token, and for zero connections; RuntimeError when it cannot listen at the address.
     pub fn start(options: TrackerOptions) -> Result<Self> {
         ensure!(options.connections > 0, ValueError, "a tracker has at least one connection at a time");
         let (listener, address) =
@@ -81,12 +83,12 @@ impl Tracker {
         Ok(Self { address, shared, listener: Some(listening.map_err(failed)?) })
     }
 
-    /// Where it listens.
+    /// The address that it listens at.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Waits as long as the tracker listens: until a peer says the stop key, or the process ends.
+    /// Waits as long as the tracker listens: until a peer sends the stop key, or the process ends.
     pub fn wait(mut self) {
         if let Some(listener) = self.listener.take() {
             let _ = listener.join();
@@ -112,7 +114,7 @@ impl Drop for Tracker {
 fn welcome(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
     let _ = stream.set_nodelay(true);
     notice_when_gone(&stream);
-    // A tracker that is full has no word for it: the connection ends.
+    // The protocol has no message for a full tracker: the connection is closed.
     let Some(guest) = shared.guests.enter(&stream, peer.ip()) else { return };
     let own = Arc::clone(shared);
     let thread = thread::Builder::new().name("rpc-peer".to_owned()).stack_size(256 << 10);
@@ -179,13 +181,14 @@ impl Shared {
         })
     }
 
-    /// How to write to a peer.
+    /// Stores the line by which a peer is answered.
     fn remember(&self, number: u64, line: &Line) {
         let writer = Arc::new(Mutex::new(line.share()));
         let _ = self.lock().peers.insert(number, Peer { writer, info: None, relation: None });
     }
 
-    /// Answers a peer until it ends; `guest` is told when it has said who it is. Its handshake began then.
+    /// Answers a peer until it ends; `guest` is updated when it has identified itself. Its
+    /// handshake began at `begun`.
     fn listen_to(
         &self,
         number: u64,
@@ -207,7 +210,7 @@ impl Shared {
         if let Some(guest) = guest {
             if is_proved { guest.is_known() } else { guest.is_idle() }
         }
-        // Without a token a peer is worth more than others by what it has here: a server, or a request.
+        // Without a token a peer is ranked by what it has registered here: a server, or a request.
         let mut guest = guest.filter(|_| !is_proved);
         loop {
             let message = line.receive(None)?;
@@ -220,7 +223,8 @@ impl Shared {
         }
     }
 
-    /// The host that clients are told for a server of a peer: its own address, or what it says if that is the same machine.
+    /// The host that clients get for a server of a peer: the peer's own address, or the host that
+    /// it names if that is the same machine.
     fn host_of(&self, peer: SocketAddr, said: Option<&str>) -> Result<String, String> {
         let own = peer.ip().to_canonical();
         match said {
@@ -230,7 +234,7 @@ impl Shared {
         }
     }
 
-    /// Tells a peer why its connection ends.
+    /// Sends a peer the reason why its connection ends.
     fn refuse(&self, number: u64, problem: String) -> WireError {
         match self.reply(number, &json!([Code::Fail as i64, problem])) {
             Ok(()) => WireError::Protocol(problem),
@@ -330,7 +334,7 @@ impl Shared {
         }
     }
 
-    /// Gives free servers of a key to those that wait.
+    /// Assigns free servers of a key to waiting clients.
     fn give(&self, key: &str) {
         loop {
             let (waiting, free, writer) = {
@@ -365,10 +369,10 @@ impl Shared {
     }
 }
 
-/// What a tracker answers to the first 32 KiB of these bytes of one peer, for fuzzers.
+/// The answer of a tracker to the first 32 KiB of these bytes of one peer, for fuzzers.
 ///
 /// # Errors
-/// When the system has no sockets left.
+/// The error of the system if it cannot create a pair of sockets.
 #[doc(hidden)]
 pub fn answers_to(bytes: &[u8]) -> io::Result<Vec<u8>> {
     let (mut peer, own) = UnixStream::pair()?;
@@ -388,7 +392,7 @@ pub fn answers_to(bytes: &[u8]) -> io::Result<Vec<u8>> {
             let mut answers = Vec::new();
             peer.read_to_end(&mut answers).map(|_| answers)
         });
-        // What is wrong with the bytes is the end of the connection, and nothing else.
+        // Invalid bytes only end the connection.
         let _ = shared.listen_to(0, &mut line, SocketAddr::from((host, 0)), None, Instant::now());
         shared.forget(0);
         line.close();

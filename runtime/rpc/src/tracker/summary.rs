@@ -1,4 +1,4 @@
-//! What a tracker knows, as a table.
+//! The state of a tracker, as a table.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::message::shortened;
 
-/// A server that is connected.
+/// A connected server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerStatus {
-    /// Where clients reach it: `host:port`.
+    /// The address by which clients reach it: `host:port`.
     pub address: String,
     /// The key that it is offered under.
     pub key: String,
@@ -22,26 +22,26 @@ pub struct ServerStatus {
 pub struct KeyStatus {
     /// The key.
     pub key: String,
-    /// Servers that are connected.
+    /// The number of connected servers.
     pub total: usize,
-    /// Sessions that could begin now.
+    /// The number of sessions that could begin now.
     pub free: usize,
-    /// Clients that wait.
+    /// The number of waiting clients.
     pub waiting: usize,
 }
 
-/// What a tracker knows. Its text form is a table.
+/// The state of a tracker. Its text form is a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// The servers, by key and address.
     pub servers: Vec<ServerStatus>,
     /// The keys.
     pub keys: Vec<KeyStatus>,
-    /// Servers and keys that there was no room for in the tracker's message.
+    /// The number of servers and keys for which the tracker's message has no room.
     pub left_out: usize,
 }
 
-/// The most bytes of a summary as a message, with room for what is around it.
+/// The largest size of a summary as a message, with room for what surrounds it.
 const MOST: usize = super::message::MOST - 256;
 
 fn of_server(info: &Value) -> Option<ServerStatus> {
@@ -53,8 +53,9 @@ fn of_server(info: &Value) -> Option<ServerStatus> {
 }
 
 impl Summary {
-    /// As a tracker sends it, as far as a message has room: servers, then their keys, then other keys that are offered, then those that are only waited
-    /// for. Whoever names many keys hides no servers.
+    /// Encodes the summary as a tracker sends it, as far as a message has room: servers, then their
+    /// keys, then other offered keys, then those that are only waited for. A peer that names many
+    /// keys cannot hide servers.
     pub(super) fn to_json(&self, infos: Vec<Value>) -> Value {
         let (mut room, mut left_out) = (MOST, self.left_out);
         let mut fits = |bytes: usize| {
@@ -84,7 +85,7 @@ impl Summary {
         all
     }
 
-    /// What a tracker has sent.
+    /// Decodes a tracker's answer.
     pub(super) fn from_json(value: &Value) -> Result<Self> {
         let wrong = || error!(RuntimeError, "the tracker's summary is none: {}", shortened(value));
         let infos = value.get("server_info").and_then(Value::as_array).ok_or_else(wrong)?;
@@ -108,7 +109,7 @@ impl Summary {
     }
 }
 
-/// Rows in columns that are as wide as their widest cell.
+/// Writes rows in columns that are as wide as their widest cell.
 fn table(f: &mut fmt::Formatter<'_>, rows: &[Vec<String>]) -> fmt::Result {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -183,7 +184,7 @@ mod tests {
             free,
             waiting,
         };
-        // Keys that a stranger waits for or offers come first by name, and go first.
+        // Keys that a stranger waits for or offers come first by name, and are dropped first.
         let keys =
             (0..9000).map(|number| key(number, number % 2, 1)).chain((9000..9010).map(|number| key(number, 0, 0)));
         let sent = Summary { keys: keys.collect(), ..Summary::default() };

@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 use super::transport::is_timeout;
 use super::{MAX_KEY, Transport, WireError};
 
-/// Puts a text with its length behind what is there.
+/// Appends a text, preceded by its length.
 pub(super) fn push_text(bytes: &mut Vec<u8>, text: &str) {
     bytes.extend_from_slice(&(text.len() as i32).to_le_bytes());
     bytes.extend_from_slice(text.as_bytes());
 }
 
-/// The time that a handshake has in all, so that one byte a second does not hold it open.
+/// The total time of a handshake, so that a peer that sends one byte a second cannot keep it open.
 pub(super) struct Clock {
     within: Duration,
     end: Option<Instant>,
@@ -25,7 +25,7 @@ impl Clock {
         WireError::TimedOut { awaited: "the handshake", after: self.within }
     }
 
-    /// Sets the transport to what is left.
+    /// Sets the transport's timeouts to the remaining time.
     fn start(&self, transport: &mut dyn Transport) -> Result<(), WireError> {
         let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
@@ -60,7 +60,7 @@ impl Clock {
         let Some(length) = fitting else {
             return Err(WireError::Protocol(format!("a key of {length} bytes; the most is {MAX_KEY}")));
         };
-        // At most 4 KiB, whatever is announced.
+        // At most 4 KiB, whatever length is announced.
         let mut bytes = vec![0; length];
         self.read(transport, &mut bytes)?;
         String::from_utf8(bytes).map_err(|_| WireError::Protocol("a key that is not UTF-8".to_owned()))

@@ -1,4 +1,4 @@
-/// What a packet is: the first four bytes of its payload.
+/// The kind of a packet: the first four bytes of its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
 #[non_exhaustive]
@@ -7,45 +7,45 @@ pub enum Code {
     None = 0,
     /// Ends the session; without a body and without a reply.
     Shutdown = 1,
-    /// The first packet: version, and how the server makes its session.
+    /// The first packet: the version, and the constructor of the server's session.
     InitServer = 2,
     /// Calls a function by its handle.
     CallFunc = 3,
-    /// The reply to all requests but copies from the server.
+    /// The reply to all requests except copies from the server.
     Return = 4,
     /// The reply when a request failed: one text.
     Exception = 5,
-    /// Asks for bytes of a tensor.
+    /// Requests bytes of a tensor.
     CopyFromRemote = 6,
-    /// Brings bytes of a tensor.
+    /// Sends bytes of a tensor.
     CopyToRemote = 7,
     /// The reply to [`Code::CopyFromRemote`]: the bytes.
     CopyAck = 8,
-    /// Asks for the handle of a global function; 0 when there is none.
+    /// Requests the handle of a global function; 0 if there is none.
     GetGlobalFunc = 9,
-    /// Gives a handle back.
+    /// Frees a handle.
     FreeHandle = 10,
     /// Makes a device the current one of the server's thread.
     DevSetDevice = 11,
-    /// Asks for an attribute of a device.
+    /// Requests an attribute of a device.
     DevGetAttr = 12,
-    /// Takes memory of a device.
+    /// Allocates memory of a device.
     DevAllocData = 13,
-    /// Gives memory of a device back.
+    /// Frees memory of a device.
     DevFreeData = 14,
     /// Waits for the work in a stream.
     DevStreamSync = 15,
     /// Copies between two tensors of the server.
     CopyAmongRemote = 16,
-    /// Takes memory for a tensor, in a named kind of memory.
+    /// Allocates memory for a tensor, in a named memory scope.
     DevAllocDataWithScope = 17,
-    /// Makes a stream.
+    /// Creates a stream.
     DevCreateStream = 18,
-    /// Ends a stream.
+    /// Destroys a stream.
     DevFreeStream = 19,
     /// Makes a stream the current one of a device.
     DevSetStream = 20,
-    /// Asks for the current stream of a device.
+    /// Requests the current stream of a device.
     DevGetCurrentStream = 21,
 }
 

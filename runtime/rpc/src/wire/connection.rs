@@ -7,35 +7,37 @@ use super::decode::too_short;
 use super::transport::{has_input, is_timeout};
 use super::{Bounds, Code, Encoder, Source, TensorHeader, Transport, Value, WireError, decode, decode_tensor};
 
-/// Bytes that are read ahead. What is longer goes straight to where it belongs.
+/// The size of the read-ahead buffer. Longer data is read directly into its destination.
 const BUFFER: usize = 16 << 10;
-/// How long a reader asks again before it sleeps, while the peer answers that fast.
+/// The time for which a reader polls before it sleeps, as long as the peer answers that fast.
 const SPIN: Duration = Duration::from_micros(40);
-/// What the connection waits for inside packets.
+/// The objects of waits inside packets, for messages.
 const REST: &str = "the rest of a packet";
 const TAKEN: &str = "the peer to take a packet";
-/// Between two looks at a socket.
+/// Spin-loop hints between two polls of a socket.
 const PAUSES: u32 = 8;
-/// A wait that was shorter than this makes the next one begin with asking.
+/// If a wait was shorter than this, the next one begins with polling.
 const QUICK: Duration = Duration::from_micros(80);
-/// How many waits begin with sleep after asking was in vain, at first and at most. Where both sides share a processor, because others are busy, asking only
-/// keeps the peer from answering.
+/// The number of waits that begin with sleep after polling was in vain, at first and at most. If
+/// both sides share a processor because others are busy, polling only keeps the peer from
+/// answering.
 const IN_VAIN: [u32; 2] = [8, 128];
 
-/// Bytes a second that a peer sends and takes inside packets, on average behind the first [`Patience::stall`]: one that is slower keeps the
-/// connection open and nothing else. A line of 9600 baud has that many.
+/// The minimum rate, in bytes a second, at which a peer must send and take data inside packets, on
+/// average after the first [`Patience::stall`]: a slower peer only keeps the connection open. A
+/// line of 9600 baud is faster.
 const SLOWEST: u64 = 512;
 
-/// How often a wait that can be interrupted is looked at.
+/// The interval at which an interruptible wait checks for interruption.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// How long a connection waits for its peer; `None` is without end.
+/// The timeouts of a connection; `None` is unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// For the next packet to begin, however many keep-alives come before it.
+    /// The timeout until the next packet begins, however many keep-alives precede it.
     pub idle: Option<Duration>,
-    /// For the next byte inside a packet, read or written; and for the whole packet, with one second more for each 512 bytes of it that have
-    /// come or gone.
+    /// The timeout until the next byte inside a packet, read or written; and for the whole packet,
+    /// with one second more for each 512 bytes of it that were transferred.
     pub stall: Option<Duration>,
 }
 
@@ -45,54 +47,57 @@ impl Default for Patience {
     }
 }
 
-/// A packet that has begun: its body is read from the connection.
+/// A packet whose head was read: its body is read from the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// What it is, as a number; see [`Packet::code`].
+    /// The kind of the packet, as a number; see [`Packet::code`].
     pub number: i32,
     /// Bytes of the body, behind the code.
     pub length: u64,
 }
 
 impl Packet {
-    /// What it is; `None` for a number that is not defined.
+    /// The kind of the packet; `None` for an undefined number.
     pub const fn code(&self) -> Option<Code> {
         Code::from_number(self.number)
     }
 }
 
-/// Packets over a transport, both ways.
+/// Packets over a transport, in both directions.
 ///
-/// A packet's body is read piece by piece: [`Connection::sequence`], [`Connection::tensor`], [`Connection::data`],
-/// [`Connection::skip`]. What of it was not read when the next packet is asked for is skipped.
+/// A packet's body is read piece by piece: [`Connection::sequence`], [`Connection::tensor`],
+/// [`Connection::data`], [`Connection::skip`]. Its unread rest is skipped when the next packet is
+/// requested.
 pub struct Connection<T> {
     transport: T,
     buffer: Box<[u8]>,
-    /// What of the buffer is still to be used.
+    /// The range of the buffer that is not consumed yet.
     ready: std::ops::Range<usize>,
-    /// Bytes of the packet that is being read.
+    /// Unread bytes of the current packet.
     left: u64,
-    /// How long the rest of the packet that is being read was waited for, and its bytes that came meanwhile.
+    /// The time spent waiting for the rest of the packet that is being read, and the bytes of it
+    /// that arrived meanwhile.
     waited: Duration,
     come: u64,
-    /// The most bytes of a packet.
+    /// The largest size of a packet, in bytes.
     limit: u64,
     patience: Patience,
-    /// Whether a wait is to end before its time.
+    /// Returns true if a wait has to end before its time.
     interrupt: Option<fn() -> bool>,
     may_interrupt: bool,
-    /// What the transport was told last.
+    /// The read timeout that was last set on the transport.
     waits: Option<Option<Duration>>,
     spins: bool,
     quick: bool,
-    /// How many waits do not begin with asking, and how many will not after it was in vain the next time.
+    /// The number of coming waits that do not begin with polling, and the number of them after
+    /// polling is in vain the next time.
     sleeps: u32,
     in_vain: u32,
     output: Vec<u8>,
 }
 
 impl<T: Transport> Connection<T> {
-    /// Packets over a connection whose handshake is done.
+    /// Creates a connection over a transport whose handshake is done.
     pub fn new(transport: T, patience: Patience) -> Self {
         Self {
             transport,
@@ -119,45 +124,48 @@ impl<T: Transport> Connection<T> {
         &self.transport
     }
 
-    /// The transport, for bytes that are no packets of ours. What was read ahead is not seen there: see [`Connection::take_ready`].
+    /// The transport, for bytes that are not packets of this protocol. Bytes that were read ahead
+    /// are not included: see [`Connection::take_ready`].
     pub const fn transport_mut(&mut self) -> &mut T {
         &mut self.transport
     }
 
-    /// Takes what was read ahead.
+    /// Takes the bytes that were read ahead.
     pub fn take_ready(&mut self) -> Vec<u8> {
         let ready = self.buffer[self.ready.clone()].to_vec();
         self.ready = 0..0;
         ready
     }
 
-    /// Changes how long the connection waits, from the next read or write on.
+    /// Changes the timeouts of the connection, from the next read or write on.
     pub fn set_patience(&mut self, patience: Patience) {
         self.waits = None;
         self.patience = patience;
     }
 
-    /// Asks `is_interrupted` ten times a second while the connection waits, and when a signal came; a wait is then given up with
-    /// [`WireError::Interrupted`], and the connection is of no use any more.
+    /// Calls `is_interrupted` ten times a second while the connection waits, and after a signal; if
+    /// it returns true, the wait ends with [`WireError::Interrupted`], and the connection cannot be
+    /// used any more.
     pub fn set_interrupt(&mut self, is_interrupted: fn() -> bool) {
         self.waits = None;
         self.interrupt = Some(is_interrupted);
     }
 
-    /// Whether what was given to [`Connection::set_interrupt`] is asked; it is, at first.
+    /// Sets whether the function given to [`Connection::set_interrupt`] is called; at first it is.
     pub const fn allow_interrupt(&mut self, allowed: bool) {
         self.may_interrupt = allowed;
     }
 
-    /// Refuses packets of more bytes than this.
+    /// Rejects packets of more bytes than this.
     pub fn set_limit(&mut self, bytes: u64) {
         self.limit = bytes;
     }
 
-    /// Waits for the next packet. Keep-alives are passed over.
+    /// Waits for the next packet. Keep-alives are skipped.
     ///
     /// # Errors
-    /// [`WireError::Closed`] when the peer has ended the connection between packets; else what went wrong.
+    /// [`WireError::Closed`] when the peer has ended the connection between packets; else the
+    /// reason of the failure.
     pub fn next_packet(&mut self) -> Result<Packet, WireError> {
         self.skip()?;
         let mut alive = None;
@@ -180,7 +188,7 @@ impl<T: Transport> Connection<T> {
             self.fetch(&mut length)?;
             let length = u64::from_le_bytes(length);
             if length == 0 {
-                // A peer that sends nothing else does not lengthen the wait.
+                // A peer that sends only keep-alives does not extend the wait.
                 let _ = alive.get_or_insert_with(Instant::now);
                 continue;
             }
@@ -205,7 +213,7 @@ impl<T: Transport> Connection<T> {
         decode(self, bounds)
     }
 
-    /// Reads the tensor that a copy begins with.
+    /// Reads the tensor at the beginning of a copy.
     ///
     /// # Errors
     /// As for [`decode_tensor`].
@@ -234,7 +242,8 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Reads bytes to where they belong, past the buffer. All of `target` is initialized on success.
+    /// Reads bytes directly into `target`, past the buffer. All of `target` is initialized on
+    /// success.
     ///
     /// # Errors
     /// As for [`Source::take`].
@@ -267,7 +276,7 @@ impl<T: Transport> Connection<T> {
     /// Skips the rest of the packet.
     ///
     /// # Errors
-    /// What the connection reports.
+    /// Any error of the connection.
     pub fn skip(&mut self) -> Result<(), WireError> {
         while self.left > 0 {
             if self.ready.is_empty() && self.fill_rest()? == 0 {
@@ -280,26 +289,28 @@ impl<T: Transport> Connection<T> {
         Ok(())
     }
 
-    /// Sends a packet whose body `write` puts behind what is in the buffer.
+    /// Sends a packet whose body `write` appends to the buffer.
     ///
     /// # Errors
-    /// What the connection reports.
+    /// Any error of the connection.
     pub fn send(&mut self, code: Code, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), WireError> {
         self.send_with(code, &[], write)
     }
 
-    /// Sends a packet: what `write` puts into the buffer, and then data that is not copied.
+    /// Sends a packet: the bytes that `write` appends to the buffer, followed by data that is not
+    /// copied.
     ///
     /// # Errors
-    /// What the connection reports.
+    /// Any error of the connection.
     pub fn send_with(&mut self, code: Code, data: &[u8], write: impl FnOnce(&mut Vec<u8>)) -> Result<(), WireError> {
         self.send_head(code, data.len() as u64, data, write)
     }
 
-    /// Sends the beginning of a packet, to which `more` bytes belong that follow by [`Connection::send_more`].
+    /// Sends the beginning of a packet whose remaining `more` bytes follow by
+    /// [`Connection::send_more`].
     ///
     /// # Errors
-    /// What the connection reports.
+    /// Any error of the connection.
     pub fn send_begin(&mut self, code: Code, more: u64, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), WireError> {
         self.send_head(code, more, &[], write)
     }
@@ -307,7 +318,7 @@ impl<T: Transport> Connection<T> {
     /// Sends a piece of the packet that [`Connection::send_begin`] has begun.
     ///
     /// # Errors
-    /// What the connection reports.
+    /// Any error of the connection.
     pub fn send_more(&mut self, data: &[u8]) -> Result<(), WireError> {
         self.write(&mut [IoSlice::new(data)])
     }
@@ -327,22 +338,23 @@ impl<T: Transport> Connection<T> {
         let length = (output.len() - 8) as u64 + more;
         output[..8].copy_from_slice(&length.to_le_bytes());
         let sent = self.write(&mut [IoSlice::new(&output), IoSlice::new(data)]);
-        // A long text is not kept for the rest of the session.
+        // The buffer of a long text is not kept for the rest of the session.
         output.shrink_to(BUFFER);
         self.output = output;
         sent
     }
 
-    /// Writes all parts, one behind the other, in as few calls as possible.
+    /// Writes all parts, one after the other, in as few calls as possible.
     fn write(&mut self, parts: &mut [IoSlice<'_>]) -> Result<(), WireError> {
-        // Reads and writes have one time: a write that follows a wait for a packet sets it again.
+        // Reads and writes share one timeout: a write that follows a wait for a packet sets it
+        // again.
         if self.waits.is_none() {
             self.wait(self.patience.stall)?;
         }
         let mut wait = Wait::begin(self.patience.stall, TAKEN);
         let (begun, mut gone) = (wait.begun, 0);
         let mut rest = parts;
-        // Empty parts in front go.
+        // Removes empty parts in front.
         IoSlice::advance_slices(&mut rest, 0);
         while !rest.is_empty() {
             match self.transport.write_some(rest) {
@@ -361,13 +373,13 @@ impl<T: Transport> Connection<T> {
         Ok(())
     }
 
-    /// Takes bytes of the packet into account.
+    /// Counts bytes of the packet as read.
     fn claim(&mut self, count: usize) -> Result<(), WireError> {
         self.left = self.left.checked_sub(count as u64).ok_or_else(too_short)?;
         Ok(())
     }
 
-    /// Reads through the buffer, whatever packet the bytes belong to.
+    /// Reads through the buffer, independent of packet boundaries.
     fn fetch(&mut self, mut target: &mut [u8]) -> Result<(), WireError> {
         while !target.is_empty() {
             if self.ready.is_empty() && self.fill_rest()? == 0 {
@@ -390,14 +402,15 @@ impl<T: Transport> Connection<T> {
         Ok(count)
     }
 
-    /// Takes bytes of the packet into account, and the time that they took.
+    /// Counts bytes of the packet as received, and the time that they took.
     fn came(&mut self, count: usize, time: Duration) -> Result<(), WireError> {
         self.come += count as u64;
         self.waited += time;
         self.is_quick(self.waited, self.come, REST)
     }
 
-    /// Checks that a packet is not slower than [`SLOWEST`]: a byte now and then is no progress.
+    /// Checks that a packet is not slower than [`SLOWEST`]: an occasional byte does not count as
+    /// progress.
     fn is_quick(&self, waited: Duration, bytes: u64, awaited: &'static str) -> Result<(), WireError> {
         let Some(stall) = self.patience.stall else { return Ok(()) };
         let allowed = stall.saturating_add(Duration::from_secs(bytes / SLOWEST));
@@ -429,7 +442,8 @@ impl<T: Transport> Connection<T> {
         Ok(count)
     }
 
-    /// Asks again and again for a moment, as long as that helps: a peer that answers within microseconds is not worth a sleep.
+    /// Polls for a short time, as long as that helps: for a peer that answers within microseconds,
+    /// sleeping takes longer.
     fn fill_soon(&mut self) -> Result<Option<usize>, WireError> {
         if !self.quick {
             return Ok(None);
@@ -444,7 +458,8 @@ impl<T: Transport> Connection<T> {
                 Err(error) if is_timeout(&error) || error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(WireError::Io(error)),
             }
-            // A read takes the socket from the peer that is about to write; to look at it does not.
+            // A read locks the socket, which delays a peer that is about to write; polling does
+            // not.
             let socket = self.transport.descriptor();
             loop {
                 if start.elapsed() > SPIN {
@@ -463,7 +478,7 @@ impl<T: Transport> Connection<T> {
 
     fn wait(&mut self, wait: Option<Duration>) -> Result<(), WireError> {
         if self.waits != Some(wait) {
-            // The system takes a time of zero for none.
+            // A timeout of zero means none to the system.
             let least = |time: Duration| time.max(Duration::from_millis(1));
             let least = |time: Option<Duration>| match self.interrupt {
                 Some(_) => Some(time.map_or(SLICE, |time| least(time).min(SLICE))),
@@ -476,7 +491,8 @@ impl<T: Transport> Connection<T> {
         Ok(())
     }
 
-    /// What an error of the transport means: an interruption and the end of a slice mean nothing, unless the wait is to end.
+    /// Converts an error of the transport: an interruption and the end of a slice are not errors,
+    /// unless the wait has to end.
     fn check(&self, error: io::Error, wait: &Wait) -> Result<(), WireError> {
         match error.kind() {
             io::ErrorKind::Interrupted => self.ask(),
@@ -491,7 +507,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// A part has come or gone: the wait begins anew.
+    /// A part was transferred: the wait begins again.
     fn progress(&self, wait: &mut Wait) -> Result<(), WireError> {
         let now = Instant::now();
         wait.begun = now;
@@ -512,17 +528,18 @@ impl<T: Transport> Connection<T> {
     /// Sends [`Code::Exception`] with a message.
     ///
     /// # Errors
-    /// What the connection reports.
+    /// Any error of the connection.
     pub fn send_exception(&mut self, message: &str) -> Result<(), WireError> {
         self.send(Code::Exception, |body| {
             Encoder::begin(body, 1).text(message);
         })
     }
 
-    /// Reads the message of [`Code::Exception`]. Bytes that are not UTF-8 are replaced: stock servers send what they have.
+    /// Reads the message of [`Code::Exception`]. Bytes that are not UTF-8 are replaced: stock
+    /// servers send arbitrary bytes.
     ///
     /// # Errors
-    /// [`WireError::Content`] for another body; else what the connection reports.
+    /// [`WireError::Content`] for another body; else any error of the connection.
     pub fn exception(&mut self, bounds: &Bounds) -> Result<String, WireError> {
         let mut head = [0; 8];
         self.take(&mut head)?;
@@ -540,11 +557,11 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// A wait that is under way.
+/// A wait in progress.
 struct Wait {
-    /// When it began, or something came last.
+    /// The time at which it began, or at which the last bytes arrived.
     begun: Instant,
-    /// When it was asked last whether it is to end.
+    /// The time of the last check for interruption.
     asked: Instant,
     limit: Option<Duration>,
     awaited: &'static str,
@@ -646,7 +663,8 @@ mod tests {
         assert!(matches!(own.next_packet(), Err(WireError::Closed)));
     }
 
-    /// A peer that sends these bytes again and again, each soon after the one before, until its connection is closed.
+    /// Starts a peer that sends `first`, then `again` repeatedly, with short pauses, until its
+    /// connection is closed.
     fn trickle(mut peer: UnixStream, first: Vec<u8>, again: &'static [u8]) -> thread::JoinHandle<()> {
         thread::spawn(move || {
             let mut sent = peer.write_all(&first);
@@ -681,7 +699,7 @@ mod tests {
             let sender = trickle(peer, first, again);
             let error = read(&mut own).unwrap_err();
             match what {
-                // Eight bytes come in time, and are wrong.
+                // Eight bytes arrive in time, and are invalid.
                 "the head" => assert!(matches!(error, WireError::Protocol(_)), "{what}: {error}"),
                 _ => assert!(matches!(error, WireError::TimedOut { .. }), "{what}: {error}"),
             }
@@ -733,7 +751,7 @@ mod tests {
         let start = Instant::now();
         assert!(matches!(own.next_packet(), Err(WireError::Interrupted)));
         assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
-        // In the middle of a packet, and while the peer takes nothing.
+        // In the middle of a packet, and while the peer does not read.
         ASKED.store(0, Ordering::Relaxed);
         peer.write_all(&packet(100, b"\x05\0\0\0")).unwrap();
         own.next_packet().unwrap();
@@ -741,7 +759,7 @@ mod tests {
         assert!(matches!(own.data(&mut target), Err(WireError::Interrupted)));
         ASKED.store(0, Ordering::Relaxed);
         assert!(matches!(own.send_with(Code::CopyAck, &vec![0; 32 << 20], |_| {}), Err(WireError::Interrupted)));
-        // Where that is not allowed, the time goes on to its end; slices do not make it longer.
+        // If interruption is not allowed, the wait lasts its full time; slices do not extend it.
         own.allow_interrupt(false);
         ASKED.store(0, Ordering::Relaxed);
         own.set_patience(Patience { idle: Some(Duration::from_millis(350)), stall: Some(Duration::from_millis(350)) });
@@ -760,7 +778,7 @@ mod tests {
         own.next_packet().unwrap();
         let error = own.skip().unwrap_err();
         assert!(matches!(error, WireError::TimedOut { awaited: "the rest of a packet", .. }), "{error}");
-        // A peer that takes nothing.
+        // A peer that does not read.
         let error = own.send_with(Code::CopyAck, &vec![0; 32 << 20], |_| {}).unwrap_err();
         assert!(matches!(error, WireError::TimedOut { .. }), "{error}");
     }

@@ -4,14 +4,14 @@ use kernpack::{DataType, Device};
 use super::encode::OBJECT_REF;
 use super::{TensorHeader, Value, WireError};
 
-/// How much a packed sequence may ask for.
+/// The limits of a packed sequence.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Values in a sequence.
+    /// The most values in a sequence.
     pub values: usize,
-    /// Dimensions of a tensor.
+    /// The most dimensions of a tensor.
     pub dimensions: usize,
-    /// Bytes of one text or of one string of bytes.
+    /// The most bytes of one text or byte string.
     pub text: u64,
 }
 
@@ -21,15 +21,15 @@ impl Default for Bounds {
     }
 }
 
-/// Where the bytes of one packet come from.
+/// A source of the bytes of one packet.
 pub trait Source {
-    /// Bytes of the packet that are still to come.
+    /// The number of unread bytes of the packet.
     fn left(&self) -> u64;
 
-    /// Takes the next bytes.
+    /// Reads the next bytes.
     ///
     /// # Errors
-    /// [`WireError::Content`] when the packet ends before, else what the connection reports.
+    /// [`WireError::Content`] when the packet is too short, else any error of the connection.
     fn take(&mut self, target: &mut [u8]) -> Result<(), WireError>;
 }
 
@@ -53,26 +53,27 @@ pub(super) fn too_short() -> WireError {
 /// Reads a packed sequence.
 ///
 /// # Errors
-/// [`WireError::Content`] for what is not one, or is out of bounds; else what the connection reports.
+/// [`WireError::Content`] for an invalid or too large sequence; else any error of the connection.
 pub fn decode(source: &mut impl Source, bounds: &Bounds) -> Result<Vec<Value>, WireError> {
     decode_with(source, bounds, &mut |_, _, _| Ok(None))
 }
 
-/// Takes bytes in place of [`decode_with`]: it gets the values before them, their number, and where they come from. `None` when it has
-/// taken nothing.
+/// A callback of [`decode_with`] that reads bytes itself: it gets the preceding values, the number
+/// of bytes, and their source. Returns `None` if it has not read anything.
 pub type TakeBytes<'a> = dyn FnMut(&[Value], u64, &mut dyn Source) -> Result<Option<Value>, WireError> + 'a;
 
-/// Reads a packed sequence whose bytes `take` may put elsewhere, so that they need not be kept.
+/// Reads a packed sequence whose bytes `take` may store elsewhere, so that they need not be
+/// buffered.
 ///
 /// # Errors
-/// As for [`decode`], and what `take` reports.
+/// As for [`decode`], and any error of `take`.
 pub fn decode_with(
     source: &mut impl Source,
     bounds: &Bounds,
     take: &mut TakeBytes<'_>,
 ) -> Result<Vec<Value>, WireError> {
     let count = number(source)?;
-    // Each value has a type index at least.
+    // Each value has at least a type index.
     let fits = usize::try_from(count).ok().filter(|&count| count <= bounds.values && count as u64 <= source.left() / 4);
     let Some(count) = fits else {
         return Err(WireError::Content(format!(
@@ -128,7 +129,7 @@ fn value(
     })
 }
 
-/// Reads a tensor without its type index, as copies begin.
+/// Reads a tensor without its type index, the form at the beginning of copies.
 ///
 /// # Errors
 /// As for [`decode`].
@@ -197,7 +198,7 @@ fn bytes_of(source: &mut impl Source, bounds: &Bounds, length: u64) -> Result<Ve
     let Some(length) = usize::try_from(length).ok().filter(|_| length <= bounds.text) else {
         return Err(WireError::Content(format!("a text of {length} bytes; the most is {}", bounds.text)));
     };
-    // Memory is taken as bytes come in: a length alone costs nothing.
+    // Memory is allocated as bytes arrive: an announced length alone does not allocate.
     let mut bytes = Vec::new();
     while bytes.len() < length {
         let start = bytes.len();
@@ -255,7 +256,7 @@ mod tests {
             encoder.value(value);
         }
         assert_eq!(of(&bytes).unwrap(), values);
-        // Cut anywhere, it is an error.
+        // Truncated at any position, it is an error.
         for end in 0..bytes.len() {
             let error = of(&bytes[..end]).unwrap_err();
             assert!(error.contains("the packet ends") || error.contains("a sequence of 13"), "{end}: {error}");

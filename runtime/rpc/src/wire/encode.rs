@@ -3,12 +3,12 @@ use kernpack::{DataType, Device};
 
 use super::{TensorHeader, Value};
 
-/// Type index of what stands for an object of the server.
+/// The type index that represents an object of the server.
 pub(super) const OBJECT_REF: i32 = 115;
 
-/// Writes a packed sequence behind what `bytes` has already.
+/// Appends a packed sequence to `bytes`.
 ///
-/// The caller writes as many values as [`Encoder::begin`] was told.
+/// The caller writes as many values as it passed to [`Encoder::begin`].
 pub struct Encoder<'a> {
     bytes: &'a mut Vec<u8>,
 }
@@ -16,7 +16,7 @@ pub struct Encoder<'a> {
 impl<'a> Encoder<'a> {
     /// Begins a sequence of `count` values.
     pub fn begin(bytes: &'a mut Vec<u8>, count: usize) -> Self {
-        // No sequence has 2^31 values: each would need memory of its own.
+        // A sequence never has 2^31 values: each would need memory of its own.
         bytes.extend_from_slice(&(count as i32).to_le_bytes());
         Self { bytes }
     }
@@ -37,32 +37,32 @@ impl<'a> Encoder<'a> {
         self
     }
 
-    /// No value.
+    /// Writes `None`.
     pub fn none(&mut self) -> &mut Self {
         self.index(type_index::NONE)
     }
 
-    /// An integer.
+    /// Writes an integer.
     pub fn int(&mut self, value: i64) -> &mut Self {
         self.eight(type_index::INT, value.to_le_bytes())
     }
 
-    /// A flag.
+    /// Writes a flag.
     pub fn bool(&mut self, value: bool) -> &mut Self {
         self.eight(type_index::BOOL, i64::from(value).to_le_bytes())
     }
 
-    /// A floating point number.
+    /// Writes a floating point number.
     pub fn float(&mut self, value: f64) -> &mut Self {
         self.eight(type_index::FLOAT, value.to_le_bytes())
     }
 
-    /// A pointer, or a handle in a reply.
+    /// Writes a pointer, or a handle in a reply.
     pub fn opaque(&mut self, value: u64) -> &mut Self {
         self.eight(type_index::OPAQUE_PTR, value.to_le_bytes())
     }
 
-    /// A type of elements.
+    /// Writes a type of elements.
     pub fn data_type(&mut self, value: DataType) -> &mut Self {
         self.index(type_index::DATA_TYPE);
         push_data_type(self.bytes, value);
@@ -70,65 +70,66 @@ impl<'a> Encoder<'a> {
         self
     }
 
-    /// A device.
+    /// Writes a device.
     pub fn device(&mut self, value: Device) -> &mut Self {
         self.index(type_index::DEVICE);
         push_device(self.bytes, value);
         self
     }
 
-    /// A tensor.
+    /// Writes a tensor.
     pub fn tensor(&mut self, value: &TensorHeader) -> &mut Self {
         self.index(type_index::DL_TENSOR_PTR);
         push_tensor(self.bytes, value);
         self
     }
 
-    /// Text, as a C string.
+    /// Writes text, as a C string.
     pub fn text(&mut self, value: &str) -> &mut Self {
         self.index(type_index::RAW_STR).counted(value.as_bytes())
     }
 
-    /// Bytes, as clients send them.
+    /// Writes bytes in the form that clients send.
     pub fn bytes(&mut self, value: &[u8]) -> &mut Self {
         self.bytes_of(value.len() as u64);
         self.bytes.extend_from_slice(value);
         self
     }
 
-    /// The beginning of `length` bytes, which the caller sends behind all that is in the buffer.
+    /// Writes the head of `length` bytes, which the caller sends after the content of the buffer.
     pub fn bytes_of(&mut self, length: u64) -> &mut Self {
         self.index(type_index::BYTES).index(type_index::BYTES);
         self.bytes.extend_from_slice(&length.to_le_bytes());
         self
     }
 
-    /// Bytes, as servers return them.
+    /// Writes bytes in the form that servers return.
     pub fn byte_array(&mut self, value: &[u8]) -> &mut Self {
         self.index(type_index::BYTE_ARRAY_PTR).counted(value)
     }
 
-    /// The beginning of `length` bytes as servers return them; the caller sends them behind all that is in the buffer.
+    /// Writes the head of `length` bytes in the form that servers return; the caller sends them
+    /// after the content of the buffer.
     pub fn byte_array_of(&mut self, length: u64) -> &mut Self {
         self.eight(type_index::BYTE_ARRAY_PTR, length.to_le_bytes())
     }
 
-    /// A function of the server.
+    /// Writes a function of the server.
     pub fn function(&mut self, handle: u64) -> &mut Self {
         self.eight(type_index::FUNCTION, handle.to_le_bytes())
     }
 
-    /// A module of the server.
+    /// Writes a module of the server.
     pub fn module(&mut self, handle: u64) -> &mut Self {
         self.eight(type_index::MODULE, handle.to_le_bytes())
     }
 
-    /// Another object of the server.
+    /// Writes another object of the server.
     pub fn object(&mut self, handle: u64) -> &mut Self {
         self.index(OBJECT_REF).eight(OBJECT_REF, handle.to_le_bytes())
     }
 
-    /// Any value, as clients send it.
+    /// Writes any value in the form that clients send.
     pub fn value(&mut self, value: &Value) -> &mut Self {
         match value {
             Value::None => self.none(),
@@ -147,7 +148,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// A tensor without a type index, as copies begin.
+    /// Appends a tensor without a type index, the form at the beginning of copies.
     pub fn push_tensor(bytes: &mut Vec<u8>, value: &TensorHeader) {
         push_tensor(bytes, value);
     }

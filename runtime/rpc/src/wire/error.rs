@@ -2,7 +2,7 @@ use std::io;
 use std::time::Duration;
 use std::{error, fmt};
 
-/// Why talking to a peer failed.
+/// The reason why communication with a peer failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WireError {
@@ -12,24 +12,25 @@ pub enum WireError {
     Cut,
     /// The peer was silent for too long.
     TimedOut {
-        /// What was expected: `the handshake`, `a reply`, `the rest of a packet`.
+        /// The awaited part: `the handshake`, `a reply`, `the rest of a packet`.
         awaited: &'static str,
-        /// For how long.
+        /// The time that was waited.
         after: Duration,
     },
-    /// What the peer sent is not the protocol; the connection cannot be used any more.
+    /// The peer violated the protocol; the connection cannot be used any more.
     Protocol(String),
-    /// A packet whose content is not what it should be. The packet's end is known, so the connection goes on after
-    /// [`Connection::skip`](super::Connection::skip).
+    /// A packet with invalid content. The end of the packet is known, so the connection can
+    /// continue after [`Connection::skip`](super::Connection::skip).
     Content(String),
-    /// The wait was given up: see [`Connection::set_interrupt`](super::Connection::set_interrupt).
+    /// The wait was interrupted: see
+    /// [`Connection::set_interrupt`](super::Connection::set_interrupt).
     Interrupted,
     /// The connection failed.
     Io(io::Error),
 }
 
 impl WireError {
-    /// Whether the next packet can still be read.
+    /// Returns true if the next packet can still be read.
     pub const fn is_recoverable(&self) -> bool {
         matches!(self, Self::Content(_))
     }
@@ -65,7 +66,8 @@ impl error::Error for WireError {
 }
 
 impl From<WireError> for kernpack::Error {
-    /// A TimeoutError, a ValueError for content, an InterruptedError, else a ConnectionError, as Python calls them.
+    /// A TimeoutError, a ValueError for content, an InterruptedError, else a ConnectionError: the
+    /// names of Python's classes.
     fn from(error: WireError) -> Self {
         let kind = match &error {
             WireError::TimedOut { .. } => "TimeoutError",

@@ -7,13 +7,14 @@ use super::clock::{Clock, push_text};
 use super::proof::{self, Relation, Side, Terms};
 use super::{Key, Transport, WireError};
 
-/// What a connection to a server begins with.
+/// The first number of a connection to a server.
 pub const MAGIC: i32 = 0xFF271;
 
-/// What a server answers with, behind [`MAGIC`], to ask for a proof of the token. Ours alone: peers of Apache TVM send no number.
+/// A server's request for a proof of the token, sent after [`MAGIC`]. Specific to Kernpack: peers
+/// of Apache TVM do not send it.
 const CHALLENGE: i32 = 3;
 
-/// What a server answers with to a proof that is right, with its own proof behind it.
+/// A server's answer to a correct proof, followed by its own proof.
 const PROVED: i32 = 4;
 
 /// The role of a proxy that asks for a proof.
@@ -24,16 +25,16 @@ const PROXY: &str = "proxy";
 pub enum Hello {
     /// The session begins.
     Welcome,
-    /// A proxy has a server of this key already.
+    /// A proxy already has a server of this key.
     DuplicateKey,
-    /// This is not the key of the server.
+    /// The key does not match the server's.
     NoMatchingKey,
 }
 
-/// Server: reads a client's key. No byte behind it is read.
+/// Server: reads a client's key, and no byte after it.
 ///
 /// # Errors
-/// What went wrong; the only thing to do is to close the connection.
+/// The reason of the failure; the caller can only close the connection.
 pub fn hear(transport: &mut dyn Transport, within: Duration) -> Result<Key, WireError> {
     let mut clock = Clock::new(within);
     let magic = clock.read_number(transport)?;
@@ -43,10 +44,11 @@ pub fn hear(transport: &mut dyn Transport, within: Duration) -> Result<Key, Wire
     Key::parse(&clock.read_text(transport)?)
 }
 
-/// Server: answers a key. With another answer than [`Hello::Welcome`] the connection is to be closed behind it.
+/// Server: answers a key. After any answer other than [`Hello::Welcome`] the caller has to close
+/// the connection.
 ///
 /// # Errors
-/// What went wrong.
+/// The reason of the failure.
 pub fn answer(transport: &mut dyn Transport, hello: Hello, key: &Key, within: Duration) -> Result<(), WireError> {
     let offset = match hello {
         Hello::Welcome => 0,
@@ -60,10 +62,11 @@ pub fn answer(transport: &mut dyn Transport, hello: Hello, key: &Key, within: Du
     Clock::new(within).write(transport, &bytes)
 }
 
-/// Server: lets a client that has sent a number with its key prove that it knows the token, and proves the same. False: it does not know it.
+/// Server: lets a client that has sent a nonce with its key prove that it knows the token, and
+/// proves the same. Returns false if the client does not know it.
 ///
 /// # Errors
-/// What went wrong.
+/// The reason of the failure.
 pub(crate) fn challenge(
     transport: &mut dyn Transport,
     (key, caller): (&Key, &str),
@@ -75,7 +78,7 @@ pub(crate) fn challenge(
     let own = proof::nonce().map_err(WireError::Io)?;
     let is_proxy = matches!(relation, Relation::ClientProxy | Relation::ServerProxy);
     let role = if is_proxy { PROXY } else { "server" }.to_owned();
-    // A client must have been told that there is a proxy: it says so if it was not.
+    // The client must have been configured for a proxy: if not, it reports that.
     let answers = relation == Relation::ClientProxiedServer;
     let asking = Key { role, nonce: Some(own.clone()), answers, ..Key::server("") };
     clock.write(transport, &coded(CHALLENGE, &asking))?;
@@ -89,29 +92,33 @@ pub(crate) fn challenge(
     Ok(true)
 }
 
-/// The connection that a proof is for. A server behind a proxy shares none with its client.
+/// The connection that a proof is bound to. A server behind a proxy does not share a connection
+/// with its client.
 fn channel(transport: &dyn Transport, relation: Relation) -> Option<[u8; 32]> {
     if relation == Relation::ClientProxiedServer { None } else { transport.channel() }
 }
 
-/// A code, and a key behind it.
+/// Encodes a code, followed by a key.
 fn coded(code: i32, key: &Key) -> Vec<u8> {
     let mut bytes = (MAGIC + code).to_le_bytes().to_vec();
     push_text(&mut bytes, &key.to_string());
     bytes
 }
 
-/// Client: sends its key to a server, and gives the server's. A token of the key is not sent: the client proves that it knows it, and the server
-/// must prove the same. With a proxy between both, [`greet_through_proxy`] does it.
+/// Client: sends its key to a server, and returns the server's key. A token in the key is not sent:
+/// the client proves that it knows it, and the server must prove the same. With a proxy between
+/// them, use [`greet_through_proxy`].
 ///
 /// # Errors
-/// [`WireError::Content`] when the server does not know the key, or does not prove that it knows the token; else what went wrong.
+/// [`WireError::Content`] when the server does not know the key, or does not prove that it knows
+/// the token; else the reason of the failure.
 pub fn greet(transport: &mut dyn Transport, key: &Key, within: Duration) -> Result<Key, WireError> {
     meet(transport, key, within, false)
 }
 
-/// Client: the same at a proxy. The proxy may ask for a proof, and then the server behind it; both prove that they know the token, too. The
-/// proof for the server is not tied to the connection, which ends at the proxy: the proxy must be the right one.
+/// Client: the same at a proxy. The proxy may ask for a proof, and then the server behind it; both
+/// prove that they know the token, too. The proof for the server is not bound to the connection,
+/// which ends at the proxy: the proxy must be trusted.
 ///
 /// # Errors
 /// As for [`greet`].
@@ -132,7 +139,7 @@ fn meet(transport: &mut dyn Transport, key: &Key, within: Duration, is_through_p
         let asked = Key::parse(&clock.read_text(transport)?)?;
         let relation = match key.token {
             Some(_) => relation_to(&asked, is_through_proxy, proved)?,
-            // Nothing is proved.
+            // There is no proof.
             None => Relation::ClientServer,
         };
         secret.prove(transport, &mut clock, relation, &key.name, &asked)?;
@@ -145,7 +152,8 @@ fn meet(transport: &mut dyn Transport, key: &Key, within: Duration, is_through_p
     Ok(Key { proof: None, ..server })
 }
 
-/// What a client is to the side that asks for a proof. Only a proxy that the user has named can ask, and have its server ask.
+/// The relation of a client to the side that asks for a proof. Only a proxy that the user has named
+/// can ask, and have its server ask.
 fn relation_to(asked: &Key, is_through_proxy: bool, proved: Option<Relation>) -> Result<Relation, WireError> {
     let is_proxy = asked.role == PROXY;
     match (is_through_proxy, is_proxy, proved) {
@@ -164,11 +172,12 @@ fn relation_to(asked: &Key, is_through_proxy: bool, proved: Option<Relation>) ->
     }
 }
 
-/// Server behind a proxy: says its key, and proves that it knows the proxy's token if the key has one; the proxy must prove the same. [`taken`]
-/// waits for the client.
+/// Server behind a proxy: sends its key, and proves that it knows the proxy's token if the key has
+/// one; the proxy must prove the same. [`taken`] waits for the client.
 ///
 /// # Errors
-/// [`WireError::Content`] for a proxy that does not prove that it knows the token; else what went wrong.
+/// [`WireError::Content`] for a proxy that does not prove that it knows the token; else the reason
+/// of the failure.
 pub fn offer(transport: &mut dyn Transport, key: &Key, within: Duration) -> Result<(), WireError> {
     let mut clock = Clock::new(within);
     let secret = Secret::of(key)?;
@@ -187,7 +196,7 @@ pub fn offer(transport: &mut dyn Transport, key: &Key, within: Duration) -> Resu
     }
 }
 
-/// The token of a client or server, and the number that it proves it with.
+/// The token of a client or server, and the nonce of its proof.
 struct Secret {
     token: Option<String>,
     own: Option<String>,
@@ -199,7 +208,7 @@ impl Secret {
         Ok(Self { token: key.token.clone(), own })
     }
 
-    /// The key as it is sent: a number in place of the token.
+    /// The key as it is sent: with a nonce in place of the token.
     fn shown(&self, key: &Key) -> Key {
         Key { token: None, nonce: self.own.clone(), ..key.clone() }
     }
@@ -235,7 +244,8 @@ fn not_proved() -> WireError {
     )
 }
 
-/// Server behind a proxy: waits for a client without end, and gives its key. From the first byte on, `within` holds.
+/// Server behind a proxy: waits without a timeout for a client, and returns its key. From the first
+/// byte on, the timeout is `within`.
 ///
 /// # Errors
 /// As for [`greet`], and [`WireError::Closed`] when the proxy ends the connection.
@@ -263,7 +273,7 @@ fn send(transport: &mut dyn Transport, key: &Key, clock: &mut Clock) -> Result<(
     clock.write(transport, &bytes)
 }
 
-/// The peer's key behind the number that it answers with.
+/// Reads the peer's key after the number that it answers with.
 fn accepted(transport: &mut dyn Transport, clock: &mut Clock, number: i32, name: &str) -> Result<Key, WireError> {
     match number.wrapping_sub(MAGIC) {
         0 => Key::parse(&clock.read_text(transport)?),

@@ -4,10 +4,10 @@ use std::time::Duration;
 use super::WireError;
 use super::proof::is_digits;
 
-/// The most bytes of a key with its options.
+/// The largest size of a key with its options, in bytes.
 pub const MAX_KEY: usize = 4096;
 
-/// What a peer says of itself in the handshake: `client:pi -timeout=60`.
+/// The description of a peer in the handshake: `client:pi -timeout=60`.
 ///
 /// ```
 /// use kernpack_rpc::wire::Key;
@@ -20,17 +20,20 @@ pub const MAX_KEY: usize = 4096;
 pub struct Key {
     /// `client` or `server`.
     pub role: String,
-    /// Which server is meant; empty for one that has no key. What a tracker gives (`pi:0.7341`) contains a colon.
+    /// The key of the requested server; empty for a server without a key. A key from a tracker
+    /// (`pi:0.7341`) contains a colon.
     pub name: String,
-    /// How long the session may last at most.
+    /// The longest duration of the session.
     pub timeout: Option<Duration>,
-    /// What allows to use the server. Clients here prove that they know it and never send it; those of Apache TVM send it as it is.
+    /// The token of the server. Kernpack's clients prove that they know it and never send it; those
+    /// of Apache TVM send it in plain text.
     pub token: Option<String>,
-    /// A random number of the side that is asked to prove something, or offers to: 64 hexadecimal digits.
+    /// A nonce of the side that is asked for a proof, or offers one: 64 hexadecimal digits.
     pub nonce: Option<String>,
     /// The proof that this side knows the token: 64 hexadecimal digits.
     pub proof: Option<String>,
-    /// A server behind a proxy answers its clients itself, so that it can ask them for a proof.
+    /// True if a server behind a proxy answers its clients itself, so that it can ask them for a
+    /// proof.
     pub answers: bool,
 }
 
@@ -53,12 +56,13 @@ impl Key {
         Self { role: "server".to_owned(), ..Self::client(name) }
     }
 
-    /// Takes a key apart. Options that are not known are passed over, as stock servers do.
+    /// Parses a key. Unknown options are ignored, as stock servers do.
     ///
     /// # Errors
-    /// [`WireError::Protocol`] for a key without a role, with control characters, or with an option whose value is wrong.
+    /// [`WireError::Protocol`] for a key without a role, with control characters, or with an option
+    /// whose value is invalid.
     pub fn parse(text: &str) -> Result<Self, WireError> {
-        // Names come into logs, and terminals obey escape sequences.
+        // Names appear in logs, and terminals interpret escape sequences.
         if text.contains(|letter: char| letter.is_control() && !letter.is_ascii_whitespace()) {
             return Err(WireError::Protocol("a key has no control characters".to_owned()));
         }
@@ -87,10 +91,11 @@ impl Key {
         Ok(key)
     }
 
-    /// Whether name and token can be sent: without white space, and not too long together.
+    /// Checks that name and token can be sent: they do not contain white space, and are not too
+    /// long together.
     ///
     /// # Errors
-    /// [`WireError::Content`] that says what is wrong.
+    /// [`WireError::Content`] with a description of the problem.
     pub fn check(&self) -> Result<(), WireError> {
         let words = [("key", Some(&self.name)), ("token", self.token.as_ref())];
         for (what, word) in words {
@@ -108,7 +113,7 @@ impl Key {
     }
 }
 
-/// The value of an option that has 64 hexadecimal digits.
+/// Checks the value of an option that has 64 hexadecimal digits.
 fn digits(option: &str, value: &str) -> Result<String, WireError> {
     match is_digits(value) {
         true => Ok(value.to_owned()),
@@ -117,7 +122,7 @@ fn digits(option: &str, value: &str) -> Result<String, WireError> {
 }
 
 impl fmt::Display for Key {
-    /// As it is sent, the token included.
+    /// The form that is sent, including the token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.role, self.name)?;
         if let Some(timeout) = self.timeout {
@@ -139,7 +144,7 @@ impl fmt::Display for Key {
 }
 
 impl fmt::Debug for Key {
-    /// Without the token, which must not come into logs.
+    /// Omits the token, which must not appear in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Key")
             .field("role", &self.role)

@@ -1,7 +1,8 @@
 //! The protocol as bytes: handshake, packets, packed sequences. Both sides use it, over any [`Transport`].
 //!
-//! What comes from a peer is a stranger's: each length, count and code is checked against a bound before memory is taken for it, and no
-//! packet is kept whole. Nothing here makes values of the runtime or calls anything.
+//! Input from a peer is untrusted: each length, count and code is checked against a bound before
+//! memory is allocated for it, and no packet is kept whole. This module does not create values of
+//! the runtime and does not call anything.
 //!
 //! ```
 //! use std::io::Cursor;

@@ -1,13 +1,14 @@
-/// A piece of what a program of the other side has to tell. Pieces follow each other as `u8 kind | u32 length | bytes`, little-endian.
+/// A report about a program that runs on the other side. Reports follow each other as `u8 kind |
+/// u32 length | bytes`, little-endian.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
     /// It has written this to its standard output.
     Out(Vec<u8>),
     /// It has written this to its standard error.
     Error(Vec<u8>),
-    /// It has not read all of its input yet, so no more is wanted.
+    /// It has not read all of its input yet, so it does not accept more.
     InputPends,
-    /// It has ended, with this code or by this signal (its code is 128 more then).
+    /// It has ended, with this code or by this signal (the code is then 128 more than the signal).
     Ended { code: i32, signal: Option<i32> },
 }
 
@@ -28,7 +29,7 @@ impl Output {
         target.extend_from_slice(bytes);
     }
 
-    /// The pieces of an answer; `None` when it is not made of such.
+    /// Parses the reports of an answer; `None` if it is invalid.
     pub(crate) fn read(mut bytes: &[u8]) -> Option<Vec<Self>> {
         let mut pieces = Vec::new();
         while let Some((kind, rest)) = bytes.split_first() {

@@ -1,15 +1,17 @@
-//! Proofs that a peer knows a token, which is never sent: one side sends a random number, the other side the HMAC-SHA256 under the token of
-//! [who proves it to whom](Relation), the key that was named, the TLS connection and both sides' numbers.
+//! Proofs that a peer knows a token, which is never sent: one side sends a nonce, the other side
+//! the HMAC-SHA256, under the token, of [the relation of the two sides](Relation), the key that was
+//! named, the TLS connection and the nonces of both sides.
 
 use std::fs::File;
 use std::io::{self, Read};
 
 use sha2::{Digest, Sha256};
 
-/// Bytes of a block of SHA-256.
+/// The size of a block of SHA-256, in bytes.
 const BLOCK: usize = 64;
 
-/// Who proves the token to whom. A proof for one relation counts for no other: nobody can pass it on to a peer of another kind.
+/// The two sides of a proof of the token. A proof for one relation is not valid for another: a peer
+/// cannot pass it on to a peer of another kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
     /// A client and the server that it has connected to.
@@ -39,7 +41,8 @@ impl Relation {
     }
 }
 
-/// The side that proves. A proof of one side is not one of the other: a peer cannot send it back.
+/// The side that proves. A proof of one side is not valid for the other: a peer cannot send it
+/// back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     /// The side that opened the connection.
@@ -48,40 +51,41 @@ pub(crate) enum Side {
     Listener,
 }
 
-/// The terms of a proof, equal on both sides.
+/// The parameters of a proof, equal on both sides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms<'a> {
     pub(crate) relation: Relation,
     /// The key that the caller has named; empty for a tracker.
     pub(crate) name: &'a str,
-    /// A value that both ends of one TLS connection have, and no other connection; `None` without TLS.
+    /// A value that only the two ends of one TLS connection have; `None` without TLS.
     pub(crate) channel: Option<[u8; 32]>,
-    /// The number of the side that opened the connection.
+    /// The nonce of the side that opened the connection.
     pub(crate) caller: &'a str,
-    /// The number of the side that listens.
+    /// The nonce of the side that listens.
     pub(crate) listener: &'a str,
 }
 
-/// A number that is used once: 32 random bytes in hexadecimal digits.
+/// A nonce: 32 random bytes in hexadecimal digits.
 pub(crate) fn nonce() -> io::Result<String> {
     let mut bytes = [0; 32];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(hex(&bytes))
 }
 
-/// Returns true if a text of a peer can be a number of [`nonce`], or a proof: both have 64 digits.
+/// Returns true if a text of a peer has the form of a [`nonce`] or a proof: both have 64 digits.
 pub(crate) fn is_digits(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The proof of one side.
+/// Computes the proof of one side.
 pub(crate) fn proof(token: &str, side: Side, terms: &Terms<'_>) -> String {
     let side = match side {
         Side::Caller => "caller",
         Side::Listener => "listener",
     };
     let label = format!("kernpack-rpc proof 2: {}: {side}\0", terms.relation.label());
-    // The label ends with NUL and the name is last; all between has a fixed length, so no two sets of parts give the same bytes.
+    // The label ends with NUL and the name is last; everything between has a fixed length, so
+    // different parts never give the same bytes.
     let parts = [
         label.as_bytes(),
         &[u8::from(terms.channel.is_some())],
@@ -93,7 +97,7 @@ pub(crate) fn proof(token: &str, side: Side, terms: &Terms<'_>) -> String {
     hex(&hmac(token.as_bytes(), &parts))
 }
 
-/// Compares the proof of a peer; the time says nothing about where they differ.
+/// Compares the proof of a peer, in a time that does not depend on where they differ.
 pub(crate) fn proves(given: &str, token: &str, side: Side, terms: &Terms<'_>) -> bool {
     if !is_digits(given) || !is_digits(terms.caller) || !is_digits(terms.listener) {
         return false;

@@ -9,24 +9,25 @@ use std::time::Duration;
 ///
 /// Reads and writes give up with [`io::ErrorKind::WouldBlock`] or [`io::ErrorKind::TimedOut`] after the times set.
 pub trait Transport: Read + Write + Send {
-    /// How long one read and one write wait at most; `None` is without end. Not zero.
+    /// Sets the longest time that one read and one write may wait; `None` is unlimited. Not zero.
     ///
     /// # Errors
-    /// What the system reports.
+    /// The error of the system.
     fn set_timeouts(&mut self, read: Option<Duration>, write: Option<Duration>) -> io::Result<()>;
 
-    /// Reads what is there, without waiting: [`io::ErrorKind::WouldBlock`] when nothing is.
+    /// Reads the available bytes without waiting: [`io::ErrorKind::WouldBlock`] if there are none.
     ///
     /// # Errors
-    /// As for a read. A transport that cannot tell always gives `WouldBlock`.
+    /// As for a read. A transport that cannot do this always returns `WouldBlock`.
     fn read_now(&mut self, target: &mut [u8]) -> io::Result<usize>;
 
-    /// Reads into memory that may not be initialized; the first bytes, as many as are returned, are then.
+    /// Reads into memory that may not be initialized; the returned number of bytes at its beginning
+    /// are then initialized.
     ///
     /// # Errors
     /// As for a read.
     fn read_into(&mut self, target: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
-        // A read that gives less than there is room for must not cost the rest each time.
+        // A short read into a large target must not initialize the rest each time.
         let length = target.len().min(1 << 16);
         let target = &mut target[..length];
         target.fill(MaybeUninit::new(0));
@@ -35,7 +36,8 @@ pub trait Transport: Read + Write + Send {
         self.read(target)
     }
 
-    /// Writes some of the parts, one behind the other, and says how many bytes. A peer that is gone is an error, never a signal.
+    /// Writes some of the parts, one after the other, and returns the number of bytes. A peer that
+    /// is gone is an error, never a signal.
     ///
     /// # Errors
     /// As for a write.
@@ -46,13 +48,13 @@ pub trait Transport: Read + Write + Send {
     /// Ends the connection for both sides; reads and writes in progress return.
     fn close(&self);
 
-    /// The descriptor below, where there is one that can be waited for.
+    /// The underlying descriptor, if there is one that can be polled.
     fn descriptor(&self) -> Option<RawFd> {
         None
     }
 
-    /// A value that both ends of this connection have and no other connection has, such as an exporter of TLS gives; proofs of a token count for it
-    /// alone then. `None` if there is none.
+    /// A value that only the two ends of this connection have, such as the one from a TLS exporter;
+    /// proofs of a token are then bound to it. `None` if there is none.
     fn channel(&self) -> Option<[u8; 32]> {
         None
     }
@@ -73,7 +75,8 @@ macro_rules! socket {
             }
 
             fn read_into(&mut self, target: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
-                // A reader that waits for all of it is woken once, not for each piece that a slow writer sends.
+                // A reader that waits for all of it is woken once, not for each piece of a slow
+                // writer.
                 // SAFETY: as above.
                 unsafe { receive(self.as_raw_fd(), target.as_mut_ptr().cast(), target.len(), libc::MSG_WAITALL) }
             }
@@ -83,7 +86,7 @@ macro_rules! socket {
             }
 
             fn close(&self) {
-                // A connection that the peer has ended already needs no end.
+                // A connection that the peer has already closed needs no shutdown.
                 let _ = self.shutdown(Shutdown::Both);
             }
 
@@ -112,7 +115,7 @@ fn send(socket: RawFd, parts: &[IoSlice<'_>]) -> io::Result<usize> {
     message.msg_iovlen = parts.len() as _;
     #[cfg(target_os = "linux")]
     let flags = libc::MSG_NOSIGNAL;
-    // The standard library sets SO_NOSIGPIPE where there is no such flag.
+    // The standard library sets SO_NOSIGPIPE on systems without such a flag.
     #[cfg(not(target_os = "linux"))]
     let flags = 0;
     // SAFETY: the message refers to parts that live for the call.
@@ -120,7 +123,7 @@ fn send(socket: RawFd, parts: &[IoSlice<'_>]) -> io::Result<usize> {
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
-/// Implements the trait for what leads to a transport.
+/// Implements the trait for a pointer to a transport.
 macro_rules! pointer {
     ($pointer:ty) => {
         impl<T: Transport + ?Sized> Transport for $pointer {
@@ -157,8 +160,8 @@ macro_rules! pointer {
 pointer!(Box<T>);
 pointer!(&mut T);
 
-/// Lets the system find out within a minute that the other machine is gone, even if nothing is sent to it. A hint: where an option is
-/// not known, the session's own times hold.
+/// Lets the system detect within a minute that the other machine is gone, even if nothing is sent
+/// to it. A hint: if an option is not supported, the session's own timeouts apply.
 pub(crate) fn notice_when_gone(stream: &TcpStream) {
     let set = |level: libc::c_int, option: libc::c_int, value: libc::c_int| {
         // SAFETY: the descriptor is open, and the value is an int that lives for the call.
@@ -173,8 +176,8 @@ pub(crate) fn notice_when_gone(stream: &TcpStream) {
         }
     };
     set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1);
-    // Where something was sent that is not acknowledged the system does not ask, but sends again, for a quarter of an hour: the last option sets the time for
-    // both.
+    // While sent data is not acknowledged, the system does not probe, but retransmits, for a
+    // quarter of an hour: the last option sets the timeout for both.
     #[cfg(target_os = "linux")]
     for (option, value) in
         [(libc::TCP_KEEPIDLE, 10), (libc::TCP_KEEPINTVL, 5), (libc::TCP_KEEPCNT, 4), (libc::TCP_USER_TIMEOUT, 60_000)]
@@ -183,9 +186,11 @@ pub(crate) fn notice_when_gone(stream: &TcpStream) {
     }
 }
 
-/// Whether the peer of a socket has ended the connection, or it has failed; what the peer has sent before may still be unread.
+/// Returns true if the peer of a socket has ended the connection, or the connection has failed;
+/// data that the peer sent before may still be unread.
 pub(crate) fn is_hung_up(socket: RawFd) -> bool {
-    // The end of what the peer sends is enough where the system tells it: a client does not send it while it waits for a reply.
+    // The end of the peer's data is enough if the system reports it: a client does not close its
+    // side while it waits for a reply.
     #[cfg(target_os = "linux")]
     let events = libc::POLLRDHUP;
     #[cfg(not(target_os = "linux"))]
@@ -196,14 +201,15 @@ pub(crate) fn is_hung_up(socket: RawFd) -> bool {
     poll.revents & (events | libc::POLLHUP | libc::POLLERR) != 0
 }
 
-/// Whether a read would give something now: bytes, the end, or an error.
+/// Returns true if a read would return something now: bytes, the end, or an error.
 pub(super) fn has_input(socket: RawFd) -> bool {
     let mut poll = libc::pollfd { fd: socket, events: libc::POLLIN, revents: 0 };
     // SAFETY: the struct is valid for the call.
     unsafe { libc::poll(&mut poll, 1, 0) > 0 }
 }
 
-/// Whether a read or write gave up because of its time. That the system has given up the connection is another matter.
+/// Returns true if a read or write gave up because of its timeout. A connection that the system has
+/// given up is not such a timeout.
 pub(super) fn is_timeout(error: &io::Error) -> bool {
     error.raw_os_error() != Some(libc::ETIMEDOUT)
         && matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)

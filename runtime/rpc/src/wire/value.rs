@@ -2,7 +2,7 @@ use kernpack::{DataType, Device};
 
 use super::WireError;
 
-/// An argument or a result as it is on the wire. Objects are handles of the other side's table.
+/// An argument or a result in the protocol. Objects are handles of the other side's table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// No value.
@@ -34,7 +34,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// What it is, for messages.
+    /// The name of its kind, for messages.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::None => "None",
@@ -54,12 +54,12 @@ impl Value {
     }
 }
 
-/// A tensor without its elements, which lie in the server's memory, row-major.
+/// A tensor without its elements, which are in the server's memory, in row-major order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorHeader {
-    /// What the server calls the memory.
+    /// The server's address of the memory.
     pub data: u64,
-    /// Where it is, seen from the server.
+    /// The device that holds the memory, as the server numbers it.
     pub device: Device,
     /// Type of the elements.
     pub dtype: DataType,

@@ -1,4 +1,5 @@
-//! What a session with a server that has the functions `rpc_test.*` is to do, ours or the stock one.
+//! Tests of a session with a server that has the functions `rpc_test.*`, either Kernpack's or the
+//! stock one.
 
 use kernpack::device::{self, DeviceAttribute, Stream};
 use kernpack::{Any, Bytes, DataType, Device, Function, IntoAny, Module, ObjRef, Tensor};
@@ -23,7 +24,7 @@ pub(crate) fn files(session: &Session) {
     assert!(error.message().starts_with("no/such/file cannot be read: "), "{error}");
 }
 
-/// Every kind of value there and back.
+/// Sends and returns every kind of value.
 pub(crate) fn values(session: &Session) {
     let echo = function(session, "echo");
     for value in [
@@ -53,7 +54,7 @@ pub(crate) fn values(session: &Session) {
     assert_eq!(echo.call_as::<Device>((there,)).unwrap(), there);
     let many = function(session, "kind");
     assert_eq!(many.call_as::<String>((there,)).unwrap(), "Device");
-    // What cannot be sent is said before anything is.
+    // Values that cannot be sent are rejected before anything is sent.
     for (value, problem) in [
         (kernpack::Shape::new(&[1, 2]).into_any(), "TypeError: argument 0: a Shape cannot be sent to a server"),
         (kernpack::Array::from(vec![1i64]).into_any(), "TypeError: argument 0: a Array cannot be sent to a server"),
@@ -78,11 +79,11 @@ pub(crate) fn exceptions(session: &Session, kinds: bool) {
     }
     let error = session.global_function("rpc_test.not_there").unwrap_err();
     assert_eq!(error.to_string(), format!("KeyError: {} has no global function 'rpc_test.not_there'", session.peer()));
-    // The session goes on.
+    // The session continues.
     assert_eq!(function(session, "echo").call_as::<i64>((1,)).unwrap(), 1);
 }
 
-/// Closures, objects and their ends.
+/// Closures, objects, and their destruction.
 pub(crate) fn objects(session: &Session) {
     let add: Function = function(session, "adder").call_as((5,)).unwrap();
     assert_eq!(add.call_as::<i64>((3,)).unwrap(), 8);
@@ -106,7 +107,7 @@ pub(crate) fn objects(session: &Session) {
     assert_eq!(alive.call_as::<i64>(()).unwrap(), before, "all handles were given back");
 }
 
-/// Tensors of each element type there and back.
+/// Sends and returns tensors of each element type.
 pub(crate) fn tensors(session: &Session) {
     let there = session.device("cpu:0").unwrap();
     assert!(device::exists(there) && !device::exists(Device::new(there.device_type(), 1)));
@@ -138,7 +139,7 @@ pub(crate) fn tensors(session: &Session) {
     let empty = Tensor::empty(DataType::FLOAT32, &[4, 5], there).unwrap();
     function(session, "fill").call((&empty, 2.5)).unwrap();
     assert_eq!(empty.to(Device::CPU).unwrap().view::<f32>().unwrap().to_vec(), [2.5; 20]);
-    // Streams, and what there is to know of a device.
+    // Streams, and attributes of a device.
     let stream = Stream::new(there).unwrap();
     let in_order = stream.scope(|| remote.to(there)).unwrap();
     stream.synchronize().unwrap();
@@ -156,7 +157,7 @@ pub(crate) fn tensors(session: &Session) {
     assert!(Tensor::zeros::<f32>(&[0, 3]).unwrap().to(there).unwrap().to(Device::CPU).unwrap().is_empty());
     let scalar = Tensor::from_slice(&[7i64], &[]).unwrap().to(there).unwrap();
     assert_eq!(total.call_as::<f64>((&scalar,)).unwrap(), 7.0);
-    // No code here reads what is there.
+    // Code here cannot read the remote memory.
     let error = remote.view::<i32>().unwrap_err().to_string();
     assert!(error.contains(&format!("the tensor is on {there}")), "{error}");
     let mut remote = remote;
@@ -165,7 +166,7 @@ pub(crate) fn tensors(session: &Session) {
     assert_eq!(remote.to(Device::CPU).unwrap().view::<i32>().unwrap().to_vec(), [9; 6]);
 }
 
-/// A library that is uploaded and called: the one of tests/conversions-lib.
+/// Uploads and calls a library: the one of tests/conversions-lib.
 pub(crate) fn library(session: &Session, kinds: bool, path: &str) {
     session.upload(path).unwrap();
     let name = std::path::Path::new(path).file_name().unwrap().to_str().unwrap();
@@ -177,7 +178,7 @@ pub(crate) fn library(session: &Session, kinds: bool, path: &str) {
     let error = library.function("add").unwrap().call(("one", 2)).unwrap_err();
     assert_eq!(error.kind(), if kinds { "TypeError" } else { "RPCError" }, "{error}");
     assert!(error.message().contains("add(a: int, b: int): argument 'a': expected int, got str"), "{error}");
-    // Modules of the session import each other; what is imported is found, too.
+    // Modules of the session import each other; functions of imports are found, too.
     let system = session.system_lib().unwrap();
     assert!(system.find_function("add").unwrap().is_none());
     session.import_module(&system, &library).unwrap();
@@ -190,7 +191,7 @@ pub(crate) fn library(session: &Session, kinds: bool, path: &str) {
     let timing = timing.number(3).repeat(4).run((&tensor, 1)).unwrap();
     assert_eq!(timing.results.len(), 4);
     assert!(timing.min > 0.0 && timing.min <= timing.median && timing.median <= timing.max, "{timing:?}");
-    // One call to warm up, and 12 that were measured.
+    // One call to warm up, and 12 measured ones.
     assert_eq!(tensor.to(Device::CPU).unwrap().view::<i32>().unwrap().to_vec(), [24, 25, 26]);
     assert!(timing.to_string().starts_with("Execution time summary:\n mean (ms)   median (ms) "), "{timing}");
     let missing = session.time_evaluator(&library, "not_there", there).unwrap().run((&tensor,)).unwrap_err();
@@ -202,7 +203,7 @@ pub(crate) fn library(session: &Session, kinds: bool, path: &str) {
     drop((object, coordinates));
 }
 
-/// What belongs to one session is refused by another.
+/// A session rejects values that belong to another session.
 pub(crate) fn two_sessions(a: &Session, b: &Session) {
     let echo = function(b, "echo");
     let tensor: Tensor = function(a, "arange").call_as((3, "int32")).unwrap();
@@ -213,13 +214,13 @@ pub(crate) fn two_sessions(a: &Session, b: &Session) {
         assert_eq!(error.kind(), "ValueError");
         assert!(error.message().starts_with("argument 0: ") && error.message().contains("session"), "{error}");
     }
-    // Through this process it goes.
+    // A copy through this process is allowed.
     let over = tensor.to(b.device("cpu").unwrap()).unwrap();
     assert_eq!(function(b, "total").call_as::<f64>((&over,)).unwrap(), 3.0);
     assert_ne!(a.number(), b.number());
 }
 
-/// All that needs no library.
+/// All tests that do not need a library.
 pub(crate) fn all(session: &Session, kinds: bool) {
     files(session);
     values(session);

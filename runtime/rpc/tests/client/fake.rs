@@ -1,4 +1,4 @@
-//! Servers of a few lines, which speak the protocol as far as a test wants.
+//! Servers of a few lines, which implement the protocol as far as a test needs it.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::io::Write;
@@ -11,7 +11,7 @@ use kernpack_rpc::{Connect, Session, connect};
 
 pub(crate) const TIME: Duration = Duration::from_secs(20);
 
-/// A server for some clients, one after the other.
+/// A server for a number of clients, one after the other.
 pub(crate) struct Server {
     pub(crate) address: String,
     thread: JoinHandle<()>,
@@ -23,7 +23,7 @@ pub(crate) struct Served {
 }
 
 impl Server {
-    /// Serves `clients` sessions with a script that begins behind the handshake.
+    /// Serves `clients` sessions with a script that begins after the handshake.
     pub(crate) fn raw(clients: usize, script: impl Fn(Served) + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -39,7 +39,7 @@ impl Server {
         Self { address, thread }
     }
 
-    /// Serves one session with a script that begins when the session has.
+    /// Serves one session with a script that begins after the session has begun.
     pub(crate) fn start(script: impl Fn(&mut Served) + Send + 'static) -> Self {
         Self::raw(1, move |mut served| {
             served.begin();
@@ -55,7 +55,7 @@ impl Server {
         self.connect().open().unwrap()
     }
 
-    /// Waits for the end of the script, whose assertions count.
+    /// Waits for the end of the script, and passes on its failed assertions.
     pub(crate) fn join(self) {
         self.thread.join().unwrap();
     }
@@ -92,14 +92,14 @@ impl Served {
         );
     }
 
-    /// Waits for a call, and gives its arguments.
+    /// Waits for a call, and returns its arguments.
     pub(crate) fn called(&mut self, handle: u64) -> Vec<Value> {
         assert_eq!(self.next().code(), Some(Code::CallFunc));
         assert_eq!(self.connection.word().unwrap(), handle);
         self.connection.sequence(&Bounds::default()).unwrap()
     }
 
-    /// Waits for a handle that is given back.
+    /// Waits until a handle is freed.
     pub(crate) fn freed(&mut self) -> u64 {
         assert_eq!(self.next().code(), Some(Code::FreeHandle));
         let values = self.connection.sequence(&Bounds::default()).unwrap();

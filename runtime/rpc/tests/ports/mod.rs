@@ -1,9 +1,10 @@
-//! Ports for tests that stop listening, and listen again or expect nothing there.
+//! Ports for tests that stop listening, and then listen again or expect that nothing listens.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// A port that is free, and below those that the system gives to sockets that ask for any: no other socket takes it meanwhile.
+/// A free port below those that the system assigns automatically: no other socket takes it
+/// meanwhile.
 pub(crate) fn own_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = (std::process::id() % 190) as u16 * 16;

@@ -1,4 +1,4 @@
-//! Proxies whose servers a tracker gives to clients.
+//! Proxies whose servers a tracker assigns to clients.
 
 use std::net::{SocketAddr, TcpStream};
 
@@ -23,7 +23,7 @@ fn server_of(proxy: &str, key: &str) -> Server {
     server(proxy, |options| options.key = key.to_owned())
 }
 
-/// Servers, free and busy ones, of a key.
+/// The numbers of all servers, free servers and busy servers of a key.
 fn status(client: &TrackerClient, key: &str) -> (usize, usize, usize) {
     let summary = client.summary().unwrap();
     let of_key = summary.keys.iter().find(|known| known.key == key);
@@ -50,7 +50,7 @@ fn a_tracker_gives_servers_of_a_proxy() {
     assert_eq!(session.server_key(), "pi");
     exercise(&session);
     assert_eq!(status(&client, "pi"), (2, 1, 1));
-    // A match key is good for one session, and nothing but one gets a server.
+    // A match key is valid for one session, and only a match key gets a server.
     for key in [found.match_key.as_str(), "pi", "board", "pi:0", "", ":", "none:1"] {
         let error = connect(&address).key(key).connect_timeout(TIME).open().unwrap_err();
         assert!(error.message().contains("another key than"), "{key}: {error}");
@@ -60,13 +60,14 @@ fn a_tracker_gives_servers_of_a_proxy() {
     let error = client.request("pi", 0, Duration::from_millis(200)).unwrap_err();
     assert!(error.message().contains("2 of 2 servers with this key are busy"), "{error}");
     exercise(&session_of(&client, "board"));
-    // Each comes back to the proxy after its session, and is offered once more.
+    // Each server returns to the proxy after its session, and is offered again.
     drop((session, other));
     wait_until("the next offers", || status(&client, "pi") == (2, 2, 0));
-    // One that is gone is taken back.
+    // The offer of a server that is gone is withdrawn.
     drop(second);
     wait_until("the end of an offer", || status(&client, "pi") == (1, 1, 0));
-    // A tracker gives by key; a server without one, or with one that no tracker takes, is sent away.
+    // A tracker assigns by key; a server without one, or with one that a tracker does not accept,
+    // is rejected.
     for key in ["".to_owned(), "long".repeat(60)] {
         let mut nameless = TcpStream::connect(proxy.address()).unwrap();
         nameless.set_read_timeout(Some(TIME)).unwrap();
@@ -93,7 +94,7 @@ fn a_tracker_that_comes_later() {
     wait_until("the offer", || status(&client, "pi").1 == 1);
     let session = session_of(&client, "pi");
     first.stop();
-    // What has begun goes on.
+    // Sessions that have begun continue.
     exercise(&session);
     let _again = at(place.port());
     drop(session);
@@ -101,7 +102,7 @@ fn a_tracker_that_comes_later() {
     exercise(&session_of(&client, "pi"));
 }
 
-/// A client of Apache TVM that asks a tracker for servers of both keys.
+/// A client of Apache TVM that requests servers of both keys from a tracker.
 fn stock_client(tracker: SocketAddr) {
     let mut client = Stock::start(&["tracker-client", &port(tracker), "ours", "theirs"]).unwrap();
     assert_eq!(client.line(), "done");
@@ -155,7 +156,8 @@ fn tokens_are_proved_under_match_keys() {
             place.token = of_proxy.map(str::to_owned);
             options.proxy = Some(place);
         });
-        // A proxy that asks turns others away itself, and the match key is then good for 10 s more.
+        // A proxy that asks for a token rejects others itself, and the match key is then valid for
+        // 10 s more.
         let wrong = of_proxy.is_none().then_some(("c2VjcmV0IHRva2Vv", false));
         for (given, is_right) in wrong.into_iter().chain([(token, true)]) {
             let found = client.request("pi", 0, TIME).unwrap();

@@ -1,10 +1,11 @@
-//! Peers that pass on what others prove: a proxy that is none, and strangers between a client and a server.
+//! Peers that forward the proofs of others: an undeclared proxy, and attackers between a client and
+//! a server.
 
 use kernpack_rpc::wire::{Code, Connection, Encoder, Patience, VERSION};
 
 use super::*;
 
-/// A message of the handshake behind its number.
+/// A message of the handshake, without the number before it.
 fn read_text(stream: &mut TcpStream) -> Option<String> {
     let mut length = [0; 4];
     stream.read_exact(&mut length).ok()?;
@@ -13,7 +14,7 @@ fn read_text(stream: &mut TcpStream) -> Option<String> {
     Some(String::from_utf8(text).unwrap())
 }
 
-/// A number of the handshake, less `MAGIC`, and the text behind it.
+/// A number of the handshake, less `MAGIC`, and the text after it.
 fn read_coded(stream: &mut TcpStream) -> Option<(i32, String)> {
     let mut code = [0; 4];
     stream.read_exact(&mut code).ok()?;
@@ -30,7 +31,7 @@ fn dial(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// The next connection.
+/// Accepts the next connection.
 fn next(listener: &TcpListener) -> TcpStream {
     let stream = listener.accept().unwrap().0;
     stream.set_read_timeout(Some(TIME)).unwrap();
@@ -42,7 +43,7 @@ fn named(options: &mut ServerOptions) {
     options.listen.token = Some(TOKEN.to_owned());
 }
 
-/// Begins a session as a client does whose handshake is done. True: it gets one.
+/// Begins a session as a client does after its handshake. Returns true if it gets one.
 fn gets_session(stream: &mut TcpStream) -> bool {
     let wait = Some(TIME);
     let mut connection = Connection::new(&mut *stream, Patience { idle: wait, stall: wait });
@@ -69,7 +70,7 @@ fn a_forged_proxy_does_not_reflect_a_server_at_itself() {
         let (code, said) = read_coded(&mut offer).unwrap();
         let nonce = said.strip_prefix("server:board -nonce=").unwrap().split(' ').next().unwrap();
         assert_eq!(code, 0);
-        // Its own port asks for a proof, and it is to give that one itself.
+        // Its own port asks for a proof, which it would have to give itself.
         let mut own = dial(server.address());
         own.write_all(&coded(0, &format!("client:board -nonce={nonce}"))).unwrap();
         let (code, asked) = read_coded(&mut own).unwrap();
@@ -99,7 +100,7 @@ fn a_forged_proxy_gives_no_clients_to_a_server() {
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let forged = listener.local_addr().unwrap();
-        // The server lets all in that its proxy lets in.
+        // The server admits everyone whom its proxy admits.
         let server = server(|options| {
             options.key = "board".to_owned();
             options.proxy = Some(Place::new(forged.to_string()).token(TOKEN));
@@ -119,7 +120,8 @@ fn a_forged_proxy_gives_no_clients_to_a_server() {
     }
 }
 
-/// A stranger at an address of its own, to which a client has come: it passes on what both say, and changes what is asked for. True: it is in.
+/// An attacker at its own address, to which a client connects: it forwards the messages of both,
+/// and changes the requests. Returns true if it is admitted.
 fn comes_in(
     client: kernpack_rpc::Connect,
     stranger: &TcpListener,
@@ -133,7 +135,7 @@ fn comes_in(
     let (code, asked) = read_coded(&mut inside).unwrap();
     assert_eq!(code, 3, "{asked}");
     outside.write_all(&coded(3, &change(&asked))).unwrap();
-    // A client that sees through it proves nothing.
+    // A client that detects it proves nothing.
     let proof = read_text(&mut outside);
     let is_in = proof.is_some_and(|proof| {
         inside.write_all(&message(&proof)).unwrap();
@@ -155,7 +157,8 @@ fn strangers_do_not_pass_on_proofs_of_another_relation() {
         named(options);
         options.proxy = Some(Place::new(proxy.address().to_string()));
     });
-    // The client has the stranger's address from a tracker without a token, which takes offers of all.
+    // The client has the attacker's address from a tracker without a token, which accepts all
+    // offers.
     let mut options = TrackerOptions::default();
     options.listen.port = 0;
     let tracker = Tracker::start(options).unwrap();
@@ -175,7 +178,8 @@ fn strangers_do_not_pass_on_proofs_of_another_relation() {
         ("a server as the proxy", true, own_port.address(), as_proxy, false),
         ("a server as one behind the proxy", true, own_port.address(), as_behind, false),
         ("a server as it is", true, own_port.address(), as_it_is, false),
-        // Without TLS, whoever takes the place of a server or of a proxy is between both: docs/remote-servers.md says so.
+        // Without TLS, an attacker in the place of a server or of a proxy is between both: see
+        // docs/remote-servers.md.
         ("without TLS, a server", false, own_port.address(), as_it_is, true),
         ("without TLS, through a proxy that the user named", true, proxy.address(), as_it_is, true),
     ] {
@@ -201,7 +205,7 @@ fn clients_without_a_proof_are_not_in_the_way() {
     });
     let nonce = "0123456789abcdef".repeat(4);
     let begun = Instant::now();
-    // Some say nothing when they are asked, some prove another token, some name another key.
+    // Some send nothing when they are asked, some prove another token, some name another key.
     let mut strangers = Vec::new();
     for said in [format!("client:board -nonce={nonce}"), "client:board".to_owned(), "client:board -token=no".to_owned()]
     {
@@ -272,7 +276,7 @@ fn a_made_token_does_not_come_into_a_file_of_all() {
     ] {
         let path = folder.join(format!("{mode:o}-{}.log", options.len()));
         let log = fs::OpenOptions::new().write(true).create(true).mode(mode).open(&path).unwrap();
-        // Whatever the umask says.
+        // Independent of the umask.
         let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
         fs::set_permissions(&path, permissions).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_kernpack-rpc-server"));

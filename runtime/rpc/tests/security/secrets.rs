@@ -11,7 +11,7 @@ use kernpack_rpc::Connect;
 
 use super::*;
 
-/// The user of the server and its sessions where the tests run as root: a process of root reads all
+/// The user of the server and its sessions if the tests run as root: a process of root can read all
 /// others.
 const NOBODY: u32 = 65534;
 
@@ -48,7 +48,7 @@ impl Drop for Folder {
     }
 }
 
-/// All processes below one.
+/// All descendants of a process.
 fn descendants(process: u32) -> Vec<u32> {
     let mut found = vec![process];
     let mut next = 0;
@@ -82,8 +82,8 @@ impl Guarded {
         Self { options: Vec::new(), connect: Box::new(|connect| connect.token(TOKEN)), secrets }
     }
 
-    /// A server with a token and a key. The key is looked for as text, as bytes, and as a number in
-    /// both orders of bytes.
+    /// Creates a server with a token and a key. The key is searched as text, as bytes, and as a
+    /// number in both byte orders.
     #[cfg(feature = "tls")]
     fn with_key(folder: &Path) -> Self {
         use kernpack_rpc::tls::{Identity, Trust};
@@ -120,7 +120,7 @@ impl Guarded {
     }
 }
 
-/// A process that ends with the test.
+/// A process that is killed with this value.
 struct Running(Child);
 
 impl Drop for Running {
@@ -139,8 +139,8 @@ fn is_hidden(process: u32) -> bool {
         && is_refused(fs::read_dir(format!("/proc/{process}/fd")).map(drop))
 }
 
-/// The bytes of a process that this one may read, by their place: its environment, its arguments,
-/// the files that it has open, and its memory.
+/// The bytes of a process that this one can read, with their sources: its environment, its
+/// arguments, its open files, and its memory.
 fn readable(process: u32) -> Vec<(String, Vec<u8>)> {
     let place = |file: &str| format!("/proc/{process}/{file}");
     let read = |file: &str| (file.to_owned(), fs::read(place(file)).unwrap_or_default());
@@ -166,7 +166,7 @@ fn readable(process: u32) -> Vec<(String, Vec<u8>)> {
     pieces
 }
 
-/// Starts a server with these secrets, and looks for them as its session could: as a process of
+/// Starts a server with these secrets, and searches for them as its session could: as a process of
 /// the same user.
 fn look_around(program: &Path, folder: &Path, guarded: &Guarded) {
     let (server, address) = guarded.start(program, folder);
@@ -203,7 +203,7 @@ fn look_around(program: &Path, folder: &Path, guarded: &Guarded) {
     }
 }
 
-/// Says in one line what is not tested here; on CI everything can be.
+/// Prints a line with the part that is not tested here; on CI everything must be tested.
 fn skip(what: impl std::fmt::Display) {
     assert!(std::env::var_os("CI").is_none(), "cannot be skipped on CI: {what}");
     eprintln!("skipped: {what}");
@@ -216,7 +216,7 @@ fn look_around_all(program: &Path, folder: &Path) {
     look_around(program, folder, &Guarded::with_key(folder));
 }
 
-/// Not a test by itself: the next one, in a process of a user that is not root.
+/// Not a test by itself: part of the next one, in a process of a user other than root.
 #[test]
 #[ignore = "started by sessions_do_not_have_the_servers_secrets"]
 fn looks_around_as_another_user() {
@@ -234,7 +234,7 @@ fn sessions_do_not_have_the_servers_secrets() {
         let folder = Folder::new(Path::new(env!("CARGO_TARGET_TMPDIR")));
         return look_around_all(program, &folder.0);
     }
-    // The folder of the build may be closed to other users.
+    // The folder of the build may not be accessible to other users.
     let folder = Folder::new(&std::env::temp_dir());
     if let Err(problem) = chown(&folder.0, Some(NOBODY), Some(NOBODY)) {
         // A container of one user.

@@ -1,10 +1,12 @@
-//! Places at a tracker, a proxy and a server: nobody keeps one without a proof when others want it.
+//! Places at a tracker, a proxy and a server: a peer without a proof cannot keep one when others
+//! want it.
 
 use kernpack_rpc::wire::{Key, greet};
 
 use super::*;
 
-/// A tracker and a proxy for all machines, with few places; strangers come from `::1`, others from `127.0.0.1`. `None` without IPv6.
+/// A tracker and a proxy that listen for all machines, with few places; strangers come from `::1`,
+/// others from `127.0.0.1`. `None` without IPv6.
 fn of_all(connections: usize) -> Option<(Tracker, Proxy)> {
     let mut options = TrackerOptions::default();
     (options.listen.host, options.listen.port, options.listen.insecure) = ("::".to_owned(), 0, true);
@@ -42,14 +44,14 @@ fn strangers_with_requests_and_offers_give_way() {
         assert!(Instant::now() < end, "{} wait", proxy.waiting_servers());
         thread::sleep(Duration::from_millis(5));
     }
-    // From another address all works: a server, and a client that waits for it.
+    // From another address everything works: a server, and a client that waits for it.
     let local = |port: u16| format!("127.0.0.1:{port}");
     let (tracker, proxy) = (local(tracker.address().port()), local(proxy.address().port()));
     let offered = server(|options| {
         options.key = "board".to_owned();
         options.tracker = Some(Place::new(tracker.as_str()));
     });
-    // Two that come at the same moment may be in each other's way, as strangers: they come again.
+    // Two that come at the same moment may displace each other, as strangers: they try again.
     let again = |what: &str, comes_in: &dyn Fn() -> kernpack::Result<kernpack_rpc::Session>| {
         let end = Instant::now() + TIME;
         let mut problem = String::new();
@@ -81,7 +83,8 @@ fn strangers_with_requests_and_offers_give_way() {
 fn clients_that_are_refused_have_no_slot_for_ever() {
     let server = server(|options| options.sessions = 1);
     let session = connect(server.address().to_string()).open().unwrap();
-    // The server is full, and tells each so when it begins its session, which none of these does.
+    // The server is full, and would report that to each when it begins its session, which none of
+    // these does.
     let refused: Vec<TcpStream> = (0..70)
         .map(|_| {
             let mut stream = TcpStream::connect(server.address()).unwrap();
@@ -104,7 +107,7 @@ fn keys_of_strangers_hide_no_servers() {
     let mut options = TrackerOptions::default();
     options.listen.port = 0;
     let tracker = Tracker::start(options).unwrap();
-    // Each offers as many keys as it may, whose names come first.
+    // Each offers as many keys as it may, with names that sort first.
     let mut strangers = Vec::new();
     for index in 0..8 {
         let mut stream = TcpStream::connect(tracker.address()).unwrap();
@@ -136,7 +139,7 @@ fn keys_of_strangers_hide_no_servers() {
         thread::sleep(Duration::from_millis(20));
     }
     assert!(client.request("pi", 0, TIME).unwrap().connect().open().unwrap().is_open());
-    // The end of a stranger is not felt.
+    // The end of a stranger has no effect.
     drop(strangers);
     while client.summary().unwrap().left_out > 0 {
         assert!(Instant::now() < end + TIME, "they are not forgotten");

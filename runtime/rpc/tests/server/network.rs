@@ -1,5 +1,5 @@
-//! A network that is cut: the server in a network namespace of the test's own, behind a pair of virtual cables. For root with `ip` (Debian:
-//! iproute2), and not on CI.
+//! A network that is cut: the server is in a network namespace of the test, behind a pair of
+//! virtual cables. For root with `ip` (Debian: iproute2), and not on CI.
 
 use std::fs;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ fn must(words: &str) {
 }
 
 impl Network {
-    /// `None`, with a line that says why, where there can be none.
+    /// `None`, with a printed reason, if it cannot be created.
     fn new() -> Option<Self> {
         // SAFETY: a plain call.
         let is_root = unsafe { libc::geteuid() } == 0;
@@ -45,7 +45,7 @@ impl Network {
         } else {
             let id = std::process::id();
             let (name, cable) = (format!("kernpack-{id}"), format!("kp{id}"));
-            // Of a range that is for tests of networks, and other ones for other processes.
+            // Addresses of a range for network tests; each process has different ones.
             let [_, _, third, fourth] = (id % (1 << 14) * 4).to_be_bytes();
             let [here, there] = [1, 2].map(|end| format!("198.18.{third}.{}", fourth + end));
             let made = ip(&format!("netns add {name}"));
@@ -73,7 +73,7 @@ impl Network {
         must(&format!("-n {} link set far up", self.name));
     }
 
-    /// A server in the namespace, with its sessions' folders in a folder of the test's own.
+    /// A server in the namespace, with its sessions' folders in a folder of the test.
     fn server(&self, folder: &PathBuf, options: &[&str]) -> Program {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name]).arg(program().get_program()).arg("--no-token");
@@ -94,7 +94,7 @@ fn soak_of_a_network_that_is_cut() {
     let Some(network) = Network::new() else { return };
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("rpc-network-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
-    // With the usual times the system itself must notice it.
+    // With the default times the system itself must notice it.
     let options = whole(&[][..], &["--idle-time", "10", "--call-time", "10", "--stall-time", "5"][..]);
     let server = network.server(&folder, options);
     let try_to_open = || connect(server.address.as_str()).timeout(Duration::from_secs(5)).open();
@@ -133,7 +133,7 @@ fn soak_of_a_network_that_is_cut() {
     assert!(["TimeoutError", "ConnectionError"].contains(&error.kind()), "{error}");
     assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
     drop((idle, calling, echo, copying, copied));
-    // The other side finds out, too: no process and no file is left.
+    // The other side notices it, too: no process and no file is left.
     let end = Instant::now() + Duration::from_secs(180);
     loop {
         let (processes, files) = (descendants(server.process.id()), fs::read_dir(&folder).unwrap().count());
@@ -147,7 +147,7 @@ fn soak_of_a_network_that_is_cut() {
     // It serves again when the network is back.
     network.mend();
     let end = Instant::now() + Duration::from_secs(30);
-    // That the other end was not there is remembered for a moment.
+    // The system remembers for a moment that the other end was not reachable.
     let again = loop {
         match try_to_open() {
             Ok(session) => break session,

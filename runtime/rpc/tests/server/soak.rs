@@ -1,5 +1,5 @@
-//! What many calls, sessions, strangers and bytes leave behind in a server: nothing. `KERNPACK_RPC_SOAK` (`cargo xtask rpc --soak`) makes it
-//! the whole amount; without it each takes a second or two.
+//! Many calls, sessions, strangers and bytes leave nothing behind in a server. `KERNPACK_RPC_SOAK`
+//! (`cargo xtask rpc --soak`) runs the full amount; without it each test takes a second or two.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use kernpack_rpc::wire::{Code, Key, Value, greet};
 
 use super::{Program, Raw, TIME};
 
-/// The whole amount, or a small one.
+/// The full amount, or a small one.
 pub(crate) fn whole<T>(whole: T, small: T) -> T {
     if std::env::var_os("KERNPACK_RPC_SOAK").is_some() { whole } else { small }
 }
@@ -25,19 +25,19 @@ pub(crate) fn program() -> Command {
     program
 }
 
-/// How many entries a folder of a process in /proc has.
+/// The number of entries in a folder of a process in /proc.
 fn count(process: u32, folder: &str) -> usize {
     fs::read_dir(format!("/proc/{process}/{folder}")).map_or(0, Iterator::count)
 }
 
-/// A number of KiB that /proc says of a process, in bytes.
+/// A value in KiB from a process's status in /proc, in bytes.
 fn memory(process: u32, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
     line.trim_matches([':', '\t', ' ', 'k', 'B']).parse::<u64>().map_or(0, |kib| kib << 10)
 }
 
-/// All processes below one.
+/// All descendants of a process.
 pub(crate) fn descendants(process: u32) -> Vec<u32> {
     let mut found = vec![process];
     let mut next = 0;
@@ -51,11 +51,11 @@ pub(crate) fn descendants(process: u32) -> Vec<u32> {
     found.split_off(1)
 }
 
-/// What a server has when nothing is asked of it: descriptors, and bytes of memory.
+/// The descriptors, and the bytes of memory, of an idle server.
 fn settled(server: &Program) -> (usize, u64) {
     let id = server.process.id();
     let end = Instant::now() + TIME;
-    // The thread that listens, and the main thread.
+    // The listening thread, and the main thread.
     while count(id, "task") > 2 || !descendants(id).is_empty() {
         assert!(Instant::now() < end, "{} threads, processes {:?}", count(id, "task"), descendants(id));
         thread::sleep(Duration::from_millis(10));
@@ -95,7 +95,7 @@ fn soak_of_calls_and_sessions() {
     let mut of_session = (0, 0);
     for value in 0..whole(100_000, 2000) {
         assert_eq!(raw.call(echo, &[Value::Int(value)]), Ok(vec![Value::Int(1), Value::Int(value)]));
-        // A handle comes and goes with each tenth call.
+        // With each tenth call a handle is created and freed.
         if value % 10 == 0 {
             raw.lives();
         }
@@ -110,7 +110,7 @@ fn soak_of_calls_and_sessions() {
     assert_nothing_is_left(&server, before);
 }
 
-/// One connection of each kind of malice.
+/// Opens one connection of each kind of attack.
 fn strike(address: &str, kind: usize) {
     let connect = || {
         let stream = TcpStream::connect(address).unwrap();
@@ -122,7 +122,7 @@ fn strike(address: &str, kind: usize) {
         greet(&mut stream, &Key::client(""), TIME).unwrap();
         stream
     };
-    // What comes back is of no interest, and that something does not come is neither.
+    // The answer is ignored, and so are errors.
     let send = |mut stream: TcpStream, bytes: &[u8]| {
         let _ = stream.write_all(bytes);
         let _ = stream.shutdown(Shutdown::Write);
@@ -147,7 +147,7 @@ fn strike(address: &str, kind: usize) {
         }
         10 => {
             let raw = Raw::open(address);
-            // A copy that is cut: 2^40 bytes are announced.
+            // A truncated copy: 2^40 bytes are announced.
             let copy = [&(1_u64 << 40).to_le_bytes()[..], b"\x07\0\0\0", &[7; 100]].concat();
             send(raw.0.transport().try_clone().unwrap(), &copy);
         }
@@ -171,7 +171,7 @@ fn soak_of_hostile_connections() {
         for thread in 0..8 {
             threads.spawn(move || (thread..connections).step_by(8).for_each(|kind| strike(address, kind)));
         }
-        // Between them, one who means well is served.
+        // Between them, a well-behaved client is served.
         for _ in 0..connections / 100 {
             Raw::open(address).lives();
         }
@@ -181,7 +181,7 @@ fn soak_of_hostile_connections() {
 
 #[test]
 fn soak_of_a_large_tensor() {
-    // Bytes, and how many the server's processes may have beside them.
+    // The size in bytes, and how much more memory the server's processes may use.
     let (size, beside) = whole((4_usize << 30, 100 << 20), (256 << 20, 32 << 20));
     let server = Program::start(&mut program());
     let session = connect(server.address.as_str()).timeout(Duration::from_secs(600)).open().unwrap();

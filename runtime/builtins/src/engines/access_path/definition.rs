@@ -1,4 +1,4 @@
-//! What the types of steps and paths register: fields, methods, attributes.
+//! The registrations of steps and paths: fields, methods, attributes.
 
 use super::{Kind, PathBody, StepBody, extend, extend_by, flag, is_prefix_of, new_root, paths_equal, to_steps, value};
 use super::{repr_path, repr_step};

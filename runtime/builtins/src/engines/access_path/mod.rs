@@ -1,5 +1,5 @@
-//! Paths from an object to a part of it: which attribute, which item, which key. A path knows its parent, so that paths with a
-//! common beginning share it.
+//! Paths from an object to a part of it: the attributes, items and keys on the way. A path refers
+//! to its parent, so that paths with a common beginning share it.
 
 use core::ffi::c_void;
 
@@ -18,7 +18,8 @@ use crate::value::{Any, AnyView};
 use crate::{Error, Result, bail, error};
 use kernpack_core::reflect::call_function;
 
-/// How a step goes from an object to a part of it, or to where a part is missing.
+/// The kind of a step: it leads from an object to a part of it, or to a place where a part is
+/// missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub(crate) enum Kind {
@@ -54,31 +55,31 @@ impl Drop for PathBody {
     fn drop(&mut self) {
         if let Some(parent) = self.parent.take() {
             let parent = parent.into_raw();
-            // A long path is not dropped by recursion.
+            // A long path is not dropped recursively.
             // SAFETY: the reference was this path's.
             unsafe { release::release_elements([TVMFFIAny::pointer((*parent).type_index, parent.cast())]) };
         }
     }
 }
 
-/// A new step, which takes the key over; the caller owns its one reference.
+/// Creates a step, which takes over the key; the caller owns its one reference.
 pub(crate) fn new_step(kind: Kind, key: TVMFFIAny) -> *mut TVMFFIObject {
     // SAFETY: the caller gives an owned value.
     let key = unsafe { Any::from_raw(key) };
     new_instance(StepBody { kind: kind as i32, padding: 0, key })
 }
 
-/// A new step to an attribute.
+/// Creates a step to an attribute.
 pub(crate) fn new_attr_step(kind: Kind, name: &[u8]) -> *mut TVMFFIObject {
     new_step(kind, new_string(name))
 }
 
-/// A new path without steps; the caller owns its one reference.
+/// Creates a path without steps; the caller owns its one reference.
 pub(crate) fn new_root() -> *mut TVMFFIObject {
     new_instance(PathBody::default())
 }
 
-/// A new path with one step more; the caller owns its one reference.
+/// Creates a path with one more step; the caller owns its one reference.
 ///
 /// # Safety
 /// `path` is a live path. `step` is a live step, and the caller's reference to it goes over to the path.
@@ -92,7 +93,7 @@ pub(crate) unsafe fn extend(path: *mut TVMFFIObject, step: *mut TVMFFIObject) ->
     }
 }
 
-/// A new path of these steps, the first one at the root; the caller owns its one reference.
+/// Creates a path of these steps, from the root; the caller owns its one reference.
 ///
 /// # Safety
 /// The steps are live, and the caller's references go over to the path.
@@ -115,7 +116,7 @@ fn extend_by(kind: Kind, args: &Arguments<'_>) -> Result<Any> {
     Ok(value(unsafe { extend(args.object(0), step) }))
 }
 
-/// The value of a new object, whose reference goes over to it.
+/// Wraps a new object in a value, which takes over its reference.
 fn value(new: *mut TVMFFIObject) -> Any {
     // SAFETY: all callers pass a new object.
     unsafe { Any::from_object(new) }
@@ -190,10 +191,10 @@ unsafe fn is_prefix_of(path: *mut TVMFFIObject, mut other: *mut TVMFFIObject) ->
     }
 }
 
-/// The steps of a path, the first one first: how each goes, and the name, index or key.
+/// The steps of a path, from the root: the kind of each, and its name, index or key.
 ///
 /// # Errors
-/// TypeError for another value; what is wrong with a path that was changed.
+/// TypeError for another value; an error about an invalid path if the path was changed.
 pub(crate) fn read(path: &AnyView<'_>) -> Result<Vec<(Kind, Any)>> {
     let path = path.object().filter(|_| path.type_index() == PATH.host_index());
     let Some(mut path) = path else { bail!(TypeError, "expected {}", PATH.key) };
@@ -218,7 +219,7 @@ pub(crate) fn read(path: &AnyView<'_>) -> Result<Vec<(Kind, Any)>> {
     Ok(steps)
 }
 
-/// The steps of a path, the first one first; each with a reference of its own.
+/// The steps of a path, from the root; each is owned.
 ///
 /// # Safety
 /// `path` is a live path.
@@ -242,7 +243,7 @@ fn to_steps(args: &Arguments<'_>) -> Result<Any> {
     Ok(value(seq::new_array(steps.into_iter().map(Any::into_raw).collect())))
 }
 
-/// What the printing function says about a value.
+/// Appends the text that the printing function returns for a value.
 fn printed(print: *mut c_void, value: &AnyView<'_>, text: &mut Vec<u8>) -> Result<()> {
     // SAFETY: the callers pass the hook's second argument, a function, and a value that they keep alive.
     let printed = unsafe { call_function(print.cast(), &[*value.as_raw()]) }?;

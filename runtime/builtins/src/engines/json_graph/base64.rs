@@ -4,7 +4,7 @@ use crate::{Result, bail};
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// The digits of some bytes.
+/// Encodes bytes as digits.
 #[inline]
 pub(crate) fn encode(bytes: &[u8]) -> Vec<u8> {
     let mut digits = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
@@ -18,8 +18,8 @@ pub(crate) fn encode(bytes: &[u8]) -> Vec<u8> {
     digits
 }
 
-/// The bytes that digits stand for. Other characters count as zero; an equals sign in one of the last two places of a group ends
-/// it, wherever the group is.
+/// Decodes digits to bytes. Other characters count as zero; an equals sign in one of the last two
+/// places of a group ends the group, wherever it is.
 ///
 /// # Errors
 /// InternalError when the digits are not whole groups of four.

@@ -1,6 +1,7 @@
-//! Nodes to the graph of objects that they describe.
+//! Decodes nodes to the graph of objects that they describe.
 //!
-//! Nodes may refer to each other in any order; what a node refers to is decoded first, without recursion.
+//! Nodes may refer to each other in any order; referenced nodes are decoded first, without
+//! recursion.
 
 use super::base64;
 use super::plain::{device, expect, integers, plain, view};
@@ -23,12 +24,12 @@ static JSON_OBJECT: Type =
 static JSON_ARRAY: Type =
     Type { schema: "", text: "Array<Any>", accepts: Accepts::Either(type_index::ARRAY, type_index::LIST) };
 
-/// Not a type index: the node has not been looked at.
+/// Not a type index: the node has not been visited.
 const UNKNOWN: i32 = -2;
 /// Not a type index: the node's parts are being decoded.
 const OPEN: i32 = -3;
 
-/// The root of the graph.
+/// Decodes the root of the graph.
 #[inline]
 pub(super) fn decode(graph: &Any) -> Result<Any> {
     let invalid = |what: &str| Err(error!(ValueError, "Invalid JSON Object Graph, expected {what}"));
@@ -69,7 +70,7 @@ struct Decoder<'a> {
     nodes: &'a [TVMFFIAny],
     /// The nodes' values, owned.
     decoded: Vec<TVMFFIAny>,
-    /// What is being decoded, the root first.
+    /// The nodes that are being decoded, the root first.
     frames: Vec<Frame>,
     /// The parts of the frames so far, borrowed from `decoded`.
     parts: Vec<TVMFFIAny>,
@@ -78,17 +79,17 @@ struct Decoder<'a> {
 /// A node whose parts are being decoded.
 struct Frame {
     node: usize,
-    /// What it consists of: an array of indices, or a map of fields.
+    /// Its content: an array of indices, or a map of fields.
     data: Any,
     kind: Kind,
-    /// Where its parts begin.
+    /// The index of its first part.
     first: usize,
 }
 
 enum Kind {
-    /// The type index of the sequence, the next element.
+    /// The type index of the sequence, and the next element.
     Sequence(i32, usize),
-    /// The type index of the map, the next index. Of a pair, the value comes first.
+    /// The type index of the map, and the next index. Of a pair, the value comes first.
     Map(i32, usize),
     Object(Box<Object>),
 }
@@ -100,7 +101,7 @@ struct Object {
     fields: Fields,
     /// The field that waits for its value.
     waiting: Option<Field>,
-    /// Where in the data the next field should be.
+    /// The position in the data at which the next field is expected.
     position: u64,
 }
 
@@ -121,7 +122,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// The value of a node; `None` when its parts come first.
+    /// Returns the value of a node; `None` when its parts must be decoded first.
     #[inline]
     unsafe fn enter(&mut self, index: i64) -> Result<Option<TVMFFIAny>> {
         let node = usize::try_from(index).ok().filter(|index| *index < self.nodes.len());
@@ -153,7 +154,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Decodes a node that has no parts, or prepares one that has.
+    /// Decodes a node without parts, or prepares one with parts.
     #[inline]
     unsafe fn start(object: *mut TVMFFIObject) -> Result<Started> {
         // SAFETY: see above.
@@ -213,7 +214,7 @@ impl Decoder<'_> {
         // SAFETY: see above.
         unsafe {
             let info = type_of(index)?;
-            // What makes objects may change the graph.
+            // Creators of objects may change the graph.
             let held = Any::from_raw(retain(&data));
             if enums::is_enum(info) {
                 let of_integers = enums::is_int_enum(info);
@@ -232,8 +233,8 @@ impl Decoder<'_> {
         }
     }
 
-    /// Goes on with the top frame, to which the value of a part is given if it waits for one. The value of the frame when it is
-    /// done, or of a part below.
+    /// Continues the top frame, which gets the value of a part if it waits for one. Returns the
+    /// value of the frame when it is done, or of a part below.
     #[inline]
     unsafe fn go_on(&mut self, mut part: Option<TVMFFIAny>) -> Result<Option<TVMFFIAny>> {
         loop {
@@ -260,7 +261,7 @@ impl Decoder<'_> {
                         }
                         let elements = seq::elements(data);
                         if next.is_multiple_of(2) {
-                            // Both indices are read before what they stand for.
+                            // Both indices are read before their nodes.
                             for index in elements.iter().skip(*next).take(2) {
                                 expect(index, &INT)?;
                             }
@@ -317,7 +318,8 @@ enum Started {
 }
 
 impl Object {
-    /// Sets fields up to one whose value is another node: its index, which need not be an integer. `None` when all are set.
+    /// Sets fields up to one whose value is another node, and returns its index, which need not be
+    /// an integer; `None` when all are set.
     #[inline]
     unsafe fn go_on(&mut self, data: *mut TVMFFIObject, part: Option<TVMFFIAny>) -> Result<Option<TVMFFIAny>> {
         // SAFETY: see above; the object is new, and no other code knows it.
@@ -350,7 +352,7 @@ impl Object {
     }
 }
 
-/// A field's value in the data, in which fields most often are in order.
+/// Finds a field's value in the data, in which fields usually are in order.
 #[inline]
 unsafe fn find(position: &mut u64, data: *mut TVMFFIObject, field: Field) -> Result<Option<TVMFFIAny>> {
     // SAFETY: see above; positions may be any numbers.
@@ -377,13 +379,13 @@ fn required_field(field: Field, info: TypeInfo) -> Error {
 fn type_index_of(key: &[u8]) -> Result<i32> {
     #[cfg(feature = "embedded")]
     if crate::provider::origin_while_binding() == crate::provider::Origin::Embedded {
-        // Our own table without the way through CPU memory's.
+        // Uses our own table directly, without the provider's C interface.
         return Ok(crate::embedded::type_table::index_of(key)?);
     }
     TypeInfo::by_key(key).map(TypeInfo::index)
 }
 
-/// A value that a node of this map must have, borrowed.
+/// A required entry of a node, borrowed.
 #[inline]
 unsafe fn required(object: *mut TVMFFIObject, name: &[u8]) -> Result<TVMFFIAny> {
     // SAFETY: see above.

@@ -1,7 +1,7 @@
-//! A graph of objects to nodes, whatever is made of them.
+//! Encodes a graph of objects as nodes, for any kind of output.
 //!
-//! A walk with a stack of its own. What it reads from objects it borrows; before a hook runs, which may change anything, it takes
-//! references to all that it still needs.
+//! A walk with an explicit stack. It borrows the values that it reads from objects; before a hook
+//! runs, which may change anything, it takes references to all values that it still needs.
 
 use super::leaf;
 use super::node_table::{NodeTable, hash, may_call_hooks};
@@ -22,15 +22,15 @@ use kernpack_core::reflect::{AttrColumn, Fields, TypeInfo, call_function};
 
 static HOOKS: AttrColumn = AttrColumn::new("__data_to_json__");
 
-/// Where the nodes go, one after the other.
+/// The receiver of the nodes, one after the other.
 pub(super) trait Output {
-    /// A node, of a type with this key.
+    /// Receives a node, of a type with this key.
     fn node(&mut self, key: &'static [u8], data: Data<'_>) -> Result<()>;
 }
 
 /// The data of a node.
 pub(super) enum Data<'a> {
-    /// None at all.
+    /// No data.
     Absent,
     /// A flag, a number, or a text.
     Value(&'a TVMFFIAny),
@@ -38,13 +38,13 @@ pub(super) enum Data<'a> {
     Text(&'a [u8]),
     /// Integers.
     List(&'a [TVMFFIAny]),
-    /// The fields of an object: integers, and what is written in place.
+    /// The fields of an object: indices of nodes, and values that are written in place.
     Fields(Fields, &'a [TVMFFIAny]),
-    /// What a hook has made.
+    /// The value that a hook has returned.
     Made(Any),
 }
 
-/// Gives all nodes to the output; the last one is the root.
+/// Writes all nodes to the output; the last one is the root.
 #[inline]
 pub(super) fn encode(root: &Any, output: &mut dyn Output) -> Result<i64> {
     let mut encoder = Encoder {
@@ -65,39 +65,39 @@ struct Encoder<'a> {
     nodes: NodeTable,
     /// Keeps the nodes' values alive.
     held: HeldObjects,
-    /// What is being encoded, the root first.
+    /// The objects that are being encoded, the root first.
     frames: Stack<1, Progress>,
     /// The data of the frames so far: plain values.
     items: Vec<TVMFFIAny>,
-    /// Lists and dicts on the stack have a 1.
+    /// Maps lists and dicts on the stack to 1.
     open_lists: AddressMap,
     cycles: CycleCheck,
 }
 
-/// How far the walk is with an object.
+/// The state of the walk for an object.
 struct Progress {
     hash: u32,
     parts: Parts,
-    /// Where its data begin.
+    /// The index of its first data item.
     first: usize,
 }
 
-/// Which part comes next.
+/// The next part.
 enum Parts {
-    /// Its index.
+    /// The index of the next element.
     Elements(Frozen, usize),
-    /// The position of the next entry; whether its key is done.
+    /// The position of the next entry; true if its key is done.
     Entries(Frozen, u64, bool),
     Fields(Fields),
 }
 
-/// What is known about a value.
+/// The state of a value.
 enum Seen {
     /// It is this node.
     Known(i64),
-    /// Its node has been written; the hash.
+    /// Its node has been written; this is its hash.
     Written(u32),
-    /// The hash and the parts, which come first.
+    /// The hash and the parts, which must be encoded first.
     Parts(u32, Parts),
 }
 
@@ -156,7 +156,8 @@ impl Encoder<'_> {
         }
     }
 
-    /// The node of a value, which is new or known; or `None` when its parts come first. Takes the reader's reference over.
+    /// Returns the node of a value, which is new or known; `None` when its parts must be encoded
+    /// first. Takes over the reader's reference.
     #[inline]
     unsafe fn enter(&mut self, mut part: Read) -> Result<Option<i64>> {
         // SAFETY: see above.
@@ -183,7 +184,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// Looks a value up, and writes its node if it is a new one without parts.
+    /// Looks up a value, and writes its node if it is a new one without parts.
     #[inline]
     unsafe fn look_at(&mut self, part: &mut Read) -> Result<Seen> {
         let value = part.value;
@@ -267,7 +268,7 @@ impl Encoder<'_> {
         self.output.node(info.key_bytes(), data)
     }
 
-    /// Notes the node that the output got last. Takes the reader's reference over.
+    /// Records the last written node. Takes over the reader's reference.
     #[inline]
     unsafe fn add(&mut self, hash: u32, part: Read) -> i64 {
         if part.value.type_index >= type_index::STATIC_OBJECT_BEGIN {
@@ -304,7 +305,8 @@ impl Encoder<'_> {
         Ok(None)
     }
 
-    /// Takes references to all that is borrowed, and to the part that is looked at. A hook may let go of it.
+    /// Takes references to all borrowed values, and to the part that is being looked up. A hook may
+    /// release them.
     #[inline]
     fn retain_all(&mut self, part: &mut Read) {
         // SAFETY: see above.
@@ -318,19 +320,20 @@ impl Encoder<'_> {
     }
 }
 
-/// Whether an object has no parts that are nodes.
+/// Returns true if no part of an object is a node.
 #[inline]
 const fn is_leaf(index: i32) -> bool {
     matches!(index, type_index::STR | type_index::BYTES | type_index::SHAPE)
 }
 
-/// Whether fields that are declared with this type index always hold a value of that type, and one that JSON has.
+/// Returns true if fields that are declared with this type index always hold a value of that type,
+/// and JSON can represent it.
 #[inline]
 const fn is_written_in_place(index: i32) -> bool {
     matches!(index, type_index::NONE | type_index::BOOL | type_index::INT | type_index::FLOAT | type_index::DATA_TYPE)
 }
 
-/// A field's value that is written where the field is.
+/// A field's value that is written in place.
 #[inline]
 unsafe fn in_place(declared: i32, part: Read) -> Result<TVMFFIAny> {
     if declared == type_index::NONE {

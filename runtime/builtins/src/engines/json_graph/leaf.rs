@@ -24,13 +24,13 @@ pub(super) unsafe fn write(value: &TVMFFIAny, output: &mut dyn Output) -> Result
 }
 
 struct Leaf<'a> {
-    /// The value that is visited: outputs that keep it share it.
+    /// The visited value: outputs that keep it share it.
     value: &'a TVMFFIAny,
     output: &'a mut dyn Output,
 }
 
 impl Leaf<'_> {
-    /// A node of the type with this index.
+    /// Writes a node of the type with this index.
     #[inline]
     fn node(&mut self, index: i32, data: Data<'_>) -> Result<()> {
         self.output.node(type_of(index)?.key_bytes(), data)

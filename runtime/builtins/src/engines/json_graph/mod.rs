@@ -1,12 +1,13 @@
-//! A graph of objects as JSON and back.
+//! Serialization of a graph of objects as JSON, and deserialization.
 //!
 //! ```json
 //! {"root_index": 2, "nodes": [{"type": "int", "data": 1}, {"type": "ffi.String", "data": "a"}, {"type": "ffi.Array", "data": [0, 1]}]}
 //! ```
 //!
-//! Each value is a node, and what refers to it gives its index: sharing survives, and equal numbers and texts are one node. A
-//! node's parts come before it. Objects are written field by field, unless their type has a hook; fields that always hold a number,
-//! a flag or a data type are written in place.
+//! Each value is a node, and references give its index: sharing is preserved, and equal numbers and
+//! texts are one node. A node's parts come before it. Objects are written field by field, unless
+//! their type has a hook; fields that always hold a number, a flag or a data type are written in
+//! place.
 
 mod base64;
 mod decode;
@@ -57,7 +58,7 @@ pub(crate) fn to_text(root: &Any) -> Result<Vec<u8>> {
     text_output::to_text(root, &Any::NONE)
 }
 
-/// The value of the root in the text of a graph.
+/// Decodes the value of the root from the text of a graph.
 #[inline]
 pub(crate) fn from_text(text: &[u8]) -> Result<Any> {
     decode::decode(&crate::json::parse(text)?)

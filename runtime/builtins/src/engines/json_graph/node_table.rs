@@ -1,4 +1,4 @@
-//! Which value is which node.
+//! The map from values to the numbers of their nodes.
 
 use crate::Result;
 use crate::abi::{TVMFFIAny, type_index};
@@ -8,17 +8,19 @@ use kernpack_core::reflect::AttrColumn;
 static HASH_HOOKS: AttrColumn = AttrColumn::new("__any_hash__");
 static EQUAL_HOOKS: AttrColumn = AttrColumn::new("__any_equal__");
 
-/// The nodes' values, as keys of a map count them: numbers and texts by content, objects by address or by the hooks of their type.
+/// The nodes' values, compared like keys of a map: numbers and texts by content, objects by address
+/// or by the hooks of their type.
 #[derive(Default)]
 pub(super) struct NodeTable {
     values: Vec<TVMFFIAny>,
-    /// A power of two of them, or none: some bits of the hash, and the index plus one; 0 is a free slot.
+    /// The slots; their number is zero or a power of two. Each has some bits of the hash, and the
+    /// index plus one; 0 is a free slot.
     slots: Vec<(u32, u32)>,
 }
 
 const FIRST_SLOTS: usize = 16;
 
-/// Whether looking for this value may call a hook.
+/// Returns true if the lookup of this value may call a hook.
 #[inline]
 pub(super) fn may_call_hooks(value: &TVMFFIAny) -> bool {
     value.type_index > type_index::BYTES
@@ -60,7 +62,7 @@ impl NodeTable {
         }
     }
 
-    /// Adds a node, and gives its index.
+    /// Adds a node, and returns its index.
     #[inline]
     pub(super) fn add(&mut self, hash: u32, value: TVMFFIAny) -> i64 {
         let index = self.values.len();

@@ -30,7 +30,7 @@ pub(super) unsafe fn expect(value: &TVMFFIAny, expected: &Type) -> Result<()> {
     check(&value, expected)
 }
 
-/// A flag, a number or a data type.
+/// Decodes a flag, a number or a data type.
 ///
 /// # Safety
 /// The value is alive.
@@ -62,7 +62,7 @@ pub(super) unsafe fn plain(index: i32, data: &TVMFFIAny) -> Result<TVMFFIAny> {
     }
 }
 
-/// The numbers in an array.
+/// Decodes the numbers in an array.
 ///
 /// # Safety
 /// The value is alive.
@@ -76,7 +76,7 @@ pub(super) unsafe fn integers(data: &TVMFFIAny) -> Result<Vec<i64>> {
     }
 }
 
-/// A device: the numbers of its kind and its own.
+/// Decodes a device from the number of its kind and its index.
 ///
 /// # Safety
 /// The value is alive.

@@ -1,5 +1,6 @@
-//! Tensors in graphs of objects: how they are copied, written to JSON and read back. The stock library has none of that, so a library whose types
-//! have fields with tensors registers it for the type `ffi.Tensor`, where no other has.
+//! Tensors in graphs of objects: copies, and conversion to and from JSON. The stock library does
+//! not support them, so a library whose types have fields with tensors registers hooks for the type
+//! `ffi.Tensor`, if there are none yet.
 
 use kernpack_core::reflect::AttrColumn;
 
@@ -13,7 +14,7 @@ static COPY: AttrColumn = AttrColumn::new("__ffi_shallow_copy__");
 static TO_JSON: AttrColumn = AttrColumn::new("__data_to_json__");
 static FROM_JSON: AttrColumn = AttrColumn::new("__data_from_json__");
 
-/// Registers what the process does not have.
+/// Registers the hooks that the process does not have.
 #[inline]
 pub fn register_tensor_hooks() -> Result<()> {
     let missing = |column: &AttrColumn, function: fn() -> Function| match column.get(type_index::TENSOR) {
@@ -61,7 +62,7 @@ fn from_json(data: Map<String, Any>) -> Result<Tensor> {
     let dtype: DataType = part("dtype")?.to::<String>()?.parse()?;
     let shape: Vec<i64> = part("shape")?.to()?;
     let bytes = base64::decode(part("data")?.to::<String>()?.as_bytes())?;
-    // The size first: what a text says of a shape is no reason to ask for that much memory.
+    // Check the size first: the shape in a text must not cause an allocation of that size.
     let bits = u128::from(dtype.bits()) * u128::from(dtype.lanes());
     let size = shape.iter().try_fold(bits, |size, extent| size.checked_mul(u128::try_from(*extent).ok()?));
     ensure!(

@@ -10,7 +10,8 @@ fn from_text(text: &str) -> crate::Result<Any> {
     call("ffi.FromJSONGraphString", &[&text.into_any()])
 }
 
-/// The text of a value, which comes back equal; and the values that the text stands for are the same as without text.
+/// Asserts the text of a value, and that parsing it returns an equal value; the conversion without
+/// text gives the same nodes.
 #[track_caller]
 fn check(value: &Any, expected: &str) {
     assert_eq!(to_text(value, &Any::NONE), expected);
@@ -129,12 +130,12 @@ fn hostile_texts() {
         ),
         (node(r#""ffi.Enum","data":"x""#), "ValueError: Enum `ffi.Enum` has no instance with index x"),
     ] {
-        // The types of the test exist.
+        // Ensures that the types of the test are registered.
         drop(tree(0, 0, 0));
         let error = from_text(&text).map(|value| value.type_name()).unwrap_err().to_string();
         assert!(error.starts_with(message), "{text}: {error}");
     }
-    // Nodes may be in any order, and those that are not referred to are not looked at.
+    // Nodes may be in any order, and unreferenced ones are not visited.
     let value = from_text(&nodes(r#"{"type":"ffi.Array","data":[2]},7,{"type":"int","data":5}"#)).unwrap();
     assert_eq!(value.to::<crate::Array<i64>>().unwrap().to_vec(), [5]);
 }

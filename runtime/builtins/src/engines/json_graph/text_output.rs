@@ -8,12 +8,12 @@ use crate::value::Any;
 use crate::{Error, Result};
 use kernpack_core::reflect::{Fields, TypeInfo};
 
-/// The text of a graph; none is the same as no metadata.
+/// Encodes a graph as text; `None` means no metadata.
 #[inline]
 pub(super) fn to_text(root: &Any, metadata: &Any) -> Result<Vec<u8>> {
     let mut nodes = NodeTexts::default();
     let root_index = encode(root, &mut nodes)?;
-    // Text is only made of a graph that is complete.
+    // Text is only returned for a complete graph.
     if let Some(error) = nodes.problem {
         return Err(error);
     }
@@ -36,7 +36,7 @@ pub(super) fn to_text(root: &Any, metadata: &Any) -> Result<Vec<u8>> {
 #[derive(Default)]
 struct NodeTexts {
     text: Vec<u8>,
-    /// What a hook made is not JSON.
+    /// The error if a value that a hook has returned cannot be written as JSON.
     problem: Option<Error>,
 }
 
@@ -113,7 +113,7 @@ impl NodeTexts {
         Ok(())
     }
 
-    /// Of fields with the same name, the last one counts, where a map puts it.
+    /// Of fields with the same name, the last one is written, in the order of a map.
     #[cold]
     #[inline]
     fn fields_of_same_names(&mut self, fields: Fields, items: &[TVMFFIAny]) -> Result<()> {
@@ -139,7 +139,7 @@ impl NodeTexts {
     }
 }
 
-/// Whether a type has a field with the name of an ancestor's.
+/// Returns true if a field of a type has the name of an ancestor's field.
 #[inline]
 fn has_same_names(fields: &Fields) -> bool {
     let info: TypeInfo = fields.type_info();

@@ -7,7 +7,7 @@ use crate::embedded::{dtype, map, new_string, release, seq};
 use crate::value::Any;
 use kernpack_core::reflect::Fields;
 
-/// The graph as a map; none is the same as no metadata.
+/// Encodes the graph as a map; `None` means no metadata.
 #[inline]
 pub(super) fn to_value(root: &Any, metadata: Any) -> Result<Any> {
     let mut nodes = Nodes::default();
@@ -23,7 +23,7 @@ pub(super) fn to_value(root: &Any, metadata: Any) -> Result<Any> {
     new_map(entries)
 }
 
-/// A new map of owned keys and values.
+/// Creates a map of owned keys and values.
 #[inline]
 fn new_map(entries: Vec<(TVMFFIAny, TVMFFIAny)>) -> Result<Any> {
     // SAFETY: a new object, whose reference goes over to the value.
@@ -40,7 +40,7 @@ fn text(text: &[u8]) -> Any {
 #[derive(Default)]
 struct Nodes {
     values: Vec<Any>,
-    /// The keys of types and the names of fields that were met; nodes share them.
+    /// The keys of types and the names of fields so far; nodes share them.
     texts: Vec<(*const u8, Any)>,
 }
 
@@ -76,10 +76,10 @@ impl Nodes {
         new_map(entries)
     }
 
-    /// A text that lives forever.
+    /// Returns the shared value of a static text.
     #[inline]
     fn shared(&mut self, name: &'static [u8]) -> Any {
-        /// Texts that are looked through.
+        /// The most texts that are searched.
         const MANY: usize = 16;
         if let Some((_, text)) = self.texts.iter().find(|(known, _)| *known == name.as_ptr()) {
             return text.clone();
@@ -92,7 +92,7 @@ impl Nodes {
     }
 }
 
-/// An owned value: a number, a text, a data type's name.
+/// An owned value: a number, a text, or the name of a data type.
 #[inline]
 fn owned(value: &TVMFFIAny) -> Result<Any> {
     // SAFETY: the encoder keeps the value alive; the member is read that its type index names.

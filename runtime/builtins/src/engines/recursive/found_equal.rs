@@ -1,6 +1,7 @@
 //! Pairs of shared objects that a comparison has found equal.
 //!
-//! A graph with shared parts has as many paths as a tree of exponential size. Parts that two paths lead to are compared once.
+//! A graph with shared parts has as many paths as a tree of exponential size. Parts that are
+//! reached by two paths are compared only once.
 
 use super::pair_set::PairSet;
 use crate::abi::TVMFFIObject;
@@ -8,7 +9,7 @@ use crate::embedded;
 use crate::walker::field_value::Read;
 use crate::walker::held_objects::HeldObjects;
 
-/// Pairs in the order in which they were found, so that the last ones can be taken back.
+/// Pairs in the order in which they were found, so that the last ones can be removed again.
 #[derive(Default)]
 pub(super) struct FoundEqual {
     set: PairSet,
@@ -28,8 +29,9 @@ impl FoundEqual {
         self.set.contains((left.addr(), right.addr()))
     }
 
-    /// Notes two objects that are equal, if one of them has another reference than the one that led to it. A pair that is met again lies below such a pair: all
-    /// paths from there down may be the same on the other side.
+    /// Records two objects that are equal, if one of them has another reference than the one
+    /// through which it was reached. A pair that occurs again is below such a pair: all paths from
+    /// there down may be the same on the other side.
     ///
     /// # Safety
     /// Both are alive, and kept by what they were read from or by a reference that the caller has.
@@ -50,7 +52,7 @@ impl FoundEqual {
                 return;
             }
             if parts.iter().any(|part| part.owned) {
-                // A getter made them: nothing that the operation knows keeps them alive.
+                // A getter created them: nothing that the operation knows keeps them alive.
                 self.before_hook();
             }
             parts.iter().for_each(|part| self.held.keep(Read { owned: false, ..*part }));
@@ -59,13 +61,14 @@ impl FoundEqual {
         }
     }
 
-    /// Takes back what was noted after the first pairs.
+    /// Removes the pairs recorded after the first `len` ones.
     #[inline]
     pub(super) fn truncate(&mut self, len: usize) {
         self.order.drain(len..).for_each(|pair| self.set.remove(pair));
     }
 
-    /// Before the first hook runs: keeps all objects, which what they were read from kept so far.
+    /// Called before the first hook runs: takes references to all objects, which were kept alive by
+    /// their parents so far.
     ///
     /// # Safety
     /// No hook has run since the first pair was noted, or this was called before it.

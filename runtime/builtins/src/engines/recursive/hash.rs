@@ -1,7 +1,8 @@
-//! Recursive hash, bit for bit the stock library's: values that are equal field by field have the same one.
+//! Recursive hash, bit-identical to the stock library's: values that are equal field by field have
+//! the same hash.
 //!
-//! A walk with a stack of its own. What it reads from objects it borrows; before a hook runs, which may change anything, it takes
-//! references to all that it still needs.
+//! A walk with an explicit stack. It borrows the values that it reads from objects; before a hook
+//! runs, which may change anything, it takes references to all values that it still needs.
 
 use core::ffi::c_void;
 
@@ -28,7 +29,7 @@ static COMPARE_HOOKS: AttrColumn = AttrColumn::new("__ffi_compare__");
 const HOOK_SIGNATURE: &str = "(0: ffi.Object, 1: (0: AnyView) -> int) -> int";
 static CALLBACK: Signature = Signature::Typed(&[&ANY_VIEW], &INT);
 
-/// The recursive hash of a value.
+/// Computes the recursive hash of a value.
 ///
 /// # Safety
 /// `value` is a valid value or view, but no rvalue reference, and stays alive for the call.
@@ -51,31 +52,33 @@ pub(crate) unsafe fn hash(value: &TVMFFIAny) -> Result<u64> {
 
 /// A walk.
 struct Hasher {
-    /// Hashes of the objects that are done; of those on the stack, what stands for them inside themselves.
+    /// Hashes of the finished objects; for objects on the stack, the value that represents them
+    /// inside themselves.
     memo: AddressMap,
     /// Keeps objects in the memo alive.
     held: HeldObjects,
-    /// What is being hashed, the root first.
+    /// The objects that are being hashed, the root first.
     frames: Stack<1, Progress>,
-    /// Where the frames of the innermost run begin.
+    /// The index of the innermost run's first frame.
     base: usize,
     /// Hashes of the entries of the maps on the stack.
     entries: Vec<u64>,
     reentry: Option<Reentry>,
 }
 
-/// How far the walk is with an object.
+/// The state of the walk for an object.
 struct Progress {
     /// The hash so far.
     hash: u64,
     parts: Parts,
 }
 
-/// Which part comes next.
+/// The next part.
 enum Parts {
-    /// Its index.
+    /// The index of the next element.
     Elements(Frozen, usize),
-    /// The position of the next entry, the hash of the key whose value is next, where the hashes of this map's entries begin.
+    /// The position of the next entry, the hash of the key whose value is next, and the index of
+    /// this map's first hash among the entries.
     Entries(Frozen, u64, Option<u64>, usize),
     Fields(Fields),
 }
@@ -84,7 +87,7 @@ enum Parts {
 // below it keeps its object alive and unchanged, which only hooks can end: `retain_all` comes before them.
 
 impl Hasher {
-    /// The hash of a value, which is borrowed.
+    /// Hashes a borrowed value.
     #[inline]
     unsafe fn run(&mut self, value: TVMFFIAny) -> Result<u64> {
         let outer = core::mem::replace(&mut self.base, self.frames.len());
@@ -103,7 +106,7 @@ impl Hasher {
         outcome
     }
 
-    /// Goes on until the first frame of this run is done.
+    /// Continues until the first frame of this run is done.
     #[inline]
     unsafe fn walk(&mut self) -> Result<u64> {
         'frames: loop {
@@ -155,7 +158,7 @@ impl Hasher {
         }
     }
 
-    /// Adds the hash of a part to that of the whole.
+    /// Adds the hash of a part to that of its parent.
     #[inline]
     fn feed(&mut self, frame: usize, hash: u64) {
         let frame = &mut self.frames[frame].state;
@@ -172,7 +175,8 @@ impl Hasher {
         }
     }
 
-    /// Hashes a value, which is not a leaf, or puts it on the stack. Takes the reader's reference over.
+    /// Hashes a value, which is not a leaf, or pushes it on the stack. Takes over the reader's
+    /// reference.
     #[inline]
     unsafe fn enter(&mut self, part: Read) -> Result<Option<u64>> {
         // SAFETY: see above.
@@ -210,7 +214,7 @@ impl Hasher {
         }
     }
 
-    /// What is read of a container.
+    /// Returns the container as it is now.
     #[inline]
     unsafe fn freeze(&mut self, container: *mut TVMFFIObject) -> Frozen {
         // SAFETY: see above.
@@ -235,13 +239,13 @@ impl Hasher {
             let key_hash = info.as_raw().type_key_hash;
             self.push(part, key_hash, Parts::Fields(info.fields()), key_hash)?;
             let Some(hook) = hook else { return Ok(None) };
-            // The frame keeps the object alive, and leaves it as one whose fields are done.
+            // The frame keeps the object alive, and is popped like one whose fields are done.
             self.call_hook(hook)?;
             Ok(Some(self.leave()))
         }
     }
 
-    /// Puts an object on the stack. `inside` is its hash as a part of itself.
+    /// Pushes an object on the stack. `inside` is its hash as a part of itself.
     #[inline]
     unsafe fn push(&mut self, part: Read, hash: u64, parts: Parts, inside: u64) -> Result<()> {
         // SAFETY: see above.
@@ -257,7 +261,7 @@ impl Hasher {
         Ok(())
     }
 
-    /// Takes the top frame, whose parts are all hashed, from the stack.
+    /// Pops the top frame, whose parts are all hashed.
     #[inline]
     unsafe fn leave(&mut self) -> u64 {
         // SAFETY: see above. There is a frame: the callers have just used it.
@@ -289,7 +293,7 @@ impl Hasher {
         }
     }
 
-    /// Takes references to all that is borrowed. A hook may let go of it.
+    /// Takes references to all borrowed values. A hook may release them.
     #[inline]
     fn retain_all(&mut self) {
         // SAFETY: see above.
@@ -336,7 +340,7 @@ fn prepare(index: i32) -> Result<(TypeInfo, Option<TVMFFIAny>)> {
     Ok((info, hook))
 }
 
-/// What a hook calls with a value.
+/// The function that a hook calls with a value.
 #[inline]
 unsafe fn callback(hasher: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
     // SAFETY: the hasher waits for the hook and lends itself; the value is alive for the call.

@@ -10,7 +10,7 @@ use crate::functions::big_int::compare as compare_words;
 use crate::value::Any;
 use crate::{Result, bail, error};
 
-/// The hash of a value without parts.
+/// Hashes a value without parts.
 #[inline]
 pub(super) fn hash_leaf(value: &TVMFFIAny) -> Option<u64> {
     let index = value.type_index;
@@ -51,7 +51,7 @@ pub(super) fn hash_leaf(value: &TVMFFIAny) -> Option<u64> {
     }
 }
 
-/// What two values without parts are to each other; `None` when they have parts.
+/// The order of two values without parts; `None` when they have parts.
 #[inline]
 pub(super) unsafe fn compare_leaves(
     left: &TVMFFIAny,
@@ -105,7 +105,7 @@ const fn is_bytes(index: i32) -> bool {
     matches!(index, type_index::SMALL_BYTES | type_index::BYTES | type_index::BYTE_ARRAY_PTR)
 }
 
-/// Values of different types.
+/// Compares values of different types.
 #[inline]
 unsafe fn compare_types(left: &TVMFFIAny, right: &TVMFFIAny, equality_only: bool) -> Result<Ordering> {
     if equality_only {
@@ -122,7 +122,7 @@ unsafe fn compare_types(left: &TVMFFIAny, right: &TVMFFIAny, equality_only: bool
     bail!(TypeError, "Cannot compare values of different types: {left} vs {right}")
 }
 
-/// The key of a value's type; of the owned value that a view would become.
+/// The key of a value's type; for a view, of the owned value that would be made of it.
 #[inline]
 fn key_of(value: &TVMFFIAny) -> String {
     // SAFETY: the caller keeps the value alive, which is not an rvalue reference; only the key of the owned one is looked at.
@@ -132,7 +132,7 @@ fn key_of(value: &TVMFFIAny) -> String {
     }
 }
 
-/// Values of the same type that are not objects.
+/// Compares values of the same type that are not objects.
 #[inline]
 unsafe fn compare_plain(left: &TVMFFIAny, right: &TVMFFIAny, equality_only: bool) -> Result<Ordering> {
     // SAFETY: promised by the caller: the payloads are as the index says.
@@ -163,7 +163,7 @@ unsafe fn compare_plain(left: &TVMFFIAny, right: &TVMFFIAny, equality_only: bool
     }
 }
 
-/// Integers of any size.
+/// Compares integers of any size.
 #[inline]
 unsafe fn compare_integers(left: &TVMFFIAny, right: &TVMFFIAny) -> Ordering {
     // SAFETY: promised by the caller: both are alive.

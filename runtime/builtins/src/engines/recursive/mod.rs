@@ -1,4 +1,5 @@
-//! Field-by-field comparison and hash of any values: what `==`, `<` and `hash()` mean for objects.
+//! Field-by-field comparison and hash of any values: the meaning of `==`, `<` and `hash()` for
+//! objects.
 
 pub(crate) mod compare;
 mod found_equal;

@@ -3,7 +3,7 @@
 /// A set of pairs of addresses, which are not 0.
 #[derive(Default)]
 pub(super) struct PairSet {
-    /// A power of two of them, or none; (0, 0) is a free slot.
+    /// The slots; their number is zero or a power of two. (0, 0) is a free slot.
     slots: Vec<(usize, usize)>,
     len: usize,
 }
@@ -12,14 +12,14 @@ const FREE: (usize, usize) = (0, 0);
 const FIRST_SLOTS: usize = 16;
 
 impl PairSet {
-    /// Where the search for a pair begins.
+    /// The slot at which the search for a pair begins.
     #[inline]
     const fn start(&self, pair: (usize, usize)) -> usize {
         let mixed = (pair.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (pair.1 as u64).rotate_left(20);
         (mixed.wrapping_mul(0xff51_afd7_ed55_8ccd) >> 32) as usize & (self.slots.len() - 1)
     }
 
-    /// The slot of a pair, or the free one where it would go. There is a free one.
+    /// The slot of a pair, or the free slot for it. There always is a free slot.
     #[inline]
     fn find(&self, pair: (usize, usize)) -> usize {
         let mut at = self.start(pair);
@@ -71,7 +71,7 @@ impl PairSet {
             if moved == FREE {
                 break;
             }
-            // The entries that would be looked for from the hole or before it moves into it.
+            // An entry moves into the hole if its search begins at the hole or before it.
             if (at.wrapping_sub(self.start(moved)) & mask) >= (at.wrapping_sub(hole) & mask) {
                 self.slots[hole] = moved;
                 hole = at;

@@ -14,7 +14,7 @@ fn hash(value: &Any) -> Result<i64> {
     call("ffi.RecursiveHash", &[value])?.to()
 }
 
-/// All five comparisons agree with an order, and equal values have the same hash.
+/// Asserts that all five comparisons agree with an order, and that equal values have the same hash.
 #[track_caller]
 fn check(left: &Any, right: &Any, expected: Ordering) {
     for (relation, holds_for) in [
@@ -129,6 +129,6 @@ fn hooks_that_misbehave() {
     assert_eq!(problem(call("ffi.RecursiveHash", &[&fails[0]])), "KeyError: the hook failed");
     let [deep, same] = [(); 2].map(|()| (0..100_000).fold(Any::NONE, |rest, _| hooked(rest, 1, 0)));
     assert_eq!(hash(&deep).unwrap_err().kind(), "RecursionError");
-    // This hook takes an error for a difference.
+    // This hook treats an error as a difference.
     assert!(!holds("Eq", &deep, &same).unwrap());
 }

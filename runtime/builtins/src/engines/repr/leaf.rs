@@ -1,4 +1,4 @@
-//! How repr writes devices, tensors and markers.
+//! The repr of devices, tensors and markers.
 
 use super::number::push_int;
 use crate::Result;
@@ -7,7 +7,7 @@ use crate::embedded::dtype;
 use crate::functions::values;
 use crate::value::Any;
 
-/// What stands for one of the markers.
+/// The text of a marker; `None` for any other object.
 #[inline]
 pub(super) fn name_of_marker(object: *mut TVMFFIObject) -> Option<&'static [u8]> {
     let is = |marker: Any| marker.as_view().object() == Some(object);
@@ -17,7 +17,7 @@ pub(super) fn name_of_marker(object: *mut TVMFFIObject) -> Option<&'static [u8]>
     is(values::keyword_arguments()).then_some(b"<KWARGS>")
 }
 
-/// `2, 3`.
+/// Appends dimensions, such as `2, 3`.
 #[inline]
 pub(super) fn push_dimensions(out: &mut Vec<u8>, dimensions: &[i64]) {
     for (at, dimension) in dimensions.iter().enumerate() {
@@ -28,7 +28,7 @@ pub(super) fn push_dimensions(out: &mut Vec<u8>, dimensions: &[i64]) {
     }
 }
 
-/// `float32[2, 3]@cpu:0`.
+/// Appends a tensor's description, such as `float32[2, 3]@cpu:0`.
 ///
 /// # Safety
 /// A tensor with as many dimensions as it says.
@@ -45,7 +45,7 @@ pub(super) unsafe fn push_tensor(out: &mut Vec<u8>, tensor: &DLTensor) -> Result
     Ok(())
 }
 
-/// `cuda:1`.
+/// Appends a device, such as `cuda:1`.
 #[inline]
 pub(super) fn push_device(out: &mut Vec<u8>, device: DLDevice) {
     let name: &[u8] = match device.device_type {

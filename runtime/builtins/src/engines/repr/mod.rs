@@ -1,4 +1,4 @@
-//! Printing any value, as Python's `repr` would.
+//! The text form of any value, like Python's `repr`.
 
 mod leaf;
 mod number;

@@ -1,6 +1,6 @@
-//! How repr writes numbers.
+//! The repr of numbers.
 
-/// Decimal digits.
+/// Appends an integer in decimal digits.
 #[inline]
 pub(super) fn push_int(out: &mut Vec<u8>, value: i64) {
     let mut digits = [0_u8; 20];
@@ -21,13 +21,14 @@ pub(super) fn push_int(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(&digits[start..]);
 }
 
-/// An address in hexadecimal.
+/// Appends an address in hexadecimal.
 #[inline]
 pub(super) fn push_address<T>(out: &mut Vec<u8>, address: *mut T) {
     out.extend_from_slice(format!("{:#x}", address.addr()).as_bytes());
 }
 
-/// Six significant digits, as C's `%g` writes them: without trailing zeros, with an exponent where that is shorter.
+/// Appends a number with six significant digits, as C's `%g` prints it: without trailing zeros,
+/// with an exponent where that is shorter.
 #[inline]
 pub(super) fn push_float(out: &mut Vec<u8>, value: f64) {
     if !value.is_finite() {
@@ -47,8 +48,9 @@ pub(super) fn push_float(out: &mut Vec<u8>, value: f64) {
     push_with_point(out, &text[..usize::try_from(length).unwrap_or(0).min(text.len())]);
 }
 
-/// A number as C has printed it. The program's language may have another decimal point, of one byte or several. (Rust's own printing would be 20 KB in a
-/// library that prints floats nowhere else.)
+/// Appends a number printed by C. The locale of the program may have another decimal point, of one
+/// or several bytes. (Rust's own formatting would add 20 KB to a library that does not print floats
+/// elsewhere.)
 #[inline]
 fn push_with_point(out: &mut Vec<u8>, number: &[u8]) {
     let mut in_point = false;

@@ -1,9 +1,11 @@
 //! The printer: a stack of the objects that are being printed, and texts that grow at the end.
 //!
-//! A value that is not taken apart is written by the printer as a visitor. A text is written once, where it belongs. An object that comes again is a copy of that part of the text; one that is still
-//! being printed is `...`. Only objects that others refer to can come again, and only those are remembered, unless a hook is
-//! called: it may ask for anything. A graph with shared parts has as many paths as a tree of exponential size, so copies of long texts
-//! have a limit, behind which an object that comes again is `<ffi.Array, shown before>`.
+//! The printer, as a visitor, writes values without parts directly. Every text is written once, in
+//! its final place. When an object occurs again, that part of the text is copied; an object that is
+//! still being printed is `...`. Only objects with other references can occur again, and only those
+//! are recorded, unless a hook is called: it may print any object. A graph with shared parts has as
+//! many paths as a tree of exponential size, so copies of long texts are limited; beyond the limit,
+//! a repeated object is `<ffi.Array, shown before>`.
 
 use core::ffi::c_void;
 
@@ -25,36 +27,38 @@ use kernpack_core::reflect::{AttrColumn, TypeInfo, dispatch};
 
 static REPR: AttrColumn = AttrColumn::new("__ffi_repr__");
 
-/// Objects are shown with their addresses when this environment variable is `1`.
+/// If this environment variable is `1`, objects are printed with their addresses.
 const WITH_ADDRESSES: &str = "TVM_FFI_REPR_WITH_ADDR";
 
-/// Room for a short text.
+/// The initial capacity, for a short text.
 const CAPACITY: usize = 64;
 
 /// The flag of fields that are not printed.
 const NOT_PRINTED: i64 = field_flag::REPR_OFF;
 
-/// The length of a text that is copied as often as its object comes again.
+/// The longest text that is copied every time its object occurs again.
 const SHORT: usize = 1024;
 
-/// Bytes that may be copied from longer texts.
+/// The limit on bytes that are copied from longer texts.
 const MOST_COPIED: usize = 4 << 20;
 
-/// The word of an object that is being printed; that of another one is the index of its text.
+/// The entry of an object that is being printed; the entry of another one is the index of its text.
 const IN_PROGRESS: u64 = u64::MAX;
 
-/// Prints one value and what it consists of.
+/// Prints one value with its parts.
 pub(super) struct Printer {
-    /// The text that is being written.
+    /// The current text.
     pub(super) text: Vec<u8>,
-    /// Its index among the texts: those that wait for a hook's, and those that hooks asked for.
+    /// Its index among the texts: outer texts that wait for a hook's, and finished texts that hooks
+    /// requested.
     current: usize,
-    /// The other texts; the place of the current one is empty, or not there.
+    /// The other texts; the entry of the current one is empty, or does not exist.
     texts: Vec<Vec<u8>>,
     frames: Vec<Frame>,
-    /// How many of the texts `seen` refers to.
+    /// The number of texts that `seen` refers to.
     kept_texts: usize,
-    /// How many of the frames are in `seen`, whether others refer to their objects or not.
+    /// The number of frames whose objects are in `seen`, whether or not there are other references
+    /// to them.
     remembered: usize,
     seen: AddressMap,
     done: Vec<Done>,
@@ -62,11 +66,11 @@ pub(super) struct Printer {
     copied: usize,
     /// The objects in `seen`: no other object gets the address of one of them meanwhile.
     kept: Vec<Any>,
-    /// Whether the value that was visited last is an object whose parts are to be printed.
+    /// True if the last visited value is an object whose parts have to be printed.
     pub(super) has_parts: bool,
-    /// Whether objects are shown with their addresses; not known before the first one.
+    /// True if objects are printed with their addresses; `None` before the first one.
     with_addresses: Option<bool>,
-    /// The function that hooks get to print what their object consists of.
+    /// The function that hooks get for printing the parts of their object.
     callback: Option<Reentry>,
 }
 
@@ -77,13 +81,13 @@ struct Frame {
     children: Children,
     /// Number of children so far.
     count: usize,
-    /// Where its text begins.
+    /// The offset at which its text begins.
     start: usize,
-    /// The object again, if no other reference is sure to keep it.
+    /// The object again, if no other reference is certain to keep it alive.
     _kept: Any,
 }
 
-/// The text of an object: in which of the texts, and which part of it.
+/// The text of an object: the index of the text, and the part of it.
 #[derive(Clone, Copy)]
 struct Done {
     text: usize,
@@ -111,19 +115,19 @@ impl Printer {
         }
     }
 
-    /// What is printed.
+    /// The text.
     #[inline]
     pub(super) fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// What is printed, taken out.
+    /// Returns the text and consumes the printer.
     #[inline]
     pub(super) fn into_text(self) -> Vec<u8> {
         self.text
     }
 
-    /// Prints a value behind the current text.
+    /// Appends a value to the current text.
     ///
     /// # Safety
     /// The value is valid and stays so for the call.
@@ -144,7 +148,7 @@ impl Printer {
         Ok(())
     }
 
-    /// Prints a value in a text of its own, which is taken out: for a hook.
+    /// Prints a value into a separate text, which is returned: for a hook.
     ///
     /// # Safety
     /// As for [`Printer::print`].
@@ -156,7 +160,7 @@ impl Printer {
         // SAFETY: promised by the caller.
         let printed = unsafe { self.print(value) }.map(|()| embedded::new_string(&self.text));
         self.abandon(depth);
-        // Objects that come again are copied from the text.
+        // Objects that occur again are copied from the text.
         if self.kept_texts > self.current {
             self.keep_text();
         } else {
@@ -167,7 +171,7 @@ impl Printer {
         printed
     }
 
-    /// Forgets the frames above a depth, after an error. Their objects stay in `seen`.
+    /// Drops the frames above a depth, after an error. Their objects stay in `seen`.
     #[inline]
     fn abandon(&mut self, depth: usize) {
         // SAFETY: the objects of frames are alive.
@@ -183,7 +187,7 @@ impl Printer {
         self.texts[self.current] = core::mem::take(&mut self.text);
     }
 
-    /// Prints children of the innermost object up to one that has children itself, or to the end.
+    /// Prints children of the innermost object, up to one that has children itself, or to the end.
     #[inline]
     unsafe fn advance(&mut self) -> Result<()> {
         let top = self.frames.len() - 1;
@@ -213,7 +217,7 @@ impl Printer {
         Ok(())
     }
 
-    /// Writes what separates the next element, key or value, and gives it.
+    /// Writes the separator before the next element, key or value, and returns the value.
     #[inline]
     fn next_value(&mut self, top: usize) -> Option<TVMFFIAny> {
         let frame = &mut self.frames[top];
@@ -228,13 +232,13 @@ impl Printer {
         Some(value)
     }
 
-    /// Writes the name of the next field and gives its value.
+    /// Writes the name of the next field and returns its value.
     #[inline]
     unsafe fn next_field(&mut self, top: usize) -> Result<Option<Read>> {
         let frame = &mut self.frames[top];
         loop {
             let Some(field) = frame.children.next_field() else { return Ok(None) };
-            // Of two fields with one name, the ancestor's counts.
+            // Of two fields with the same name, the ancestor's is printed.
             let is_second = frame.info.depth() > 1
                 && (frame.info.fields())
                     .take_while(|other| !core::ptr::eq(other.as_raw(), field.as_raw()))
@@ -268,7 +272,8 @@ impl Printer {
         }
     }
 
-    /// Begins to print an object that has children. Others refer to it, too, when there are more than so many references.
+    /// Begins to print an object that has children. If it has more than `references` references,
+    /// others refer to it, too.
     #[inline]
     unsafe fn enter(&mut self, value: &TVMFFIAny, references: u32, kept: Any) -> Result<()> {
         // SAFETY: the caller passes a live object.
@@ -301,7 +306,7 @@ impl Printer {
         *self.with_addresses.get_or_insert_with(|| std::env::var_os(WITH_ADDRESSES).is_some_and(|value| value == "1"))
     }
 
-    /// The key of a type whose values are not printed.
+    /// Prints the key of a type whose values are not printed.
     #[inline]
     pub(super) fn push_key(&mut self, index: i32) -> Result<()> {
         let Some(info) = TypeInfo::find(index) else {
@@ -343,7 +348,7 @@ impl Printer {
         }
     }
 
-    /// The text of an object is complete.
+    /// Records the finished text of an object.
     #[inline]
     fn remember(&mut self, object: *mut TVMFFIObject, start: usize) {
         self.seen.insert(object, self.done.len() as u64);
@@ -351,7 +356,7 @@ impl Printer {
         self.kept_texts = self.kept_texts.max(self.current + 1);
     }
 
-    /// Prints a value that is not taken apart; false for the others.
+    /// Prints a value without parts; returns false for the others.
     #[inline]
     unsafe fn print_leaf(&mut self, value: &TVMFFIAny) -> Result<bool> {
         self.has_parts = false;
@@ -360,7 +365,8 @@ impl Printer {
         Ok(!self.has_parts)
     }
 
-    /// Prints an object that is printed already, is being printed, has a hook, or a name of its own; false for the others.
+    /// Prints an object that is already printed, is being printed, has a hook, or has a name of its
+    /// own; returns false for the others.
     #[inline]
     pub(super) unsafe fn print_again(&mut self, value: &TVMFFIAny) -> Result<bool> {
         // SAFETY: the caller passes a live object.
@@ -416,7 +422,7 @@ impl Printer {
         Ok(false)
     }
 
-    /// Prints what the hook of the object's type says.
+    /// Prints the text that the hook of the object's type returns.
     #[inline]
     unsafe fn print_with_hook(&mut self, value: &TVMFFIAny, hook: &TVMFFIAny) -> Result<()> {
         if hook.type_index != type_index::FUNCTION {
@@ -452,7 +458,7 @@ impl Printer {
     }
 }
 
-/// One more reference to an object.
+/// Takes another reference to an object.
 #[inline]
 unsafe fn shared(object: *mut TVMFFIObject) -> Any {
     // SAFETY: the caller passes a live object.
@@ -464,7 +470,7 @@ unsafe fn shared(object: *mut TVMFFIObject) -> Any {
 
 static CALLBACK: Signature = Signature::Typed(&[&ANY_VIEW], &STRING);
 
-/// What the function does that hooks get.
+/// The implementation of the function that hooks get.
 #[inline]
 unsafe fn print_for_hook(printer: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
     // SAFETY: the operation is the printer, which nothing else uses while its hook runs; the argument is a valid view.

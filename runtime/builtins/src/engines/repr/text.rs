@@ -1,9 +1,9 @@
-//! How repr writes text and bytes: as literals of Python, in ASCII.
+//! The repr of text and bytes: Python literals, in ASCII.
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Text in double quotes. Characters outside ASCII are written as `\uXXXX` or `\UXXXXXXXX`, what is not UTF-8 as `\xXX`; a
-/// terminal's color sequence keeps its readable part.
+/// Appends text in double quotes. Characters outside ASCII are written as `\uXXXX` or `\UXXXXXXXX`,
+/// invalid UTF-8 as `\xXX`; the readable part of a terminal's color sequence is kept.
 #[inline]
 pub(super) fn push_text(out: &mut Vec<u8>, mut text: &[u8]) {
     out.push(b'"');
@@ -19,7 +19,7 @@ pub(super) fn push_text(out: &mut Vec<u8>, mut text: &[u8]) {
     out.push(b'"');
 }
 
-/// Bytes as `b"..."`.
+/// Appends bytes as `b"..."`.
 #[inline]
 pub(super) fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(b"b\"");
@@ -33,13 +33,13 @@ pub(super) fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
-/// Whether a byte may stand for itself, quotes aside.
+/// Returns true if a byte is written as it is, apart from quotes.
 #[inline]
 fn is_plain(byte: u8) -> bool {
     matches!(byte, 0x20..0x7f) && byte != b'\\'
 }
 
-/// Writes the character that the text begins with; the result is its length in bytes.
+/// Writes the first character of the text, and returns its length in bytes.
 #[inline]
 fn push_special(out: &mut Vec<u8>, text: &[u8]) -> usize {
     let first = text[0];
@@ -81,7 +81,7 @@ fn push_special(out: &mut Vec<u8>, text: &[u8]) -> usize {
     }
 }
 
-/// The length of `ESC [ digits and semicolons m`, or `K`.
+/// The length of a color sequence: `ESC [`, digits and semicolons, then `m` or `K`.
 #[inline]
 fn color_sequence(text: &[u8]) -> Option<usize> {
     let parameters = text.strip_prefix(b"\x1b[")?;

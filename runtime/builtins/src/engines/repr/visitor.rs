@@ -1,4 +1,4 @@
-//! The printer as a visitor: how each kind of value is written.
+//! The printer as a visitor: prints each kind of value.
 
 use core::ffi::c_void;
 
@@ -13,7 +13,7 @@ use crate::value::{AnyView, DataType, Device};
 use crate::{ObjRef, ObjectRoot, Result, Tensor};
 use kernpack_core::reflect::AttrVisitor;
 
-/// Prints a value; an object with parts that are to be printed sets [`Printer::has_parts`].
+/// Prints a value; for an object with parts to print it sets [`Printer::has_parts`].
 impl AttrVisitor for Printer {
     #[inline]
     fn visit_none(&mut self, _: &str) -> Result<()> {

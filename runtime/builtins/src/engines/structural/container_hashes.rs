@@ -1,8 +1,8 @@
 //! Structural hashes of containers and tensors that are parts of several objects.
 //!
-//! A graph with shared parts has as many paths as a tree of exponential size. A container is hashed once, unless its hash may be
-//! another one by now: that of a map whose key was not hashed yet, of a list or tensor that a hook may have changed, and of what
-//! contains them.
+//! A graph with shared parts has as many paths as a tree of exponential size. A container is hashed
+//! once, unless its hash may have changed since: the hash of a map one of whose keys was not hashed
+//! yet, of a list or tensor that a hook may have changed, and of any value that contains them.
 
 use crate::abi::TVMFFIObject;
 use crate::embedded;
@@ -10,17 +10,17 @@ use crate::walker::address_map::AddressMap;
 use crate::walker::field_value::Read;
 use crate::walker::held_objects::HeldObjects;
 
-/// The time at which the hash of a container was begun, and what makes it another one.
+/// The time at which the hash of a container was begun, and the events that invalidate it.
 #[derive(Clone, Copy)]
 pub(super) struct Since {
     time: Time,
     /// Hooks may change a list, dict or tensor in it.
     pub(super) may_be_changed: bool,
-    /// An object that is the key of a map in it had no hash.
+    /// An object that is a key of a map in it had no hash.
     pub(super) lacks_keys: bool,
 }
 
-/// Numbers of what has happened so far.
+/// Counters of the events so far.
 #[derive(Clone, Copy, Default)]
 struct Time {
     /// Objects that were hashed.
@@ -30,7 +30,7 @@ struct Time {
 }
 
 impl Since {
-    /// Tells whether the hash is still the same.
+    /// Returns true if the hash is still valid.
     const fn is_valid(self, now: Time) -> bool {
         (!self.may_be_changed || self.time.hooks == now.hooks) && (!self.lacks_keys || self.time.objects == now.objects)
     }
@@ -52,14 +52,15 @@ impl ContainerHashes {
         Since { time: self.time, may_be_changed: false, lacks_keys: false }
     }
 
-    /// The hash of a container if it is the same as before, and what makes it another one.
+    /// The hash of a container, if it is still valid, and the events that invalidate it.
     #[inline]
     pub(super) fn get(&self, container: *mut TVMFFIObject) -> Option<(u64, Since)> {
         let (hash, since) = self.hashes[self.indices.get(container)? as usize];
         since.is_valid(self.time).then_some((hash, since))
     }
 
-    /// Notes a hash, if the container can be met again: there is another reference than the one that led to it.
+    /// Records a hash, if the container can occur again: it has another reference than the one
+    /// through which it was reached.
     ///
     /// # Safety
     /// The container is alive, and kept by what it was read from or by a reference that the caller has.
@@ -75,7 +76,7 @@ impl ContainerHashes {
                 Some(index) => self.hashes[index as usize] = (hash, since),
                 None => {
                     if part.owned {
-                        // A getter made it: nothing that the operation knows keeps it alive.
+                        // A getter created it: nothing that the operation knows keeps it alive.
                         self.before_hook();
                     }
                     self.held.keep(Read { owned: false, ..part });
@@ -86,19 +87,21 @@ impl ContainerHashes {
         }
     }
 
-    /// An object has a hash from now on: a map that has it as a key has another one.
+    /// Counts an object that has a hash from now on: the hash of a map that has it as a key
+    /// changes.
     #[inline]
     pub(super) const fn object_is_done(&mut self) {
         self.time.objects += 1;
     }
 
-    /// A hook may have changed lists, dicts and tensors.
+    /// Counts a hook, which may have changed lists, dicts and tensors.
     #[inline]
     pub(super) const fn hook_has_run(&mut self) {
         self.time.hooks += 1;
     }
 
-    /// Before the first hook runs: keeps all containers, which what they were read from kept so far.
+    /// Called before the first hook runs: takes references to all containers, which were kept alive
+    /// by their parents so far.
     ///
     /// # Safety
     /// No hook has run since the first container was noted, or this was called before it.

@@ -1,4 +1,4 @@
-//! A key of maps that goes by structure: a value and its structural hash.
+//! A map key that is compared by structure: a value and its structural hash.
 
 use super::{Options, equal as structural, hash};
 use crate::abi::{TVMFFIAny, seq_hash_kind};
@@ -50,7 +50,7 @@ pub(crate) static KEY: BuiltinType = BuiltinType {
     ..BuiltinType::new("ffi.StructuralKey")
 };
 
-/// A key that wraps the argument.
+/// Creates a key that wraps the argument.
 pub(super) fn new_key(args: &Arguments<'_>) -> Result<Any> {
     let key = args.owned(0)?;
     // SAFETY: the value is alive for the call.
@@ -58,7 +58,7 @@ pub(super) fn new_key(args: &Arguments<'_>) -> Result<Any> {
     Ok(instance(KeyBody { key, hash: hash.cast_signed() }))
 }
 
-/// The body of a key; an error that names the variable for other values.
+/// The body of a key; for other values an error that names the variable.
 fn body<'a>(value: &'a TVMFFIAny, name: &str) -> Result<&'a KeyBody> {
     if value.type_index != KEY.host_index() {
         bail!(InternalError, "Check not null: {name} ");
@@ -67,7 +67,7 @@ fn body<'a>(value: &'a TVMFFIAny, name: &str) -> Result<&'a KeyBody> {
     Ok(unsafe { embedded::body(value.payload.v_obj) })
 }
 
-/// Whether two keys wrap values that are structurally equal.
+/// Returns true if two keys wrap values that are structurally equal.
 pub(super) fn equal(left: &TVMFFIAny, right: &TVMFFIAny) -> Result<bool> {
     if (left.type_index, left.small_len, left.bits()) == (right.type_index, right.small_len, right.bits()) {
         return Ok(true);

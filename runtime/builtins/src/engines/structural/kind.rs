@@ -1,10 +1,11 @@
-//! What structural operations need to know about a type.
+//! The properties of a type that structural operations depend on.
 
 use crate::abi::{TVMFFITypeInfo, seq_hash_kind};
 use crate::walker::field_value::type_info;
 use crate::{Error, Result, error};
 
-/// The record of an object's type and its kind, one of [`seq_hash_kind`]; an error for types without one.
+/// The record of an object's type and its kind, one of [`seq_hash_kind`]; an error for types
+/// without a kind.
 #[inline]
 pub(super) fn of(index: i32) -> Result<(&'static TVMFFITypeInfo, i32)> {
     let info = type_info(index)?;

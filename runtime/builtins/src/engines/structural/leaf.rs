@@ -1,10 +1,10 @@
-//! Values without parts: their structural hash, and whether two of them are equal.
+//! Values without parts: their structural hash, and their equality.
 
 use crate::abi::{TVMFFIAny, TVMFFIByteArray, type_index};
 use crate::embedded::any_hash::{combine, hash_bytes};
 use crate::embedded::{self, big_int, text_of};
 
-/// What small strings are hashed modulo.
+/// The modulus of the hashes of small strings.
 const MODULUS: u64 = 2_147_483_647;
 
 /// The hash of a value without parts that needs no state.
@@ -13,7 +13,7 @@ pub(super) fn hash_leaf(value: &TVMFFIAny) -> Option<u64> {
     let index = value.type_index;
     match index {
         type_index::FLOAT => {
-            // All the ways to write NaN count as one.
+            // All NaN representations are equal.
             // SAFETY: the payload of a float.
             let number = unsafe { value.payload.v_float64 };
             let bits = if number.is_nan() { f64::NAN.to_bits() } else { value.bits() };
@@ -43,7 +43,7 @@ fn hash_text(value: &TVMFFIAny) -> u64 {
     combine(value.type_index as u64, hash_bytes(text))
 }
 
-/// Bytes as the owned value that they would become.
+/// Hashes bytes as the owned value that would be made of them.
 fn hash_borrowed_bytes(value: &TVMFFIAny) -> u64 {
     // SAFETY: the value is alive.
     let bytes = unsafe { text_of(value) }.unwrap_or_default();
@@ -57,7 +57,7 @@ fn hash_borrowed_bytes(value: &TVMFFIAny) -> u64 {
     }
 }
 
-/// Whether two values are equal, if that can be said at once.
+/// Returns true if two values are equal; `None` if that cannot be decided at once.
 #[inline]
 pub(super) unsafe fn leaves_equal(left: &TVMFFIAny, right: &TVMFFIAny) -> Option<bool> {
     let index = left.type_index;
@@ -73,14 +73,15 @@ pub(super) unsafe fn leaves_equal(left: &TVMFFIAny, right: &TVMFFIAny) -> Option
             type_index::BIG_INT => Some(big_int::content(left).as_slice() == big_int::content(right).as_slice()),
             type_index::STATIC_OBJECT_BEGIN.. => None,
             _ if left.bits() == right.bits() && left.small_len == right.small_len => Some(true),
-            // All the ways to write NaN count as one.
+            // All NaN representations are equal.
             type_index::FLOAT => Some(left.payload.v_float64.is_nan() && right.payload.v_float64.is_nan()),
             _ => Some(false),
         }
     }
 }
 
-/// Whether two values of different types are equal: texts in different forms may be.
+/// Returns true if two values of different types are equal: texts in different representations may
+/// be.
 #[inline(never)]
 fn unlike_equal(left: &TVMFFIAny, right: &TVMFFIAny) -> bool {
     let class = text_class(left.type_index);
@@ -88,7 +89,7 @@ fn unlike_equal(left: &TVMFFIAny, right: &TVMFFIAny) -> bool {
     class.is_some() && class == text_class(right.type_index) && unsafe { text_of(left) == text_of(right) }
 }
 
-/// String or bytes, whatever the form.
+/// String or bytes, in any representation.
 const fn text_class(index: i32) -> Option<i32> {
     match index {
         type_index::SMALL_STR | type_index::STR | type_index::RAW_STR => Some(type_index::STR),

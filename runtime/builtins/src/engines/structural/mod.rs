@@ -1,5 +1,5 @@
-//! Structural equality, hash and key: values are the same when they are built in the same way, whatever the addresses of their
-//! objects and the names of their variables.
+//! Structural equality, hash and key: values are the same if they have the same structure,
+//! independent of the addresses of their objects and the names of their variables.
 
 mod container_hashes;
 pub(crate) mod equal;
@@ -20,7 +20,7 @@ use crate::definition::signature::{ANY, Accepts, BOOL, INT, Signature, Type};
 use crate::value::Any;
 use crate::{Error, Result};
 
-/// What an operation does with free variables and tensors.
+/// The treatment of free variables and tensors by an operation.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Options {
     pub(crate) map_free_vars: bool,

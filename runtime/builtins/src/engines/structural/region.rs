@@ -1,4 +1,5 @@
-//! Where variables are defined: the regions of a walk in which a free variable that is met for the first time gets a name.
+//! Definition regions: the parts of a walk in which a free variable that occurs for the first time
+//! gets a name.
 
 use crate::abi::field_flag;
 
@@ -25,7 +26,7 @@ impl Region {
         if flags & (field_flag::SEQ_HASH_DEF_PATTERN | field_flag::SEQ_HASH_DEF_SIMPLE) == 0
             || self.0 == Self::PATTERN.0
         {
-            // A pattern region reaches down to the leaves.
+            // A pattern region extends down to the leaves.
             self
         } else if flags & field_flag::SEQ_HASH_DEF_SIMPLE != 0 {
             Self::SIMPLE
@@ -34,7 +35,7 @@ impl Region {
         }
     }
 
-    /// The region of a value that a hook hands over; 0 is the one that the hook runs in.
+    /// The region of a value that a hook passes; 0 is the one that the hook runs in.
     pub(super) const fn of_hook(self, wanted: i32) -> Self {
         if wanted == Self::NONE.0 || self.0 == Self::PATTERN.0 { self } else { Self(wanted) }
     }
@@ -45,7 +46,7 @@ impl Region {
         if self.0 == Self::SIMPLE.0 { Self::NONE } else { self }
     }
 
-    /// Whether a variable that is met here is defined by that.
+    /// Returns true if a variable that occurs here is defined by its occurrence.
     #[inline]
     pub(super) const fn defines(self) -> bool {
         self.0 != Self::NONE.0

@@ -26,7 +26,7 @@ pub(super) unsafe fn hash(tensor: *mut TVMFFIObject, key_hash: u64, skip_content
     }
 }
 
-/// Whether two tensors are equal.
+/// Returns true if two tensors are equal.
 ///
 /// # Safety
 /// As for [`hash`], for both.
@@ -76,7 +76,7 @@ fn check_device(tensor: &DLTensor, place: &str, purpose: &str) -> Result<()> {
     )
 }
 
-/// An error unless the elements are one behind the other.
+/// An error unless the elements are contiguous.
 ///
 /// # Safety
 /// The tensor is alive.

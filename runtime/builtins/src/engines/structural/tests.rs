@@ -23,7 +23,7 @@ fn mismatch(left: &Any, right: &Any) -> String {
     call("ffi.ReprPrint", &[&pair]).unwrap().to().unwrap()
 }
 
-/// Whether the values are equal, and have the same hash exactly then.
+/// Asserts that the values are equal as expected, and that their hashes are equal exactly then.
 #[track_caller]
 fn check(left: &Any, right: &Any, map_free_vars: bool, expected: bool) {
     assert_eq!(equal(left, right, map_free_vars).unwrap(), expected);
@@ -52,7 +52,7 @@ fn hashes_of_the_stock_library() {
     ] {
         assert_eq!(hash(&value, false).unwrap(), expected, "{}", value.type_name());
     }
-    // Maps do not depend on the order.
+    // The order of a map is ignored.
     let other: Map<String, i64> = [("b".to_owned(), 2), ("a".to_owned(), 1)].into_iter().collect();
     check(&map.into_any(), &other.into_any(), false, true);
 }
@@ -62,7 +62,7 @@ fn trees_graphs_and_instances() {
     let [one, same, other] = [1, 1, 2].map(|number| tree(tree(0, "x", 0), array([1.into_any()]), number));
     check(&one, &same, false, true);
     check(&one, &other, false, false);
-    // A shared node is not two equal ones.
+    // A shared node is different from two equal nodes.
     let shared = dag(1, 2, 3);
     let (graph, nodes) = (tree(shared.clone(), shared.clone(), 0), tree(dag(1, 2, 3), dag(1, 2, 3), 0));
     check(&graph, &nodes, false, false);
@@ -155,7 +155,8 @@ fn hooks_that_misbehave() {
     hash(&keeps, false).unwrap();
     assert!(late(KEPT.take().unwrap().call((1, 1, 0))));
 
-    // A list counts as it was when the walk came to it, and what a hook takes out of it stays alive as long as it is needed.
+    // A list is compared as it was when the walk reached it, and elements that a hook removes stay
+    // alive as long as they are needed.
     let contents = || [tree(1, 2, 3), hooked(1, 2, behaviour::EMPTY), tree(tree(1, 2, 3), "text that is not small", 4)];
     let shared = list(contents());
     SHARED.set(shared.clone());
@@ -169,7 +170,7 @@ fn hooks_that_misbehave() {
     let fails = array([hooked(1, 2, behaviour::FAIL)]);
     assert_eq!(equal(&fails, &fails, false).unwrap_err().to_string(), "KeyError: the hook failed");
     assert_eq!(hash(&fails, false).unwrap_err().to_string(), "KeyError: the hook failed");
-    // One hook's error is another one's difference.
+    // One hook's error is a difference for another hook.
     let inside = |number| hooked(1, hooked(1, 2, number), 0);
     assert!(!equal(&inside(behaviour::FAIL), &inside(behaviour::FAIL), false).unwrap());
 
@@ -204,7 +205,7 @@ fn objects_are_released() {
         let counted = Counted;
         array([dag(1, 2, 3), Function::from_fn(move || _ = &counted).into_any()])
     };
-    // Functions have no structure, so that these end in the middle.
+    // Functions have no structure, so these fail in the middle.
     let value = array([hooked(dag(1, 2, 3), 1, 0), counted()]);
     assert!(equal(&value, &value, true).is_err());
     assert!(hash(&value, true).is_err());
@@ -214,7 +215,8 @@ fn objects_are_released() {
 
 #[test]
 fn shared_parts_are_compared_once() {
-    // As trees these have 2^200 leaves. The second one has two equal parts on each level, which both have the same two parts.
+    // As trees these have 2^200 leaves. The second one has two equal parts on each level, both with
+    // the same two parts.
     let one = |leaf: i64| (0..200).fold(tree(leaf, 0, 0), |part, _| tree(part.clone(), array([part]), 0));
     let two = |leaf: i64| {
         let first = [tree(leaf, 0, 0), tree(leaf, 0, 0)];
@@ -227,7 +229,7 @@ fn shared_parts_are_compared_once() {
         check(&two(7), &two(8), map_free_vars, false);
     }
     assert_ne!(mismatch(&one(7), &two(8)), "None");
-    // A variable that is bound on one path is the same one on the other.
+    // A variable that is bound on one path is the same variable on the other.
     let (x, y) = (var(1, 0, 0), var(1, 0, 0));
     let graph = |v: &Any| {
         let part = (0..100).fold(v.clone(), |part, _| array([part.clone(), part]));

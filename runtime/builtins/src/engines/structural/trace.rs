@@ -1,4 +1,4 @@
-//! The way to the first difference between two values.
+//! The path to the first difference between two values.
 
 use crate::abi::TVMFFIAny;
 use crate::embedded::{new_string, release, seq};
@@ -13,18 +13,18 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// Notes the step to an attribute.
+    /// Records the step to an attribute.
     pub(super) fn attribute(&mut self, name: &[u8]) {
         self.step((Kind::Attr, new_string(name)), (Kind::Attr, new_string(name)));
     }
 
-    /// Notes the step to an element.
+    /// Records the step to an element.
     pub(super) fn element(&mut self, index: usize) {
         let index = TVMFFIAny::int(index as i64);
         self.step((Kind::ArrayItem, index), (Kind::ArrayItem, index));
     }
 
-    /// Notes the step to the first element that only the longer one of two sequences has.
+    /// Records the step to the first element that only the longer of two sequences has.
     pub(super) fn missing_element(&mut self, left_size: usize, right_size: usize) {
         let (index, left, right) = if left_size > right_size {
             (right_size, Kind::ArrayItem, Kind::ArrayItemMissing)
@@ -35,7 +35,7 @@ impl Trace {
         self.step((left, index), (right, index));
     }
 
-    /// Notes the step to an entry of a map, or to where one is missing.
+    /// Records the step to an entry of a map, or to the place where one is missing.
     ///
     /// # Safety
     /// The keys are alive.
@@ -45,7 +45,7 @@ impl Trace {
         self.step((left.0, left_key), (right.0, right_key));
     }
 
-    /// Notes a step. Takes the keys over.
+    /// Records a step. Takes over the keys.
     fn step(&mut self, left: (Kind, TVMFFIAny), right: (Kind, TVMFFIAny)) {
         for (steps, (kind, key)) in [(&mut self.left, left), (&mut self.right, right)] {
             // SAFETY: a new step, whose reference goes over to the value.
@@ -53,7 +53,7 @@ impl Trace {
         }
     }
 
-    /// The paths on the left and on the right, in an array.
+    /// Returns the paths on the left and on the right, in an array.
     pub(super) fn into_paths(self) -> Any {
         let paths = [self.left, self.right].map(|steps| {
             // SAFETY: the steps are objects, whose references go over to the path.

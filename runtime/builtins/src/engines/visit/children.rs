@@ -1,5 +1,5 @@
-//! The structural children of a value, one after the other: elements of sequences, values of maps, fields of objects that
-//! structural equality looks at.
+//! The structural children of a value, one after the other: elements of sequences, values of maps,
+//! and the fields of objects that structural equality compares.
 
 use super::outcome::failed;
 use super::region::{self, Region, Scope};
@@ -11,25 +11,28 @@ use crate::embedded::{dec_ref, inc_ref, list, seq};
 use crate::walker::field_value;
 use kernpack_core::reflect::{Field, Fields, TypeInfo};
 
-/// A walk over the children of one value. It borrows the value, which has to stay alive.
+/// A walk over the children of one value. It borrows the value, which must stay alive.
 ///
-/// Lists and dicts may be changed by foreign code between two steps: then the walk goes on with what is there.
+/// Foreign code may change lists and dicts between two steps: the walk then continues with their
+/// new content.
 pub(super) struct Children {
     source: Source,
     child: TVMFFIAny,
-    // Whether the child is owned: where the parent (a list, a dict, a field) may lose it meanwhile, or does not hold it.
+    // Whether the child is owned: if the parent (a list, a dict, a field) may lose it meanwhile, or
+    // does not hold it.
     owned: bool,
     child_scope: Scope,
     own_scope: Scope,
 }
 
-/// Where children come from, and where the current one is.
+/// The source of the children, and the position of the current one.
 pub(super) enum Source {
-    /// An array or list; the index is -1 before the first step. No more elements than there were at first.
+    /// An array or list; the index is -1 before the first step. The number of elements is limited
+    /// to the initial one.
     Elements { seq: *mut TVMFFIObject, index: i64, size: i64 },
     /// A map or dict; the position is `None` before the first step.
     Values { map: *mut TVMFFIObject, position: Option<u64> },
-    /// An object's fields, and the one of the current child.
+    /// An object's fields, and the field of the current child.
     Fields { object: *mut TVMFFIObject, fields: Fields, current: Option<Field> },
     /// Nothing: an object whose type is not registered.
     Nothing,
@@ -78,13 +81,13 @@ impl Children {
     #[inline]
     pub(super) unsafe fn of_object(object: *mut TVMFFIObject, info: Option<TypeInfo>, region: Region) -> Self {
         let Some(info) = info else { return Self::new(Source::Nothing, Scope::NONE) };
-        // A simple definition is the variable itself; what is inside it are uses.
+        // A simple definition is the variable itself; occurrences inside it are uses.
         let is_definition = region.get() == region::SIMPLE && info.structural_kind() == seq_hash_kind::FREE_VAR;
         let scope = if is_definition { region.enter(region::NONE) } else { Scope::NONE };
         Self::new(Source::Fields { object, fields: info.fields(), current: None }, scope)
     }
 
-    /// Where the current child is.
+    /// The position of the current child.
     #[inline]
     pub(super) const fn source(&self) -> &Source {
         &self.source
@@ -96,7 +99,7 @@ impl Children {
         &self.child
     }
 
-    /// Leaves the current child, and goes to the next one and enters its region.
+    /// Leaves the current child, goes to the next one and enters its region.
     ///
     /// # Safety
     /// The value is alive, and an array or map is not changed. The child that is left is not used any more.
@@ -106,7 +109,7 @@ impl Children {
         unsafe { self.step_past(region, |_| false) }
     }
 
-    /// Like [`step`](Self::step), but goes past the children of types that are skipped.
+    /// Like [`step`](Self::step), but skips the children of types for which `skipped` returns true.
     ///
     /// # Safety
     /// As for [`step`](Self::step).
@@ -168,7 +171,7 @@ impl Children {
                     if raw.flags & field_flag::SEQ_HASH_IGNORE != 0 {
                         continue;
                     }
-                    // What is always a number needs no look.
+                    // A field that always is a number need not be read.
                     let plain = matches!(raw.field_static_type_index, type_index::INT..=type_index::FLOAT);
                     if plain && skipped(raw.field_static_type_index) {
                         continue;
@@ -210,7 +213,7 @@ impl Children {
         unsafe { release(self.child) };
     }
 
-    /// Ends the walk, wherever it is.
+    /// Ends the walk at any position.
     ///
     /// # Safety
     /// The current child is not used any more.

@@ -1,4 +1,5 @@
-//! The default way to mutate a value: by its type's hook, else its structural children through the mutator's table.
+//! The default mutation of a value: by its type's hook, else its structural children through the
+//! mutator's table.
 
 use core::ffi::c_void;
 
@@ -44,15 +45,15 @@ pub(super) fn way_of(type_index: i32) -> Way {
         None if type_index >= type_index::STATIC_OBJECT_BEGIN => FIELDS,
         None => LEAF,
     };
-    // A value of another kind is as good as none.
+    // A value of another kind is treated as no hook.
     match INPLACE_HOOKS.get(type_index).map(|hook| hook.type_index()) {
         Some(type_index::OPAQUE_PTR | type_index::FUNCTION) => way | INPLACE_HOOK,
         _ => way,
     }
 }
 
-/// The outcome of mutating a value that has no children, or that a hook mutates; else [`PENDING`]. The caller adds the value to the
-/// context of a failure.
+/// The outcome of mutating a value that has no children, or that a hook mutates; else [`PENDING`].
+/// The caller adds the value to the context of a failure.
 ///
 /// # Safety
 /// `mutator` is a live mutator, `value` a valid view, and the way is that of its type. With `in_place`, there is no other reference to the
@@ -77,7 +78,8 @@ pub(super) unsafe fn mutate_whole(
     }
 }
 
-/// What a value without children becomes: text and numbers on the heap are left as they are, other values become themselves, owned.
+/// The outcome of a value without children: text and numbers on the heap stay unchanged, other
+/// values become themselves, owned.
 ///
 /// # Safety
 /// `value` is a valid view.
@@ -114,9 +116,9 @@ unsafe fn call_hook(column: &AttrColumn, mutator: *mut TVMFFIObject, value: &TVM
 pub(super) enum Begun {
     /// A container.
     Container,
-    /// An owned copy of an object, and whether what it becomes is remembered.
+    /// An owned copy of an object, and whether its outcome is recorded.
     Object(*mut TVMFFIObject, Identity),
-    /// That was all: the outcome.
+    /// The final outcome.
     Done(TVMFFIAny),
 }
 
@@ -138,7 +140,7 @@ pub(super) unsafe fn begin(mutator: *mut TVMFFIObject, value: &TVMFFIAny, way: W
     // SAFETY: the caller promises a live mutator and a live object.
     unsafe {
         if identity != Identity::None {
-            // Anything but none is an answer, also that a definition was left unchanged.
+            // Any value except `None` is an answer, including that a definition was left unchanged.
             let mapped = match table(mutator) {
                 Ok(table) => (table.var_remap_get)(mutator, *value),
                 Err(error) => failed(error),
@@ -192,7 +194,7 @@ unsafe fn copy(value: &TVMFFIAny) -> Result<*mut TVMFFIObject, TVMFFIAny> {
         if is_error(&copied) {
             return Err(copied);
         }
-        // The source must not be changed, so the copy has to be another object.
+        // The source must not be changed, so the copy must be another object.
         if copied.type_index != value.type_index || same(&copied, value) {
             release(copied);
             return Err(type_error(

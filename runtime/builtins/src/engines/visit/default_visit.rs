@@ -1,4 +1,5 @@
-//! The default way to visit a value: by its type's hook, else its structural children through the visitor's table.
+//! The default visit of a value: by its type's hook, else its structural children through the
+//! visitor's table.
 
 use core::ffi::c_void;
 
@@ -34,7 +35,7 @@ pub(super) fn way_of(type_index: i32) -> Way {
     }
 }
 
-/// Puts the children of a value into a place: there is no copy of them.
+/// Writes the children of a value in place, without copying them.
 ///
 /// # Safety
 /// `visitor` is a live visitor or mutator, and the way is that of the value's type: [`SEQUENCE`], [`MAP`] or [`FIELDS`]. The place

@@ -1,4 +1,5 @@
-//! `ffi.VisitErrorContext`: an error's record of the objects that were being visited, the innermost first.
+//! `ffi.VisitErrorContext`: an error's record of the objects that were being visited, the innermost
+//! first.
 
 use core::ffi::c_void;
 use core::ptr::null_mut;
@@ -18,11 +19,11 @@ use crate::function::guard_nameless;
 use crate::object::{ObjRef, ObjectRoot};
 use crate::value::AnyView;
 
-/// What follows the header of a context.
+/// The part of a context that follows the header.
 #[derive(Clone)]
 #[repr(C)]
 struct ContextBody {
-    // A list of objects; never empty of it.
+    // A list of objects; never empty.
     pattern: ObjRef<ObjectRoot>,
     previous: Option<ObjRef<ObjectRoot>>,
 }
@@ -103,7 +104,7 @@ unsafe extern "C" fn set_pattern(slot: *mut c_void, value: *const TVMFFIAny) -> 
     })
 }
 
-/// Whether an object is such a context.
+/// Returns true if an object is such a context.
 ///
 /// # Safety
 /// It is alive, or NULL.
@@ -121,7 +122,8 @@ pub(super) unsafe fn pattern<'a>(context: *mut TVMFFIObject) -> Contents<'a> {
     unsafe { shared::elements(embedded::body::<ContextBody>(context).pattern.as_ptr()) }
 }
 
-/// The error, or a copy when others hold it as well: nodes are recorded in the error itself, which they may be reading.
+/// Returns the error, or a copy if it is shared: nodes are recorded in the error itself, which
+/// others may be reading.
 pub(crate) fn own(error: Error) -> Error {
     // SAFETY: the error is alive until its reference is given up, and its cell what is in it; the copy gets references of its own.
     unsafe {
@@ -149,8 +151,9 @@ pub(crate) fn own(error: Error) -> Error {
     }
 }
 
-/// Adds a node to a failure's context; values that are not objects leave no trace. The error is changed in place, also when others
-/// hold it: all languages do it so on the way up, where an error has one owner.
+/// Adds a node to a failure's context; values that are not objects are not recorded. The error is
+/// changed in place, even if it is shared: all languages do this while an error propagates, when it
+/// has one owner.
 ///
 /// # Safety
 /// `outcome` is a live error outcome, and `node` is a valid view.
@@ -166,16 +169,16 @@ pub(super) unsafe fn record(outcome: &TVMFFIAny, node: &TVMFFIAny) {
         let extra = (*cell).extra_context;
         if is_context(extra) {
             let pattern = embedded::body::<ContextBody>(extra).pattern.as_ptr();
-            // The one failure is that there is no memory; then the record is a node short.
+            // The only failure is lack of memory; then the record lacks a node.
             let _ = shared::push(pattern, retain(node));
             return;
         }
-        // The reference to what was there before moves into the new context.
+        // The reference to the previous context moves into the new context.
         (*cell).extra_context = new_instance(ContextBody::new(vec![retain(node)], extra));
     }
 }
 
-/// An outcome; when it is an error, with the value added to its context.
+/// Returns an outcome; if it is an error, the value is added to its context.
 ///
 /// # Safety
 /// The outcome is valid, and `value` is a valid view.

@@ -1,4 +1,5 @@
-//! `ffi.VisitErrorContext.FindAccessPaths`: where in a value the objects are that an error's context recorded.
+//! `ffi.VisitErrorContext.FindAccessPaths`: the places in a value of the objects that an error's
+//! context recorded.
 
 use super::error_context::{is_context, pattern};
 use super::frames::{MAX_DEPTH, too_deep};
@@ -14,7 +15,7 @@ use crate::value::{Any, AnyView, IntoAny};
 use crate::{Error, Result};
 use kernpack_core::reflect::{Field, Fields, TypeInfo};
 
-/// An object, which may be none; messages do not say so.
+/// An object or `None`; messages do not mention the latter.
 pub(super) static ROOT: Type = Type { accepts: Accepts::Optional(&OBJECT), ..OBJECT };
 
 /// A step from a value to a part of it.
@@ -41,14 +42,14 @@ enum Inside {
     Map { position: Option<u64> },
 }
 
-/// A search. It looks at each place of the value, at shared objects again at each of their places.
+/// A search. It visits each place of the value, and shared objects again at each of their places.
 struct Search<'a> {
     // The recorded objects, the innermost first, without those that follow themselves.
     records: Vec<*mut TVMFFIObject>,
     prefix_is_enough: bool,
-    // Whether containers are looked for as well; the stock library passes them by.
+    // Whether containers are searched for as well; the stock library ignores them.
     with_containers: bool,
-    // How many of them lie on the way to here.
+    // The number of recorded objects on the path to here.
     matched: usize,
     frames: Vec<Frame>,
     // The steps to here, and the paths to the first of these places: owned.
@@ -118,7 +119,7 @@ impl Search<'_> {
         unsafe { self.go_into(value, value.payload.v_obj, Inside::Object { fields: info.fields() }) };
     }
 
-    /// Goes into an owned value, which is this object, unless it is the last recorded one.
+    /// Enters an owned value, which is this object, unless it is the last recorded one.
     unsafe fn go_into(&mut self, value: TVMFFIAny, object: *mut TVMFFIObject, inside: Inside) {
         let matched =
             self.matched < self.records.len() && self.records[self.records.len() - 1 - self.matched] == object;
@@ -148,7 +149,7 @@ impl Search<'_> {
         self.forget_step();
     }
 
-    /// Goes one step back.
+    /// Goes back one step.
     fn forget_step(&mut self) {
         // SAFETY: the key and the path were ours.
         unsafe {
@@ -161,7 +162,7 @@ impl Search<'_> {
         }
     }
 
-    /// Adds the path to here to what was found.
+    /// Adds the path to here to the results.
     fn report(&mut self) {
         // SAFETY: paths and keys are ours and alive.
         unsafe {
@@ -208,7 +209,7 @@ impl Drop for Search<'_> {
 }
 
 impl Frame {
-    /// The next part of the value that is an object, owned, and how one comes to it.
+    /// The next part of the value that is an object, owned, and the step to it.
     unsafe fn step(&mut self) -> Result<Option<(Place, TVMFFIAny)>> {
         // SAFETY: the frame keeps the value alive, and its kind says what it is.
         unsafe {
@@ -259,8 +260,8 @@ pub(super) fn run(args: &Arguments<'_>) -> Result<Any> {
     }
 }
 
-/// The paths in a value to the object, which may be a container, that an operation was visiting when it failed. None when the value is
-/// no object, or when the error has no such record.
+/// The paths in a value to the object, which may be a container, that an operation was visiting
+/// when it failed. Empty when the value is not an object, or when the error has no such record.
 pub(crate) fn places(root: &AnyView<'_>, error: &Error) -> Result<Vec<Any>> {
     let error = error.clone().into_any();
     // SAFETY: the caller keeps the root alive, and `error` its context; what is found is owned.

@@ -1,18 +1,19 @@
-//! The stack of a traversal: one frame for each value whose children are being visited. It is on the heap, so that a chain of
-//! any length is visited on a small native stack, and its memory is used again by the next traversal of the thread.
+//! The stack of a traversal: one frame for each value whose children are being visited. It is on
+//! the heap, so that a chain of any length is visited on a small native stack, and its memory is
+//! reused by the next traversal of the thread.
 
 use std::cell::Cell;
 use std::thread::LocalKey;
 
 use crate::Error;
 
-/// Values nested deeper than this are an error: most likely a list that contains itself.
+/// The nesting limit. Deeper values are an error: most likely a list contains itself.
 pub(super) const MAX_DEPTH: usize = 1 << 21;
 
-/// The memory of larger stacks is given back.
+/// The largest stack, in frames, whose memory is kept.
 const MAX_KEPT: usize = 1 << 12;
 
-/// A place where a thread keeps the memory of its last stack.
+/// The storage in which a thread keeps the memory of its last stack.
 pub(super) type Spare<T> = LocalKey<Cell<Vec<T>>>;
 
 /// A stack of frames.
@@ -22,13 +23,13 @@ pub(super) struct Frames<T: 'static> {
 }
 
 impl<T> Frames<T> {
-    /// An empty stack.
+    /// Creates an empty stack.
     #[inline]
     pub(super) const fn new(spare: &'static Spare<T>) -> Self {
         Self { frames: Vec::new(), spare }
     }
 
-    /// Whether one frame more is too many.
+    /// Returns true if there is no room for another frame.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.frames.len() >= MAX_DEPTH
@@ -41,7 +42,7 @@ impl<T> Frames<T> {
         unsafe { self.push_with(|place| place.write(frame)) }
     }
 
-    /// Adds a frame, made in its place: frames are large.
+    /// Adds a frame that is constructed in place, because frames are large.
     ///
     /// # Safety
     /// `make` writes a frame.
@@ -65,13 +66,13 @@ impl<T> Frames<T> {
         self.frames.reserve(1);
     }
 
-    /// The frame that was added last.
+    /// The top frame.
     #[inline]
     pub(super) fn last(&mut self) -> Option<&mut T> {
         self.frames.last_mut()
     }
 
-    /// Takes the last frame off.
+    /// Removes the top frame.
     #[inline]
     pub(super) fn drop_last(&mut self) {
         self.frames.truncate(self.frames.len().wrapping_sub(1));

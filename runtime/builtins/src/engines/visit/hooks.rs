@@ -1,4 +1,5 @@
-//! The native hooks of the built-in types: containers visit and mutate what is in them, texts and numbers stay what they are.
+//! The native hooks of the built-in types: containers visit and mutate their content, texts and
+//! numbers are unchanged.
 
 use core::ffi::c_void;
 
@@ -19,7 +20,7 @@ const VISIT: &str = "__s_visit__";
 const MUTATE: &str = "__s_mutate__";
 const INPLACE: &str = "__s_maybe_inplace_mutate__";
 
-/// Hooks of all three columns have the same type.
+/// Converts a hook; the hooks of all three columns have the same type.
 const fn native(hook: Visit) -> Attr {
     Attr::Native(hook as *const c_void)
 }
@@ -60,7 +61,8 @@ unsafe extern "C" fn visit_container(visitor: *mut TVMFFIObject, value: TVMFFIAn
     }
 }
 
-/// An array does not change while other code has a reference, so that its elements need no care. Nothing here panics.
+/// An array does not change while other code has a reference to it, so its elements can be
+/// borrowed. This cannot panic.
 unsafe fn visit_array(visitor: *mut TVMFFIObject, array: *mut TVMFFIObject) -> TVMFFIAny {
     if let Err(error) = stack_space::check() {
         return failed(error);
@@ -100,7 +102,8 @@ unsafe extern "C" fn maybe_inplace_mutate_container(mutator: *mut TVMFFIObject, 
     guard(|| unsafe { mutate_by_way(mutator, &value, way_of(value.type_index), true) })
 }
 
-/// An array does not change while other code has a reference, so that its elements need no care. Nothing here panics.
+/// An array does not change while other code has a reference to it, so its elements can be
+/// borrowed. This cannot panic.
 unsafe fn mutate_array(mutator: *mut TVMFFIObject, array: *mut TVMFFIObject) -> TVMFFIAny {
     // SAFETY: the caller promises a live mutator and a live array; the copy is ours and has room for all elements.
     unsafe {
@@ -138,10 +141,10 @@ unsafe fn mutate_array(mutator: *mut TVMFFIObject, array: *mut TVMFFIObject) -> 
     }
 }
 
-/// Both hooks of values that have no children and are never changed.
+/// The hook for visits and mutations of values that have no children and are never changed.
 ///
 /// # Safety
-/// None: nothing is looked at.
+/// None: the arguments are not read.
 unsafe extern "C" fn mutate_leaf(_: *mut TVMFFIObject, _: TVMFFIAny) -> TVMFFIAny {
     UNCHANGED
 }

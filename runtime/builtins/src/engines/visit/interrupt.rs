@@ -1,4 +1,4 @@
-//! `ffi.VisitInterrupt`: what stops a visit, with a value for its caller.
+//! `ffi.VisitInterrupt`: stops a visit, with a value for its caller.
 
 use super::outcome::mismatch;
 use crate::abi::{TVMFFIAny, field_flag, seq_hash_kind, type_index};
@@ -10,7 +10,7 @@ use crate::definition::type_def::{BuiltinType, Index};
 use crate::value::Any;
 use crate::{Result, embedded};
 
-/// What follows the header of an interrupt.
+/// The part of an interrupt that follows the header.
 #[derive(Clone, Default)]
 #[repr(C)]
 struct InterruptBody {
@@ -41,7 +41,7 @@ pub(super) static TYPE: Type = Type {
     accepts: Accepts::Exactly(type_index::VISIT_INTERRUPT),
 };
 
-/// An interrupt, or none.
+/// An interrupt or `None`.
 pub(super) static OPTIONAL: Type = Type {
     schema: r#"{"type":"Optional","args":[{"type":"ffi.VisitInterrupt"}]}"#,
     text: "Optional<ffi.VisitInterrupt>",
@@ -53,12 +53,12 @@ pub(super) fn create(args: &Arguments<'_>) -> Result<Any> {
     Ok(instance(InterruptBody { value: args.owned(0)? }))
 }
 
-/// A new interrupt without a value.
+/// Creates an interrupt without a value.
 pub(crate) fn new_interrupt() -> Any {
     instance(InterruptBody::default())
 }
 
-/// The value of an interrupt; none for another value.
+/// The value of an interrupt; `None` for any other value.
 pub(crate) fn interrupt_value(interrupt: &Any) -> Any {
     match interrupt.as_view().object() {
         // SAFETY: the value keeps the object alive, and the index is that of interrupts.
@@ -69,7 +69,7 @@ pub(crate) fn interrupt_value(interrupt: &Any) -> Any {
     }
 }
 
-/// What a function gave, which has to be none, an interrupt or an error.
+/// Checks a function's result, which must be `None`, an interrupt or an error.
 ///
 /// # Safety
 /// The caller owns the outcome and gives it up for the returned one.

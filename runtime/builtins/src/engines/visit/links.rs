@@ -15,47 +15,50 @@ pub(super) struct Link {
     function: *mut TVMFFIObject,
     // The type index that it is for.
     target: i32,
-    /// Whether it takes one argument more: the region, or whether the value may be changed in place.
+    /// True if it takes another argument: the region, or whether the value may be changed in place.
     pub(super) takes_more: bool,
 }
 
-/// Callbacks in the order in which they are tried; the first one whose type fits is called. They lie behind the body of the visitor
-/// or mutator that has them.
+/// Callbacks in the order in which they are tried; the first one whose type fits is called. They
+/// are stored after the body of the visitor or mutator that has them.
 pub(super) struct Links {
     first: *mut Link,
     count: usize,
-    // Where some are for before the children and some for after: how many there are for before. Else 0.
+    // The number of callbacks for before the children, if there are callbacks for before and for
+    // after; else 0.
     before: usize,
 }
 
 /// A callback of a Rust operation: the type index that it is for, and its function.
 pub(crate) type Callback = (i32, Function);
 
-/// More callbacks than anyone has; a plan has 24 bits for their number.
+/// A practically unlimited number of callbacks; a plan has 24 bits for it.
 const MAX_LINKS: usize = 1 << 20;
 
-/// Where each number is one of a pair.
+/// The most callbacks of each order if there are callbacks for both orders: a plan then stores a
+/// pair of numbers.
 pub(crate) const MAX_PAIRED: usize = (1 << 12) - 2;
 
 /// The body of an object that has callbacks.
 ///
 /// # Safety
-/// [`HasLinks::links`] gives a field of the body.
+/// [`HasLinks::links`] returns a field of the body.
 pub(super) unsafe trait HasLinks {
     /// The callbacks.
     fn links(&mut self) -> &mut Links;
 }
 
-/// Callbacks from a caller: a sequence of tuples of a type index, a function and, unless `takes_more` says so for all of them,
-/// whether it takes one argument more. Tuples of another shape, which a function's signature does not let through, are left out.
+/// Callbacks from a caller: a sequence of tuples of a type index, a function and, unless
+/// `takes_more` applies to all of them, a flag whether it takes another argument. Tuples of another
+/// shape, which a function's signature rejects, are ignored.
 pub(super) struct Callbacks<'a> {
     /// The sequence.
     pub(super) entries: &'a AnyView<'a>,
-    /// See there.
+    /// The flag for all callbacks, if any; see [`Callbacks`].
     pub(super) takes_more: Option<bool>,
 }
 
-/// When callbacks are called.
+/// The order in which callbacks are called.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
     /// Before the children, which the callback of a walk may skip.
@@ -69,7 +72,7 @@ pub(super) enum Style {
 }
 
 impl Style {
-    /// With callbacks for before and for after the children.
+    /// The style for callbacks before and after the children.
     pub(super) const fn of_pairs(before: &[Callback], after: &[Callback]) -> Self {
         match (before.is_empty(), after.is_empty()) {
             (_, true) => Self::Before,
@@ -79,8 +82,8 @@ impl Style {
     }
 }
 
-/// What `ffi.StructuralWalk` and `ffi.StructuralMap` get behind the value: callbacks of the value, callbacks that get the region as
-/// well, and when they are called.
+/// The arguments of `ffi.StructuralWalk` and `ffi.StructuralMap` after the value: callbacks of the
+/// value, callbacks that also get the region, and the order in which they are called.
 pub(super) fn in_order<'a>(args: &Arguments<'a>) -> (Style, [Callbacks<'a>; 2]) {
     let style = if args.int(3) as i32 == 0 { Style::Before } else { Style::After };
     let callbacks = [(1, false), (2, true)]
@@ -88,7 +91,8 @@ pub(super) fn in_order<'a>(args: &Arguments<'a>) -> (Style, [Callbacks<'a>; 2]) 
     (style, callbacks)
 }
 
-/// A new visitor or mutator with these callbacks, in their order; the caller owns its reference.
+/// Creates a visitor or mutator with these callbacks, in their order; the caller owns its
+/// reference.
 pub(super) fn new_object<B: HasLinks>(type_index: i32, body: B, callbacks: &[Callbacks<'_>]) -> *mut TVMFFIObject {
     let count: usize =
         callbacks.iter().map(|callbacks| sequence(callbacks.entries).map_or(0, |entries| entries.views().len())).sum();
@@ -100,8 +104,8 @@ pub(super) fn new_object<B: HasLinks>(type_index: i32, body: B, callbacks: &[Cal
     with_links(type_index, body, count.min(MAX_LINKS), 0, all)
 }
 
-/// A new visitor or mutator with the callbacks of a Rust operation, those for before and those for after the children; all get the
-/// region. The caller owns its reference.
+/// Creates a visitor or mutator with the callbacks of a Rust operation, those for before and those
+/// for after the children; all get the region. The caller owns its reference.
 pub(super) fn new_object_of_pairs<B: HasLinks>(
     type_index: i32,
     body: B,
@@ -140,7 +144,7 @@ fn with_links<B: HasLinks>(
 }
 
 impl Links {
-    /// None.
+    /// No callbacks.
     pub(super) const fn new() -> Self {
         Self { first: core::ptr::dangling_mut(), count: 0, before: 0 }
     }
@@ -150,8 +154,8 @@ impl Links {
         unsafe { core::slice::from_raw_parts(self.first, self.count) }
     }
 
-    /// The number of the callback for values of this type, or of the pair of callbacks for before and after, of which one may be
-    /// missing.
+    /// The number of the callback for values of this type, or of the pair of callbacks for before
+    /// and after, one of which may be missing.
     pub(super) fn find(&self, type_index: i32) -> Option<usize> {
         let fitting = |link: &Link| link.target == type_index || fits(type_index, link.target);
         if self.before == 0 {
@@ -162,13 +166,13 @@ impl Links {
         (number(before) * (after.len() + 1) + number(after)).checked_sub(1)
     }
 
-    /// The callback of this number.
+    /// The callback with this number.
     #[inline]
     pub(super) fn get(&self, number: usize) -> Option<&Link> {
         self.all().get(number)
     }
 
-    /// The callbacks of a pair; numbers count from 1, and 0 is none.
+    /// The callbacks of a pair; numbers count from 1, and 0 is no callback.
     #[inline(never)]
     pub(super) fn pair(&self, number: usize) -> [Option<&Link>; 2] {
         let (before, after) = self.all().split_at(self.before);
@@ -186,7 +190,7 @@ impl Drop for Links {
     }
 }
 
-/// Whether a value of one type is also of the other.
+/// Returns true if a value of the first type also is of the second type.
 fn fits(actual: i32, target: i32) -> bool {
     match target {
         type_index::ANY => true,

@@ -1,8 +1,9 @@
-//! `ffi.StructuralMap` and `ffi.StructuralMutate`: mutators of our own, which call callbacks for the values that they come to.
+//! `ffi.StructuralMap` and `ffi.StructuralMutate`: our own mutators, which call callbacks for the
+//! values that they reach.
 //!
-//! A map calls the callback of each value before its children, and goes on with what it gave, or after them, with what became of
-//! the value. A mutation leaves a value's children to its callback, which gets the mutator for that; only values without a callback
-//! are mutated by default.
+//! A map calls the callback of each value before its children, and continues with the result, or
+//! after them, with the mutated value. A mutation leaves a value's children to its callback, which
+//! gets the mutator for that; only values without a callback are mutated by default.
 
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -30,18 +31,19 @@ use crate::value::Any;
 use crate::walker::stack_space;
 use kernpack_core::reflect::TypeInfo;
 
-/// What follows the header of such a mutator.
+/// The part of such a mutator that follows the header.
 #[repr(C)]
 struct MapBody {
     cell: Traversal<MutatorTable>,
     style: Style,
     plans: Plans,
     remap: Remap,
-    // What shared objects became, where all of them are to stay shared.
+    // The outcomes of shared objects, if all of them have to stay shared.
     shared: Option<Remap>,
-    // Whether the callbacks are safe Rust code: nothing that they keep may be changed in place.
+    // True if the callbacks are safe Rust code: values that they keep must not be changed in place.
     is_safe: bool,
-    // Of a map first those that get the value, then those that get the region as well; or those for before, then those for after.
+    // For a map, first the callbacks that get the value, then those that also get the region; or
+    // those for before, then those for after.
     links: Links,
 }
 
@@ -108,14 +110,14 @@ pub(super) unsafe extern "C" fn remap_set(mutator: *mut TVMFFIObject, var: TVMFF
         if let Some(shared) = &body.shared
             && TypeInfo::find(var.type_index).is_some_and(|info| info.structural_kind() == seq_hash_kind::FREE_VAR)
         {
-            // What uses this variable becomes something else from now on.
+            // Objects that use this variable have a different outcome from now on.
             shared.clear();
         }
         TVMFFIAny::NONE
     })
 }
 
-/// A mapping, as it runs.
+/// A running mapping.
 #[derive(Clone, Copy)]
 pub(super) struct Mapping<'a> {
     mutator: *mut TVMFFIObject,
@@ -153,7 +155,7 @@ impl Mapping<'_> {
         }
     }
 
-    /// Mutates only what is in a value, by default.
+    /// Mutates only the children of a value, by default.
     pub(super) unsafe fn mutate_inside(self, value: TVMFFIAny) -> TVMFFIAny {
         if let Err(error) = stack_space::check() {
             return failed(error);
@@ -168,7 +170,7 @@ impl Mapping<'_> {
         }
     }
 
-    /// Mutates the children of a value, and what is below them.
+    /// Mutates the children of a value, and their descendants.
     unsafe fn traverse(self, mutation: Mutation) -> TVMFFIAny {
         let mut frames = Frames::new(&SPARE);
         // SAFETY: see above; children are valid until they are taken.
@@ -209,7 +211,7 @@ impl Mapping<'_> {
         }
     }
 
-    /// Comes to a value: its outcome, or [`PENDING`] when its children come next.
+    /// Reaches a value: returns its outcome, or [`PENDING`] when its children come next.
     #[inline]
     unsafe fn arrive(self, mutation: &mut Mutation, plan: Plan) -> TVMFFIAny {
         let mut way = plan.way();
@@ -272,7 +274,8 @@ impl Mapping<'_> {
         }
     }
 
-    /// Begins with the children of a value: [`PENDING`], and a frame more, or the outcome when it is clear already.
+    /// Begins with the children of a value: pushes a frame and returns [`PENDING`], or returns the
+    /// outcome if it is already known.
     #[inline]
     unsafe fn descend(self, frames: &mut Frames<Frame>, mutation: &Mutation) -> TVMFFIAny {
         // SAFETY: see above.
@@ -292,7 +295,7 @@ impl Mapping<'_> {
         }
     }
 
-    /// Leaves a value: what becomes of it, given the outcome of its default mutation.
+    /// Leaves a value: returns its outcome, given the outcome of its default mutation.
     #[inline]
     unsafe fn depart(self, outcome: TVMFFIAny, mutation: &Mutation) -> TVMFFIAny {
         // SAFETY: see above; the origin is alive, because the value is.
@@ -337,7 +340,8 @@ impl Mapping<'_> {
         }
     }
 
-    /// Calls the callback for after the children, if there is one, for what the outcome makes of a value.
+    /// Calls the callback for after the children, if there is one, with the value that results from
+    /// the outcome.
     #[inline]
     unsafe fn call_after(self, outcome: TVMFFIAny, node: &TVMFFIAny) -> TVMFFIAny {
         // SAFETY: see above; the outcome is given up.
@@ -359,7 +363,7 @@ impl Mapping<'_> {
         }
     }
 
-    /// Leaves everything, because of an error.
+    /// Leaves all values, because of an error.
     #[cold]
     unsafe fn unwind(self, frames: &mut Frames<Frame>, error: TVMFFIAny) -> TVMFFIAny {
         while let Some(Frame { mutation, rebuild }) = frames.last() {
@@ -375,7 +379,7 @@ impl Mapping<'_> {
     }
 }
 
-/// The counts of the references to an object, which tell whether there is one more.
+/// The reference counts of an object, which show whether another reference was added.
 unsafe fn owners(value: &TVMFFIAny) -> u64 {
     // SAFETY: the caller passes a live object, whose counts are only ever accessed atomically.
     unsafe { AtomicU64::from_ptr(&raw mut (*value.payload.v_obj).combined_ref_count) }.load(Ordering::Acquire)
@@ -386,14 +390,16 @@ fn body(style: Style, is_safe: bool, shared: Option<Remap>) -> MapBody {
     MapBody { cell, style, plans: Plans::new(), remap: Remap::default(), shared, is_safe, links: Links::new() }
 }
 
-/// Creates a mutator and mutates an owned value with it, in place when there is no other reference to it.
+/// Creates a mutator and mutates an owned value with it, in place when there is no other reference
+/// to it.
 fn start(root: Any, style: Style, callbacks: &[Callbacks<'_>]) -> Result<Any> {
     // SAFETY: the mutator is new, and its reference is given up.
     unsafe { run(root, links::new_object(MUTATOR.host_index(), body(style, false, None), callbacks)) }
 }
 
-/// Maps an owned value, in place when there is no other reference to it, with callbacks for before and for after the children, at most
-/// [`links::MAX_PAIRED`] each where there are both. `keep_shared` maps each shared object once, whatever its kind.
+/// Maps an owned value, in place when there is no other reference to it, with callbacks for before
+/// and for after the children, at most [`links::MAX_PAIRED`] each if there are both. `keep_shared`
+/// maps each shared object once, whatever its kind.
 pub(crate) fn map(root: Any, before: &[Callback], after: &[Callback], keep_shared: bool) -> Result<Any> {
     let style = Style::of_pairs(before, after);
     let body = body(style, true, keep_shared.then(Remap::default));
@@ -401,7 +407,7 @@ pub(crate) fn map(root: Any, before: &[Callback], after: &[Callback], keep_share
     unsafe { run(root, links::new_object_of_pairs(MUTATOR.host_index(), body, before, after)) }
 }
 
-/// Mutates an owned value with callbacks that get the mutator and see to the children themselves.
+/// Mutates an owned value with callbacks that get the mutator and handle the children themselves.
 pub(crate) fn mutate(root: Any, callbacks: &[Callback]) -> Result<Any> {
     // SAFETY: the mutator is new, and its reference is given up.
     unsafe {

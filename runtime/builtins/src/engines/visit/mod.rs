@@ -1,10 +1,12 @@
 //! Structural visit, walk, map and mutate, and the record of visited objects in errors.
 //!
-//! A visitor or mutator is an object with a table of functions that any language fills (`visitor`, `mutator`). The default way
-//! into a value is its type's hook (`__s_visit__`, `__s_mutate__`, `__s_maybe_inplace_mutate__`; `hooks` has those of the built-in
-//! types), else its structural children (`default_visit`, `children`; `default_mutate`, `rebuild`). `walk` and `map` are visitors
-//! and mutators of our own, which call callbacks (`links`, `plans`). They keep their place in a value on the heap (`frames`), so
-//! that only foreign hooks recurse on the native stack.
+//! A visitor or mutator is an object with a table of functions that any language fills (`visitor`,
+//! `mutator`). By default, a value is visited by its type's hook (`__s_visit__`, `__s_mutate__`,
+//! `__s_maybe_inplace_mutate__`; `hooks` has those of the built-in types), else through its
+//! structural children (`default_visit`, `children`; `default_mutate`, `rebuild`). `walk` and `map`
+//! are our own visitors and mutators, which call callbacks (`links`, `plans`). They keep their
+//! position in a value on the heap (`frames`), so that only foreign hooks recurse on the native
+//! stack.
 
 mod children;
 mod default_mutate;

@@ -1,4 +1,4 @@
-//! `ffi.StructuralMutator`: an object whose table says how a value is mutated.
+//! `ffi.StructuralMutator`: an object whose table determines how a value is mutated.
 
 use super::default_mutate::default_mutate;
 use super::outcome::{guard, into_result};
@@ -13,19 +13,20 @@ use crate::embedded::release::is_object;
 use crate::object::is_shared;
 use crate::value::Any;
 
-/// Mutates a value: an outcome, see [`super::outcome`]. Also the type of native `__s_mutate__` hooks.
+/// Mutates a value and returns an outcome, see [`super::outcome`]. Also the type of native
+/// `__s_mutate__` hooks.
 pub(super) type Mutate = unsafe extern "C" fn(mutator: *mut TVMFFIObject, value: TVMFFIAny) -> TVMFFIAny;
 
 /// The functions of a mutator.
 #[repr(C)]
 pub(super) struct MutatorTable {
-    /// Leaves the value itself as it is.
+    /// Does not change the value itself.
     pub(super) mutate: Mutate,
     /// May change the value in place: there is no other reference to it.
     pub(super) maybe_inplace_mutate: Mutate,
-    /// What a variable or shared node was mapped to; none when it was not.
+    /// Returns the value that a variable or shared node was mapped to; `None` if it was not mapped.
     pub(super) var_remap_get: Mutate,
-    /// Remembers what a variable or shared node is mapped to.
+    /// Records the value that a variable or shared node is mapped to.
     pub(super) var_remap_set: RemapSet,
 }
 
@@ -83,7 +84,7 @@ unsafe extern "C" fn forget(_: *mut TVMFFIObject, _: TVMFFIAny, _: TVMFFIAny) ->
     TVMFFIAny::NONE
 }
 
-/// The functions of a mutator of any language; an error for an object that has none.
+/// The functions of a mutator of any language; an error for an object without functions.
 ///
 /// # Safety
 /// `mutator` is a live mutator, and the table lives as long as it does.
@@ -94,8 +95,8 @@ pub(super) unsafe fn table<'a>(mutator: *mut TVMFFIObject) -> Result<&'a Mutator
         .ok_or_else(|| crate::error!(RuntimeError, "a StructuralMutator without a function table cannot mutate"))
 }
 
-/// Whether a value may be changed in place: an object without other references, that Rust code may not be reading without a
-/// reference of its own.
+/// Returns true if a value may be changed in place: an object without other references, which Rust
+/// code cannot be reading without a reference of its own.
 ///
 /// # Safety
 /// `value` is a valid view.
@@ -105,7 +106,7 @@ pub(super) unsafe fn is_exclusive(value: &TVMFFIAny) -> bool {
     is_object(value) && unsafe { is_unique(value.payload.v_obj) && !is_shared(value.payload.v_obj) }
 }
 
-/// The value itself when the outcome says so.
+/// Returns the value itself if the outcome is [`UNCHANGED`](super::outcome::UNCHANGED).
 pub(super) fn value_or_unchanged(args: &Arguments<'_>, outcome: TVMFFIAny) -> Result<Any> {
     if outcome.type_index == type_index::UNCHANGED {
         return args.owned(1);

@@ -1,7 +1,8 @@
-//! Outcomes: what hooks and tables of visitors and mutators return. An owned value; an error object stands for a failure.
+//! Outcomes: the results of hooks and of the tables' functions of visitors and mutators. An owned
+//! value; an error object represents a failure.
 //!
-//! A visit's outcome is none to go on, a `ffi.VisitInterrupt` to stop, or an error. A mutation's outcome is a new value,
-//! [`UNCHANGED`], or an error.
+//! A visit's outcome is `None` to continue, a `ffi.VisitInterrupt` to stop, or an error. A
+//! mutation's outcome is a new value, [`UNCHANGED`], or an error.
 
 use crate::abi::{TVMFFIAny, TVMFFIFunctionCell, TVMFFIObject, type_index};
 use crate::definition::signature::type_key;
@@ -10,37 +11,37 @@ use crate::function::guard_nameless;
 use crate::value::{Any, AnyView};
 use crate::{Error, Result, embedded};
 
-/// The mutation's outcome that keeps the value as it is.
+/// The mutation's outcome that leaves the value as it is.
 pub(crate) const UNCHANGED: TVMFFIAny = TVMFFIAny { type_index: type_index::UNCHANGED, ..TVMFFIAny::NONE };
 
 /// No outcome yet: the children come first. Never leaves the traversal that it is in.
 pub(super) const PENDING: TVMFFIAny = TVMFFIAny { type_index: i32::MIN, ..TVMFFIAny::NONE };
 
-/// Whether this is [`PENDING`].
+/// Returns true if this is [`PENDING`].
 #[inline]
 pub(super) const fn is_pending(outcome: &TVMFFIAny) -> bool {
     outcome.type_index == PENDING.type_index
 }
 
-/// Whether this is a failure.
+/// Returns true if this is a failure.
 #[inline]
 pub(super) const fn is_error(outcome: &TVMFFIAny) -> bool {
     outcome.type_index == type_index::ERROR
 }
 
-/// Whether two values are the same: equal plain values, the same object.
+/// Returns true if two values are the same: equal plain values, or the same object.
 #[inline]
 pub(super) const fn same(left: &TVMFFIAny, right: &TVMFFIAny) -> bool {
     left.type_index == right.type_index && left.small_len == right.small_len && left.bits() == right.bits()
 }
 
-/// The failure with this error.
+/// The outcome for this error.
 #[cold]
 pub(super) fn failed(error: Error) -> TVMFFIAny {
     TVMFFIAny::pointer(type_index::ERROR, error.into_raw().cast())
 }
 
-/// A `TypeError` of the stock library, which gives it no backtrace.
+/// A `TypeError` of the stock library, which has no backtrace there.
 #[cold]
 pub(super) fn type_error(message: &str) -> TVMFFIAny {
     failed(Error::with_backtrace("TypeError", message, ""))
@@ -60,7 +61,7 @@ pub(super) unsafe fn into_result(outcome: TVMFFIAny) -> Result<Any> {
     }
 }
 
-/// Calls a function object; what it raises is a failure, and so is an error that it returns.
+/// Calls a function object; an error that it raises or returns is a failure.
 ///
 /// # Safety
 /// `function` is a live function object, and the arguments are valid views.
@@ -90,7 +91,7 @@ pub(super) fn guard(body: impl FnOnce() -> TVMFFIAny) -> TVMFFIAny {
     if status == 0 { outcome } else { failed(Error::take_raised()) }
 }
 
-/// The failure of a callback that gave something else than expected.
+/// The failure of a callback that returned a value of an unexpected type.
 ///
 /// # Safety
 /// The caller owns the value and gives it up.

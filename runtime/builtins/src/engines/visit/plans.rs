@@ -1,15 +1,16 @@
-//! What a traversal does with values of a type, remembered for the types that it met last.
+//! A traversal's plans for values of a type, cached for the types that it met last.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::links::{Link, Links};
 
-/// The plan for a type: its index, the number of its callback plus 1, and its default way; a number each, packed in a word, so
-/// that hooks on any thread can look it up.
+/// The plan for a type: its index, the number of its callback plus 1, and its default way; packed
+/// in one word, so that hooks on any thread can look it up.
 #[derive(Clone, Copy)]
 pub(super) struct Plan(u64);
 
-/// A default way of going into values of a type; [`LEAF`] and numbers below 256 that visitors and mutators choose.
+/// A default way to traverse values of a type; [`LEAF`] and numbers below 256 that visitors and
+/// mutators choose.
 pub(super) type Way = u8;
 
 /// The way for values that have no children.
@@ -21,7 +22,7 @@ pub(super) struct Plans([AtomicU64; SLOTS]);
 const SLOTS: usize = 8;
 
 impl Plans {
-    /// No plans yet.
+    /// Creates an empty cache.
     pub(super) const fn new() -> Self {
         // No value has this type.
         Self([const { AtomicU64::new(Plan::new(i32::MIN, 0, LEAF).0) }; SLOTS])
@@ -53,7 +54,7 @@ impl Plan {
         (self.0 >> 32) as i32
     }
 
-    /// Whether there is nothing to do: neither a callback nor children.
+    /// Returns true if there is nothing to do: neither a callback nor children.
     #[inline]
     pub(super) const fn is_quiet(self) -> bool {
         self.0 as u32 == 0
@@ -71,7 +72,7 @@ impl Plan {
         links.get((self.0 as u32 as usize >> 8).wrapping_sub(1))
     }
 
-    /// The callbacks for before and after the children, where there are both kinds.
+    /// The callbacks for before and after the children, if there are both kinds.
     pub(super) fn pair(self, links: &Links) -> [Option<&Link>; 2] {
         links.pair(self.0 as u32 as usize >> 8)
     }

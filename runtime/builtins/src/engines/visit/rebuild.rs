@@ -1,4 +1,5 @@
-//! A value that is being mutated child by child: in place, or in a copy that is made when the first child changes.
+//! A value that is being mutated child by child: in place, or in a copy that is created when the
+//! first child changes.
 
 use core::ptr::null_mut;
 
@@ -19,7 +20,8 @@ use kernpack_core::reflect::Field;
 /// A value that is being mutated. It borrows the value.
 pub(super) struct Rebuild {
     children: Children,
-    // The copy, owned: of an object from the beginning, of a container since the first change; NULL before and in place.
+    // The copy, owned: for an object it exists from the beginning, for a container since the first
+    // change; NULL before that and in place.
     copy: *mut TVMFFIObject,
     // An owned error that stops everything; else NULL.
     error: *mut TVMFFIObject,
@@ -28,10 +30,10 @@ pub(super) struct Rebuild {
     identity: Identity,
 }
 
-/// Whether what an object becomes is the same wherever the object is.
+/// The rule whether an object becomes the same object at all its uses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Identity {
-    /// No: it is a tree's node.
+    /// It does not: it is a tree's node.
     None,
     /// It is a variable.
     Variable,
@@ -39,24 +41,24 @@ pub(super) enum Identity {
     Shared,
 }
 
-/// What comes next.
+/// The next step.
 pub(super) enum Next {
-    /// A child, borrowed; its outcome is to be given to [`Rebuild::take`].
+    /// A child, borrowed; its outcome has to be passed to [`Rebuild::take`].
     Child {
         /// The child.
         child: TVMFFIAny,
-        /// Whether it may be changed in place.
+        /// True if it may be changed in place.
         in_place: bool,
     },
-    /// Nothing: an owned error outcome. [`Rebuild::abandon`] is next.
+    /// An owned error outcome. [`Rebuild::abandon`] is next.
     Failed(TVMFFIAny),
-    /// Nothing: all children were mutated. [`Rebuild::finish`] is next.
+    /// All children were mutated. [`Rebuild::finish`] is next.
     Done,
 }
 
 impl Rebuild {
-    /// Mutates a container, in place or in a copy that is made when it is needed, or the fields of `copy`, an owned copy of an
-    /// object. `children` are what is mutated.
+    /// Mutates a container, in place or in a copy that is created when it is needed, or the fields
+    /// of `copy`, an owned copy of an object. `children` are the mutated children.
     #[inline]
     pub(super) const fn new(children: Children, in_place: bool, copy: *mut TVMFFIObject, identity: Identity) -> Self {
         Self { children, copy, error: null_mut(), in_place, changed: false, identity }
@@ -86,7 +88,7 @@ impl Rebuild {
         }
     }
 
-    /// Takes what the current child became.
+    /// Takes the outcome of the current child.
     ///
     /// # Safety
     /// `outcome` is an owned outcome of mutating the child that the last step gave.
@@ -107,7 +109,7 @@ impl Rebuild {
         }
     }
 
-    /// Leaves the current child as it is; a copied sequence gets it as well.
+    /// Leaves the current child unchanged; a copied sequence gets it as well.
     #[inline]
     unsafe fn keep_child(&mut self) {
         // SAFETY: the copy is ours, and the child is alive.
@@ -121,7 +123,7 @@ impl Rebuild {
         }
     }
 
-    /// Puts an owned value in the place of the current child.
+    /// Replaces the current child by an owned value.
     unsafe fn put(&mut self, value: TVMFFIAny) {
         // SAFETY: the caller gives the value up; the copy is ours alone, and in place the value is.
         unsafe {
@@ -131,7 +133,7 @@ impl Rebuild {
                     if (index as usize) < seq::elements(seq).len() {
                         (*body_ptr::<TVMFFISeqCell>(seq)).data.cast::<TVMFFIAny>().add(index as usize).replace(value)
                     } else {
-                        // Foreign code made the list shorter.
+                        // Foreign code has shortened the list.
                         value
                     }
                 }
@@ -154,7 +156,7 @@ impl Rebuild {
                     let _access = Access::new(target);
                     match position.and_then(|position| map::value_at(target, position)) {
                         Some(slot) => slot.replace(value),
-                        // Foreign code removed the entry.
+                        // Foreign code has removed the entry.
                         None => value,
                     }
                 }
@@ -171,7 +173,8 @@ impl Rebuild {
         }
     }
 
-    /// The outcome when all children were mutated. The caller adds the value to the context of a failure.
+    /// The outcome after all children were mutated. The caller adds the value to the context of a
+    /// failure.
     ///
     /// # Safety
     /// `value` is the value, `table` that of the live mutator. This is not used any more.
@@ -197,7 +200,8 @@ impl Rebuild {
             if self.identity == Identity::None {
                 return outcome;
             }
-            // The uses of a simple definition that was left unchanged find nothing, and are left unchanged, too.
+            // The uses of a simple definition that was left unchanged find no entry, and are left
+            // unchanged, too.
             if self.identity == Identity::Shared || self.changed || region.get() == region::PATTERN {
                 let remembered = (table.var_remap_set)(mutator, *value, outcome);
                 if is_error(&remembered) {
@@ -209,7 +213,7 @@ impl Rebuild {
         }
     }
 
-    /// Ends the mutation because of a failure. What was changed in place stays.
+    /// Ends the mutation because of a failure. Changes in place remain.
     ///
     /// # Safety
     /// This is not used any more.
@@ -226,7 +230,8 @@ impl Rebuild {
     }
 }
 
-/// An empty sequence of the same kind with room for `size` elements; the caller owns the reference.
+/// Creates an empty sequence of the same kind with room for `size` elements; the caller owns the
+/// reference.
 ///
 /// # Safety
 /// `seq` is a live array or list.

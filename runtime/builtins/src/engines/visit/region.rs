@@ -1,4 +1,4 @@
-//! Definition regions: whether the variables that a traversal meets are definitions or uses.
+//! Definition regions: whether the variables in a traversal are definitions or uses.
 
 use core::sync::atomic::{AtomicI32, Ordering};
 
@@ -8,17 +8,18 @@ use crate::abi::{TVMFFIObject, field_flag};
 pub(super) const NONE: i32 = 0;
 /// Variables anywhere below are definitions. Entering another region inside this one has no effect.
 pub(super) const PATTERN: i32 = 1;
-/// Variables are definitions, what is inside them are uses.
+/// Variables are definitions; variables inside them are uses.
 pub(super) const SIMPLE: i32 = 2;
 
-/// Where a visitor or mutator keeps its region: C++ code reads and writes it, too.
+/// The offset of the region in a visitor or mutator: C++ code reads and writes it, too.
 const OFFSET: usize = 32;
 
 /// The region of a visitor or mutator.
 #[derive(Clone, Copy)]
 pub(super) struct Region(*mut i32);
 
-/// A region that was entered: what to go back to. Not a value of its own kind, so that frames can hold many of them.
+/// The region to restore after a region that was entered. Does not implement `Drop`, so that frames
+/// can hold many of them.
 #[derive(Clone, Copy)]
 pub(super) struct Scope(Option<i32>);
 
@@ -43,7 +44,7 @@ impl Region {
         unsafe { AtomicI32::from_ptr(self.0) }
     }
 
-    /// The region that is active now.
+    /// The current region.
     #[inline]
     pub(super) fn get(self) -> i32 {
         self.cell().load(Ordering::Relaxed)
@@ -60,7 +61,7 @@ impl Region {
         Scope(Some(old))
     }
 
-    /// Enters the region that a field opens, if it opens one.
+    /// Enters the region that a field opens, if any.
     #[inline]
     pub(super) fn enter_field(self, flags: i64) -> Scope {
         if flags & (field_flag::SEQ_HASH_DEF_SIMPLE | field_flag::SEQ_HASH_DEF_PATTERN) == 0 {
@@ -69,7 +70,7 @@ impl Region {
         self.enter(if flags & field_flag::SEQ_HASH_DEF_SIMPLE != 0 { SIMPLE } else { PATTERN })
     }
 
-    /// Goes back to what was before.
+    /// Restores the previous region.
     #[inline]
     pub(super) fn leave(self, scope: Scope) {
         if let Scope(Some(old)) = scope {

@@ -1,4 +1,4 @@
-//! What variables and shared nodes were mapped to.
+//! The values that variables and shared nodes were mapped to.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +15,7 @@ pub(super) struct Remap(Mutex<Table>);
 struct Table {
     // The number of each object's entry.
     numbers: AddressMap,
-    // Objects and values, all owned: no address comes twice.
+    // Objects and values, all owned: an address cannot occur twice.
     entries: Vec<(*mut TVMFFIObject, TVMFFIAny)>,
 }
 
@@ -27,7 +27,7 @@ impl Remap {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the object was mapped to, owned; none when it was not.
+    /// Returns the value that the object was mapped to, owned; `None` if it was not mapped.
     pub(super) fn get(&self, object: *mut TVMFFIObject) -> TVMFFIAny {
         let table = self.table();
         match table.numbers.get(object) {
@@ -54,15 +54,15 @@ impl Remap {
             return;
         };
         drop(table);
-        // Now that the table is not locked any more: a destructor may do anything.
+        // After the table is unlocked: a destructor may do anything.
         // SAFETY: the table owned the value.
         unsafe { release(old) };
     }
 
-    /// Forgets everything.
+    /// Removes all entries.
     pub(super) fn clear(&self) {
         let old = core::mem::take(&mut *self.table());
-        // Now that the table is not locked any more: a destructor may do anything.
+        // After the table is unlocked: a destructor may do anything.
         drop(old);
     }
 }

@@ -1,4 +1,5 @@
-//! A mutator of ours as the Rust callback sees it that it calls: for the parts of a value that the callback goes into.
+//! One of our mutators, as the handle of a Rust callback that it calls: for mutating parts of a
+//! value.
 
 use super::map::{Mapping, mutate_value, remap_get, remap_set};
 use super::outcome::into_result;
@@ -18,7 +19,7 @@ impl Running {
         Self(mutator)
     }
 
-    /// What a value becomes; with `children_only` its own callback is not called.
+    /// Mutates a value; with `children_only` its own callback is not called.
     pub(crate) fn mutate(self, value: &AnyView<'_>, children_only: bool) -> Result<Any> {
         // SAFETY: the caller keeps the value alive, and the creator of this the mutator, which is one of ours.
         unsafe {
@@ -31,7 +32,7 @@ impl Running {
         }
     }
 
-    /// The number of the region, and with `enter` after entering it for the call.
+    /// Calls `body` with the number of the region; with `enter`, after entering that region.
     pub(crate) fn in_region<R>(self, enter: Option<i32>, body: impl FnOnce(i32) -> R) -> R {
         // SAFETY: the creator of this promised a live mutator.
         let region = unsafe { Region::of(self.0) };
@@ -43,7 +44,7 @@ impl Running {
         result
     }
 
-    /// What an object was mapped to; none when it was not.
+    /// Returns the value that an object was mapped to; `None` if it was not mapped.
     pub(crate) fn mapped(self, object: &AnyView<'_>) -> Result<Any> {
         // SAFETY: as for `mutate`.
         unsafe { into_result(remap_get(self.0, *object.as_raw())) }

@@ -1,5 +1,6 @@
-//! What the suites of the stock package do not ask for: depth, cycles, values that change under a traversal, copies of visitors.
-//! `tests/c/traversal.cc` has the rest: visitors, mutators and hooks of another language.
+//! Tests of cases that the suites of the stock package do not cover: depth, cycles, values that
+//! change under a traversal, copies of visitors. `tests/c/traversal.cc` covers the rest: visitors,
+//! mutators and hooks of another language.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,7 +17,7 @@ use kernpack_core::reflect::call_function;
 
 type Callbacks = Vec<(i64, Function)>;
 
-/// An object that is just made, as a value.
+/// Wraps a new object in a value.
 fn owned(object: *mut TVMFFIObject) -> Any {
     // SAFETY: the one reference goes over to the value.
     unsafe { Any::from_object(object) }
@@ -35,7 +36,7 @@ fn walk(root: &Any, callbacks: Callbacks, order: i64) -> Result<Any> {
     Function::global("ffi.StructuralWalk").unwrap().call((root, callbacks, Callbacks::new(), order))
 }
 
-/// The root is a view, also an rvalue reference, which a `Function` would only lend.
+/// The root is a view, also an rvalue reference, which a `Function` would only borrow.
 fn structural_map(root: TVMFFIAny, callbacks: Callbacks, order: i64) -> Result<Any> {
     let function = Function::global("ffi.StructuralMap").unwrap().into_any();
     let (callbacks, none) = (callbacks.into_any(), Callbacks::new().into_any());
@@ -104,14 +105,14 @@ fn a_long_chain() {
         assert_eq!(object(&again), before);
         // SAFETY: the outermost value is a dict.
         assert_eq!(unsafe { map::get(before, &TVMFFIAny::int(1)) }.unwrap().unwrap().bits(), 3);
-        // An error names all values on the way.
+        // An error records all values on the path.
         let fail = Function::from_fn(|value: i64| if value == 2 { Err(Error::value_error("two")) } else { Ok(()) });
         let error = walk(&again, vec![(i64::from(type_index::INT), fail)], 1).unwrap_err();
         assert_eq!(recorded(&error).len(), LENGTH);
     });
 }
 
-/// What an error's context recorded.
+/// The objects that an error's context recorded.
 fn recorded(error: &Error) -> Contents<'_> {
     let raw = error.clone().into_raw();
     // SAFETY: the error keeps its context alive, and ours is a second reference.
@@ -174,7 +175,7 @@ fn lists_and_dicts_may_change_under_a_traversal() {
             let texts_only = vec![(i64::from(type_index::STR), callback)];
             walk(container, texts_only.clone(), order).unwrap();
             assert!(!seen.lock().unwrap().is_empty());
-            // Mutations ensure that nothing of this is harmful, either.
+            // Mutations ensure that this is harmless, too.
             structural_map(*container.as_view().as_raw(), texts_only, order).unwrap();
             // SAFETY: the containers are ours.
             unsafe {
@@ -237,7 +238,7 @@ fn a_copy_of_a_visitor_visits_by_default() {
     for name in ["ffi.StructuralVisitorVisit", "ffi.StructuralVisitorDefaultVisit"] {
         assert!(Function::global(name).unwrap().call((&copies[0], &array)).unwrap().is_none());
     }
-    // One without a table can do nothing, and says so.
+    // A visitor without a table fails with an error.
     let empty = owned(embedded::new_object(VISITOR.index.get(), [0_u64; 2]));
     let error = Function::global("ffi.StructuralVisitorVisit").unwrap().call((&empty, 1)).unwrap_err();
     assert_eq!(error.message(), "a StructuralVisitor without a function table cannot visit");
@@ -264,7 +265,7 @@ fn what_an_error_had_before_is_kept() {
         let recorded: Vec<_> = elements(&pattern.1).iter().map(|node| node.payload.v_obj).collect();
         assert_eq!(recorded, [object(&node), object(&payload)]);
         assert_eq!(object(&previous.1), object(&payload));
-        // An array becomes a list, since the record grows.
+        // An array becomes a list, because the record grows.
         let setter: TVMFFIFieldSetter = core::mem::transmute(pattern.0.as_raw().setter);
         let nodes = owned(seq::new_array(vec![node.clone().into_raw()]));
         assert_eq!(setter(pattern.0.address(object(&context)), nodes.as_view().as_raw()), 0);

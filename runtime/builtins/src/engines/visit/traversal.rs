@@ -1,4 +1,5 @@
-//! What follows the header of a visitor and of a mutator: a table of functions that any language fills, and the definition region.
+//! The part of a visitor and of a mutator that follows the header: a table of functions that any
+//! language fills, and the definition region.
 
 use crate::abi::{TVMFFIObject, seq_hash_kind};
 use crate::definition::instance::{Body, metadata_without_creator};
@@ -8,11 +9,11 @@ use crate::engines::visit::region;
 
 /// The functions of a visitor or mutator.
 pub(super) trait Table: Sized + Send + Sync + 'static {
-    /// Functions that need nothing but the object itself.
+    /// Functions that need only the object itself.
     fn default_table() -> &'static Self;
 }
 
-/// A visitor or mutator; those of other languages have more behind it.
+/// A visitor or mutator; those of other languages have more fields after it.
 #[repr(C)]
 pub(super) struct Traversal<T: Table> {
     table: *const T,
@@ -26,12 +27,13 @@ unsafe impl<T: Table> Send for Traversal<T> {}
 unsafe impl<T: Table> Sync for Traversal<T> {}
 
 impl<T: Table> Traversal<T> {
-    /// One that uses these functions, outside of all regions.
+    /// Creates one that uses these functions, outside of all regions.
     pub(super) const fn new(table: &'static T) -> Self {
         Self { table, region: region::NONE, padding: 0 }
     }
 
-    /// The functions of a visitor or mutator of any language, which live as long as it does; NULL for an object that has none.
+    /// The functions of a visitor or mutator of any language, which live as long as it does; NULL
+    /// for an object without functions.
     ///
     /// # Safety
     /// `object` is a live object that begins with this.
@@ -42,7 +44,8 @@ impl<T: Table> Traversal<T> {
     }
 }
 
-/// A copy is not the whole of it: what its table works on is missing. So it gets a table that needs nothing more.
+/// A copy is incomplete: the data that its table works on is missing. So it gets a table that needs
+/// only the object itself.
 impl<T: Table> Clone for Traversal<T> {
     fn clone(&self) -> Self {
         Self { table: T::default_table(), region: self.region, padding: 0 }

@@ -1,4 +1,4 @@
-//! `ffi.StructuralVisitor`: an object whose table says how a value is visited.
+//! `ffi.StructuralVisitor`: an object whose table determines how a value is visited.
 
 use super::default_visit::default_visit;
 use super::outcome::{call, failed, guard, into_result};
@@ -11,7 +11,8 @@ use crate::definition::instance::{copy_function, object_body};
 use crate::definition::type_def::{Attr, BuiltinType};
 use crate::value::{Any, IntoAny};
 
-/// Visits a value: an outcome, see [`super::outcome`]. Also the type of native `__s_visit__` hooks.
+/// Visits a value and returns an outcome, see [`super::outcome`]. Also the type of native
+/// `__s_visit__` hooks.
 pub(super) type Visit = unsafe extern "C" fn(visitor: *mut TVMFFIObject, value: TVMFFIAny) -> TVMFFIAny;
 
 /// The functions of a visitor.
@@ -52,7 +53,7 @@ unsafe extern "C" fn visit_by_default(visitor: *mut TVMFFIObject, value: TVMFFIA
     guard(|| unsafe { default_visit(visitor, value) })
 }
 
-/// Visits a value as the visitor's table says.
+/// Visits a value with the visitor's table.
 ///
 /// # Safety
 /// `visitor` is a live visitor, and `value` is a valid view.
@@ -66,7 +67,7 @@ pub(super) unsafe fn visit(visitor: *mut TVMFFIObject, value: TVMFFIAny) -> TVMF
     }
 }
 
-/// A visitor or mutator as an argument.
+/// Converts a visitor or mutator to an argument.
 ///
 /// # Safety
 /// It is alive.
@@ -81,13 +82,13 @@ pub(super) fn run_visit(args: &Arguments<'_>) -> Result<Any> {
     unsafe { into_result(visit(args.object(0), *args.view(1).as_raw())) }
 }
 
-/// `ffi.StructuralVisitorDefRegionKind` and the mutators' function.
+/// `ffi.StructuralVisitorDefRegionKind`, and the corresponding function of mutators.
 pub(super) fn run_region_kind(args: &Arguments<'_>) -> Result<Any> {
     // SAFETY: the signature asks for a visitor or mutator.
     Ok(i64::from(unsafe { Region::of(args.object(0)) }.get()).into_any())
 }
 
-/// `ffi.StructuralVisitorWithDefRegionKind` and the mutators' function.
+/// `ffi.StructuralVisitorWithDefRegionKind`, and the corresponding function of mutators.
 pub(super) fn run_with_region_kind(args: &Arguments<'_>) -> Result<Any> {
     // SAFETY: the signature asks for a visitor or mutator, which the caller keeps alive, and for a function.
     unsafe {

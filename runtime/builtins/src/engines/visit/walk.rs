@@ -1,4 +1,5 @@
-//! `ffi.StructuralWalk` and `ffi.StructuralVisit`: visitors of our own, which call callbacks for the values that they come to.
+//! `ffi.StructuralWalk` and `ffi.StructuralVisit`: our own visitors, which call callbacks for the
+//! values that they reach.
 //!
 //! A walk calls the callback of each value before or after its children. A visit leaves a value's children to its callback, which
 //! gets the visitor for that; only values without a callback are visited by default.
@@ -24,13 +25,14 @@ use crate::embedded::{self, list};
 use crate::value::{Any, AnyView};
 use crate::walker::stack_space;
 
-/// What follows the header of such a visitor.
+/// The part of such a visitor that follows the header.
 #[repr(C)]
 struct WalkBody {
     cell: Traversal<VisitorTable>,
     style: Style,
     plans: Plans,
-    // First those that get the value, then those that get the region as well; or those for before, then those for after.
+    // First the callbacks that get the value, then those that also get the region; or those for
+    // before, then those for after.
     links: Links,
 }
 
@@ -56,7 +58,7 @@ unsafe extern "C" fn visit_value(visitor: *mut TVMFFIObject, value: TVMFFIAny) -
     }
 }
 
-/// A walk, as it runs.
+/// A running walk.
 #[derive(Clone, Copy)]
 struct Walk<'a> {
     visitor: *mut TVMFFIObject,
@@ -92,7 +94,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Visits only what is in a value, by default.
+    /// Visits only the children of a value, by default.
     unsafe fn visit_inside(self, value: TVMFFIAny) -> TVMFFIAny {
         if let Err(error) = stack_space::check() {
             return failed(error);
@@ -105,10 +107,11 @@ impl Walk<'_> {
         }
     }
 
-    /// Visits the children of a value, and what is below them. With `children_only` there is no callback for the value itself, and
-    /// no trace of it in an error's context.
+    /// Visits the children of a value, and their descendants. With `children_only`, the value
+    /// itself has no callback, and is not recorded in an error's context.
     unsafe fn traverse(self, root: &TVMFFIAny, way: Way, children_only: bool) -> TVMFFIAny {
-        // Each frame is of the current child of the frame below, which keeps that alive; the lowest one is of the root.
+        // Each frame belongs to the current child of the frame below, which keeps it alive; the
+        // lowest one belongs to the root.
         let mut frames = Frames::new(&SPARE);
         // SAFETY: see above; the child that a step goes to is valid until the next step.
         unsafe {
@@ -128,7 +131,7 @@ impl Walk<'_> {
                                 if frames.is_full() {
                                     with_context(failed(too_deep()), &*child)
                                 } else {
-                                    // The child is read before the frame that has it may move.
+                                    // The child is copied before its frame may move.
                                     let child = *child;
                                     frames.push_with(|place| begin(place, self.visitor, &child, plan.way()));
                                     continue;
@@ -156,7 +159,8 @@ impl Walk<'_> {
         TVMFFIAny::NONE
     }
 
-    /// Comes to a value: its outcome, or [`PENDING`](super::outcome::PENDING) when its children come next.
+    /// Reaches a value: returns its outcome, or [`PENDING`](super::outcome::PENDING) when its
+    /// children come next.
     #[inline]
     unsafe fn arrive(self, value: &TVMFFIAny, plan: Plan) -> TVMFFIAny {
         if value.type_index == type_index::NONE {
@@ -218,7 +222,8 @@ impl Walk<'_> {
         if outcome.type_index == type_index::INT { TVMFFIAny::NONE } else { outcome }
     }
 
-    /// Calls the callback for before (0) or after (1) the children, if there is one. Out of line: the builtins never come here.
+    /// Calls the callback for before (0) or after (1) the children, if there is one. Out of line:
+    /// the builtins never call it.
     #[inline(never)]
     unsafe fn call_of_pair(self, value: &TVMFFIAny, plan: Plan, which: usize) -> TVMFFIAny {
         match plan.pair(&self.body.links)[which] {
@@ -228,7 +233,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Calls the callback of a walk: none to go on, the integer 1 to skip the children, else what stops the walk.
+    /// Calls the callback of a walk: it returns `None` to continue, the integer 1 to skip the
+    /// children, else a value that stops the walk.
     #[inline]
     unsafe fn call(self, link: &Link, value: &TVMFFIAny) -> TVMFFIAny {
         // SAFETY: see above.
@@ -245,7 +251,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Leaves everything, because of an interrupt or an error, whose context gets all values but a root that is not given.
+    /// Leaves all values, because of an interrupt or an error, whose context gets all values, and
+    /// the root if it is given.
     #[cold]
     unsafe fn unwind(self, frames: &mut Frames<Children>, outcome: TVMFFIAny, root: Option<&TVMFFIAny>) -> TVMFFIAny {
         while let Some(frame) = frames.last() {
@@ -273,8 +280,9 @@ fn start(value: &AnyView<'_>, style: Style, callbacks: &[Callbacks<'_>]) -> Resu
     unsafe { run(value, links::new_object(VISITOR.host_index(), body(style), callbacks)) }
 }
 
-/// Walks through a value with callbacks for before and for after the children, at most [`links::MAX_PAIRED`] each where there are
-/// both. The result is none, or the interrupt that stopped the walk.
+/// Walks through a value with callbacks for before and for after the children, at most
+/// [`links::MAX_PAIRED`] each if there are both. Returns `None`, or the interrupt that stopped the
+/// walk.
 pub(crate) fn walk(value: &AnyView<'_>, before: &[Callback], after: &[Callback]) -> Result<Any> {
     let style = Style::of_pairs(before, after);
     // SAFETY: the visitor is new, and its reference is given up.

@@ -13,10 +13,10 @@ pub(crate) const BUILTINS: &[Builtin] = &[
         name: "ffi.json.Stringify",
         signature: Signature::Typed(&[&ANY, &OPTIONAL_INT], &STRING),
         run: |args| {
-            // The stock library takes a 32-bit integer and cuts a larger one off.
+            // The stock library takes a 32-bit integer and truncates a larger one.
             let indent = if args.view(1).is_none() { 0 } else { args.int(1) as i32 };
             let text = write(&args.owned(0)?, indent)?;
-            // An object also when it is short, as in the stock library.
+            // An object even if it is short, as in the stock library.
             // SAFETY: a new object; its one reference goes to the value.
             Ok(unsafe { Any::from_object(embedded::new_string_object(&text)) })
         },

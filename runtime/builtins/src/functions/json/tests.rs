@@ -1,6 +1,6 @@
 use crate::json::{parse, write};
 
-/// Parses, and writes what came out on one line; or the error.
+/// Parses a text, and writes the result on one line; or returns the error.
 fn round(text: &[u8]) -> String {
     match parse(text).and_then(|value| write(&value, 0)) {
         Ok(text) => String::from_utf8(text).unwrap(),
@@ -34,7 +34,7 @@ fn values() {
         ("{ }", "{}"),
         (r#"[1, "a" ,null,[true,{}] ]"#, r#"[1,"a",null,[true,{}]]"#),
         (r#"{"a":1 , "b" : {"c":[2]}}"#, r#"{"a":1,"b":{"c":[2]}}"#),
-        // What follows is not JSON, but numbers to C.
+        // The following texts are not JSON, but numbers to C.
         ("[01,+1,1.,.5,-.5]", "[1,1,1.0,0.5,-0.5]"),
     ]);
 }
@@ -44,7 +44,7 @@ fn of_equal_names_the_last_counts() {
     check(&[
         (r#"{"a":1,"a":2}"#, r#"{"a":2}"#),
         (r#"{"a":1,"b":2,"a":3}"#, r#"{"a":3,"b":2}"#),
-        // From four on it is also the newest.
+        // From four entries on it also becomes the newest.
         (r#"{"a":1,"b":2,"c":3,"a":4}"#, r#"{"b":2,"c":3,"a":4}"#),
         (r#"{"a":1,"b":2,"c":3,"d":4,"e":5,"b":6}"#, r#"{"a":1,"c":3,"d":4,"e":5,"b":6}"#),
     ]);
@@ -140,7 +140,8 @@ fn nesting_has_no_bound() {
     checked.unwrap().join().unwrap();
 }
 
-/// What comes out of any text is written, and read again as the same.
+/// If a changed text can be parsed, the result can be written, and is the same when it is parsed
+/// again.
 #[test]
 fn changed_texts() {
     let seeds: [&[u8]; 3] = [

@@ -1,4 +1,4 @@
-//! What an object consists of, as lines: a visitor of its fields.
+//! The content of an object, as lines: a visitor of its fields.
 
 use core::ffi::c_void;
 
@@ -18,7 +18,7 @@ pub(super) struct Child {
     pub(super) what: What,
 }
 
-/// What a line says.
+/// The content of a line.
 pub(super) enum What {
     /// A value without parts.
     Text(String),
@@ -26,7 +26,7 @@ pub(super) enum What {
     Object(ObjRef<ObjectRoot>),
 }
 
-/// Takes the fields of an object or the elements of a container in.
+/// Collects the fields of an object or the elements of a container.
 pub(super) struct Children {
     limits: Limits,
     children: Vec<Child>,
@@ -80,7 +80,7 @@ impl Children {
         }
     }
 
-    /// A map's key in one line.
+    /// Formats a map's key in one line.
     #[inline]
     fn key(&self, key: &AnyView<'_>) -> String {
         let mut children = Self::new(self.limits);
@@ -98,7 +98,7 @@ impl Children {
         Ok(())
     }
 
-    /// The fields end with an error where there is one.
+    /// If a field fails, the error becomes the last line.
     #[inline]
     fn add_error(&mut self, outcome: Result<()>) {
         if let Err(error) = outcome {
@@ -198,7 +198,7 @@ impl AttrVisitor for Children {
     }
 }
 
-/// `demo.Color.RED`.
+/// The name of an enum's instance, such as `demo.Color.RED`.
 ///
 /// # Safety
 /// The object is alive.
@@ -225,7 +225,7 @@ pub(super) fn size_of(object: &ObjRef<ObjectRoot>) -> Option<usize> {
     }
 }
 
-/// Whether an object has anything to show below its own line.
+/// Returns true if an object has something to show below its own line.
 #[inline]
 pub(super) fn has_any(object: &ObjRef<ObjectRoot>) -> bool {
     match size_of(object) {

@@ -1,4 +1,4 @@
-//! Values as text over several lines, for people.
+//! Values as text over several lines, for human readers.
 
 mod children;
 mod tensor;
@@ -11,10 +11,12 @@ use self::children::{Child, Children, What};
 use crate::value::{AnyView, Arg, ToArg};
 use crate::{ObjRef, ObjectRoot, provider};
 
-/// A value and the objects that it consists of, one line for each field; made for looking at objects of any language.
+/// A value and the objects that it contains, one line for each field; made for inspecting objects
+/// of any language.
 ///
-/// An object that comes again gets a number, and its fields are shown once. Long texts, containers and tensors are cut, and say
-/// how much there is. Lines that are very deep do not move to the right any more, but say how deep they are.
+/// An object that occurs again gets a number, and its fields are shown once. Long texts, containers
+/// and tensors are truncated, with their total size. Very deep lines are not indented further, but
+/// have their depth instead.
 ///
 /// ```
 /// use kernpack::reflect::Tree;
@@ -71,7 +73,7 @@ pub struct Tree<'a> {
     limits: Limits,
 }
 
-/// How much is shown.
+/// The limits of the output.
 #[derive(Clone, Copy)]
 struct Limits {
     /// Levels of objects below the value.
@@ -112,7 +114,7 @@ impl<'a> Tree<'a> {
 }
 
 impl fmt::Display for Tree<'_> {
-    /// Writes all lines, each with a line end. What a field's getter raises is a line, too.
+    /// Writes all lines, each with a line end. An error of a field's getter is a line, too.
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         provider::api();
@@ -131,29 +133,29 @@ impl fmt::Debug for Tree<'_> {
     }
 }
 
-/// Levels that move to the right.
+/// The levels that are indented.
 const INDENTED: usize = 24;
 
-/// Lines so far, and what is still to be written.
+/// The lines so far, and the rest of the value.
 struct Writer {
     limits: Limits,
     text: String,
-    /// Where in the text objects are that may come again or have come again, in order.
+    /// The places in the text of objects that occur again, or may occur again, in order.
     marks: Vec<Mark>,
-    /// By address, the number of the mark where an object is shown.
+    /// The number of the mark at which an object is shown, by address.
     shown: HashMap<usize, usize>,
     /// The objects in `shown`: no other object gets the address of one of them meanwhile.
     kept: Vec<ObjRef<ObjectRoot>>,
-    /// What the objects on the way consist of; the innermost last.
+    /// The children of the objects on the path; the innermost last.
     frames: Vec<IntoIter<Child>>,
 }
 
-/// A place in the text that is about an object.
+/// A place in the text for an object.
 struct Mark {
     position: usize,
-    /// The mark where the object is shown; itself for that one.
+    /// The mark at which the object is shown; itself for that one.
     shown_at: usize,
-    /// Whether the object comes again, for the mark where it is shown.
+    /// True if the object occurs again, for the mark at which it is shown.
     comes_again: bool,
 }
 
@@ -233,7 +235,7 @@ impl Writer {
         self.frames.push(children.into_vec().into_iter());
     }
 
-    /// Writes all of the text, with the numbers of objects that came again.
+    /// Writes the whole text, with the numbers of objects that occur again.
     #[inline]
     fn finish(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut numbers = vec![0_usize; self.marks.len()];

@@ -4,7 +4,8 @@ use core::fmt::Debug;
 
 use crate::{DataType, Element, Tensor};
 
-/// `float32[2, 3] on cpu:0, 1.0, 2.0, ... 4 more`: kind, shape, and the first elements where the memory can be read as it is.
+/// Formats a tensor, such as `float32[2, 3] on cpu:0, 1.0, 2.0, ... 4 more`: type, shape, and the
+/// first elements if the memory can be read directly.
 #[inline]
 pub(super) fn tensor_text(tensor: &Tensor, items: usize) -> String {
     let mut text = format!("{}{:?} on {}", tensor.dtype(), tensor.shape(), tensor.device());
@@ -33,7 +34,8 @@ pub(super) fn tensor_text(tensor: &Tensor, items: usize) -> String {
     text
 }
 
-/// The first elements; `None` for memory that this process cannot read in order, and while it is written to.
+/// The first elements; `None` for memory that this process cannot read in order, and while it is
+/// written to.
 #[inline]
 fn elements<T: Element + Debug>(tensor: &Tensor, items: usize) -> Option<Vec<String>> {
     let view = tensor.find_view::<T>()?;

@@ -1,7 +1,8 @@
-//! Lists: what is done to them in place, also while they are shared.
+//! Lists: in-place operations, also while a list is shared.
 //!
-//! Elements are moved as plain data; a removed element is released when the list is consistent again, because its
-//! destructor may look at the list or change it. A list whose capacity runs out gets twice the capacity.
+//! Elements are moved as plain data; a removed element is released after the list is consistent
+//! again, because its destructor may read the list or change it. A list whose capacity is exhausted
+//! gets twice the capacity.
 //!
 //! ```
 //! use kernpack::sys::abi::TVMFFIAny;
@@ -26,13 +27,13 @@ use crate::cells::failure::Failure;
 use crate::cells::release::{release, release_elements, retain};
 use crate::cells::seq::{allocate_buffer, cell, elements, free_buffer, remove};
 
-/// How many times the capacity is multiplied when it runs out.
+/// The factor by which the capacity grows when it is exhausted.
 const GROWTH: i64 = 2;
 
-/// Makes room for `capacity` elements in all. Does nothing when there is room.
+/// Reserves capacity for `capacity` elements in total. Does nothing if there is enough.
 ///
 /// # Errors
-/// `InternalError`: there is not that much memory.
+/// `InternalError`: out of memory.
 ///
 /// # Safety
 /// `list` is a live list (not an array), and no other thread uses it during the call.
@@ -47,7 +48,7 @@ pub unsafe fn reserve(list: *mut TVMFFIObject, capacity: i64) -> Result<(), Fail
     }
 }
 
-/// Makes room for `extra` more elements.
+/// Reserves capacity for `extra` more elements.
 #[inline]
 unsafe fn make_room(cell: *mut TVMFFISeqCell, extra: i64) -> Result<(), Failure> {
     // SAFETY: the caller passes the cell of a list.
@@ -142,7 +143,7 @@ unsafe fn open_gap(cell: *mut TVMFFISeqCell, index: i64, count: i64) -> Result<*
     }
 }
 
-/// Takes the element at `index` out; the caller owns it.
+/// Removes the element at `index` and returns it; the caller owns it.
 ///
 /// # Errors
 /// `IndexError`: there is no such element.
@@ -154,7 +155,8 @@ pub unsafe fn pop(list: *mut TVMFFIObject, index: i64) -> Result<TVMFFIAny, Fail
     unsafe { remove(list, index) }
 }
 
-/// Removes the elements from `start` up to, but not including, `stop`; nothing when both are the same.
+/// Removes the elements from `start` up to, but not including, `stop`; nothing if both are the
+/// same.
 ///
 /// # Errors
 /// `IndexError`: the range is not within the list.
@@ -170,7 +172,7 @@ pub unsafe fn erase_range(list: *mut TVMFFIObject, start: i64, stop: i64) -> Res
     Ok(())
 }
 
-/// The elements of a range, which now belong to the caller; the list has them no more.
+/// Removes the elements of a range and returns them; the caller owns them.
 unsafe fn take_range(cell: *mut TVMFFISeqCell, start: i64, stop: i64) -> Result<Vec<TVMFFIAny>, Failure> {
     if start == stop {
         return Ok(Vec::new());
@@ -193,7 +195,8 @@ unsafe fn take_range(cell: *mut TVMFFISeqCell, start: i64, stop: i64) -> Result<
 /// Replaces the elements from `start` up to `stop` by those of another list (or the same one), which keeps them.
 ///
 /// # Errors
-/// `IndexError`: the range is not within the list; or out of memory. Then the elements of the range may be gone.
+/// `IndexError`: the range is not within the list; or out of memory. In the latter case the
+/// elements of the range may be gone.
 ///
 /// # Safety
 /// As for [`reserve`]; `replacement` is a live list or array.

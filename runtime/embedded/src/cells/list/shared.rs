@@ -1,5 +1,5 @@
-//! Lists that several threads may use at the same time: each function has [`Access`] to the list for one step, and what it hands out is
-//! owned. Those that only read take arrays, too.
+//! Lists that several threads may use at the same time: each function has [`Access`] to the list
+//! for one step, and returns owned values. Functions that only read also accept arrays.
 //!
 //! ```
 //! use kernpack::sys::abi::TVMFFIAny;
@@ -26,13 +26,13 @@ use crate::cells::failure::Failure;
 use crate::cells::release::{release, release_elements, retain};
 use crate::cells::seq;
 
-/// Elements or entries as they were at one moment: those of a container that does not change are borrowed, others have a reference of their
-/// own.
+/// Elements or entries at one moment: those of a container that does not change are borrowed,
+/// others have their own references.
 pub struct Contents<'a>(Values<'a>);
 
 enum Values<'a> {
     Borrowed(&'a [TVMFFIAny]),
-    /// Plain data, for whose values the container has references.
+    /// Plain data, whose references the container holds.
     Copied(Vec<TVMFFIAny>),
     Owned(Vec<TVMFFIAny>),
 }
@@ -44,7 +44,7 @@ impl Contents<'_> {
         Self(if are_owned { Values::Owned(values) } else { Values::Copied(values) })
     }
 
-    /// The values with references that the caller owns.
+    /// Converts to values whose references the caller owns.
     #[must_use]
     pub fn into_owned(mut self) -> Vec<TVMFFIAny> {
         if let Values::Owned(values) = &mut self.0 {
@@ -54,7 +54,7 @@ impl Contents<'_> {
         self.iter().map(|value| unsafe { retain(value) }).collect()
     }
 
-    /// Whether the values have references of their own.
+    /// Returns true if the values have references of their own.
     #[must_use]
     pub const fn are_owned(&self) -> bool {
         matches!(self.0, Values::Owned(_))
@@ -99,7 +99,7 @@ pub unsafe fn len(sequence: *mut TVMFFIObject) -> usize {
     }
 }
 
-/// The element at `index`, owned; `None` when there is none.
+/// The element at `index`, owned; `None` if there is none.
 ///
 /// # Safety
 /// As for [`len`].
@@ -152,7 +152,7 @@ unsafe fn owned_elements<'a>(list: *mut TVMFFIObject) -> Contents<'a> {
     }
 }
 
-/// Whether one of the elements of this moment is equal to `value`, as map keys are.
+/// Returns true if an element of this moment is equal to `value`, by the equality of map keys.
 ///
 /// # Errors
 /// An equality hook failed.
@@ -222,7 +222,7 @@ pub unsafe fn insert(list: *mut TVMFFIObject, index: Option<i64>, values: &[TVMF
     }
 }
 
-/// Exchanges the element at `index` for an owned one; the caller owns the old element.
+/// Replaces the element at `index` by an owned one; the caller owns the old element.
 ///
 /// # Errors
 /// `IndexError`: there is no such element. The value is released.
@@ -246,7 +246,7 @@ pub unsafe fn replace(list: *mut TVMFFIObject, index: i64, value: TVMFFIAny) -> 
     }
 }
 
-/// Takes the element at `index` out; the caller owns it.
+/// Removes the element at `index` and returns it; the caller owns it.
 ///
 /// # Errors
 /// `IndexError`: there is no such element.
@@ -262,7 +262,8 @@ pub unsafe fn pop(list: *mut TVMFFIObject, index: i64) -> Result<TVMFFIAny, Fail
     }
 }
 
-/// Takes the element at `index` out if it still is `expected`, whose second reference the caller then owns; false when it is not.
+/// Removes the element at `index` if it still is `expected`, whose second reference the caller then
+/// owns; returns false if it is not.
 ///
 /// # Safety
 /// As for [`push`]; the caller owns a reference to `expected`.
@@ -282,7 +283,8 @@ pub unsafe fn pop_expected(list: *mut TVMFFIObject, index: i64, expected: &TVMFF
 /// Replaces the elements from `start` up to `stop`, or up to the end, by owned ones.
 ///
 /// # Errors
-/// `IndexError`: the range is not within the list; or out of memory: then the elements of the range are gone. The values are released.
+/// `IndexError`: the range is not within the list; or out of memory, in which case the elements of
+/// the range are gone. The values are released.
 ///
 /// # Safety
 /// As for [`push`].
@@ -361,7 +363,7 @@ pub unsafe fn truncate(list: *mut TVMFFIObject, length: usize) {
     }
 }
 
-/// Removes all elements and releases them, from the last one on.
+/// Removes all elements and releases them, in reverse order.
 ///
 /// # Safety
 /// As for [`push`].
@@ -390,10 +392,10 @@ pub unsafe fn reverse(list: *mut TVMFFIObject) {
     }
 }
 
-/// Makes room for `capacity` elements in all. Does nothing when there is room.
+/// Reserves capacity for `capacity` elements in total. Does nothing if there is enough.
 ///
 /// # Errors
-/// `InternalError`: there is not that much memory.
+/// `InternalError`: out of memory.
 ///
 /// # Safety
 /// As for [`push`].
@@ -450,7 +452,7 @@ mod tests {
         }
     }
 
-    /// References to elements are neither lost nor given up twice, whoever takes them out.
+    /// References to elements are neither lost nor released twice, whichever thread removes them.
     #[test]
     fn many_threads() {
         const THREADS: usize = 4;

@@ -1,6 +1,7 @@
 //! The memory of a dense table: slots in blocks of 16, first 16 metadata bytes, then 16 items.
 //!
-//! A slot's byte says that it is empty, or whether it is the head of a chain and how far away the chain goes on (`chain`).
+//! A slot's byte encodes that it is empty, or whether it is the head of a chain, and the distance
+//! to the next slot of the chain (`chain`).
 
 use core::ffi::c_void;
 
@@ -25,7 +26,7 @@ pub(super) struct Item {
     pub(super) next: u64,
 }
 
-/// Blocks with undefined content.
+/// Allocates blocks with undefined content.
 pub(super) fn allocate_blocks(blocks: usize) -> *mut u8 {
     // SAFETY: `malloc` may be called with any size.
     let data = unsafe { libc::malloc(blocks.saturating_mul(BLOCK_SIZE)) }.cast::<u8>();
@@ -47,20 +48,21 @@ pub(super) const WORDS: u64 = BLOCK_SLOTS / 8;
 /// Iterator over the items of a table; see [`DenseTable::items`].
 pub(super) struct Items {
     pub(super) data: *mut u8,
-    /// The next word of metadata to look at.
+    /// The index of the next word of metadata.
     pub(super) word: u64,
     pub(super) words: u64,
-    /// The highest bit of each byte of the last word whose slot is occupied and not handed out yet.
+    /// The highest bit of each byte of the last word whose slot is occupied and not returned yet.
     pub(super) occupied: u64,
 }
 
 impl Items {
-    /// The highest bit of each byte that is neither [`EMPTY`] nor [`PROTECTED`]: they are the two whose bits but the lowest
-    /// are all set.
+    /// The highest bit of each byte that is neither [`EMPTY`] nor [`PROTECTED`]: the only two bytes
+    /// in which all bits except the lowest are set.
     const fn occupied(word: u64) -> u64 {
         const LOW: u64 = 0x0101_0101_0101_0101;
         let rest = (word | LOW) ^ u64::MAX;
-        // The sum of a byte's lower bits and 127 carries into its highest bit when one of them is set.
+        // The sum of a byte's lower bits and 127 carries into its highest bit if one of them is
+        // set.
         (((rest & (0x7f * LOW)) + 0x7f * LOW) | rest) & (0x80 * LOW)
     }
 }

@@ -1,8 +1,9 @@
-//! The cell of a map or dict: its two forms, its storage, and how it dies.
+//! The cell of a map or dict: its two forms, its storage, and its destruction.
 //!
-//! The object is 80 bytes: header 24, [`TVMFFIMapCell`] 32, and three fields of the dense form (`shift` at 56, `head` at
-//! 64, `tail` at 72). Bit 63 of `slots` marks the small form. The form's storage is behind `data`, whose `data_deleter`
-//! frees it regardless of its maker. C++ code turns a small dict into a dense one in place.
+//! The object is 80 bytes: header 24, [`TVMFFIMapCell`] 32, and three fields of the dense form
+//! (`shift` at 56, `head` at 64, `tail` at 72). Bit 63 of `slots` marks the small form. `data`
+//! points to the form's storage, which `data_deleter` frees, whichever library allocated it. C++
+//! code converts a small dict to a dense one in place.
 
 use core::ffi::c_void;
 
@@ -93,7 +94,7 @@ pub(super) unsafe fn is_small(body: *const MapBody) -> bool {
     unsafe { (*body).cell.slots & SMALL != 0 }
 }
 
-/// The pairs of the small form: where they are and how many.
+/// The pairs of the small form.
 pub(super) unsafe fn small_pairs<'a>(body: *const MapBody) -> &'a mut [Pair] {
     // SAFETY: see above.
     unsafe {
@@ -121,7 +122,8 @@ pub(super) unsafe fn store(body: *mut MapBody, table: &DenseTable) {
     }
 }
 
-/// Gives the map the storage of `table`, which has all its entries, and frees the old storage.
+/// Replaces the map's storage by that of `table`, which has all its entries, and frees the old
+/// storage.
 pub(super) unsafe fn switch_to(body: *mut MapBody, table: &DenseTable) {
     // SAFETY: see above; the entries were moved into the table as plain data.
     unsafe {

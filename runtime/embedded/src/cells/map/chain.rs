@@ -1,9 +1,10 @@
-//! Chains of a dense table: the slots of the keys with one home slot, linked by one byte a slot.
+//! Chains of a dense table: the slots of the keys with one home slot, linked by one byte per slot.
 
 use super::blocks::{EMPTY, JUMP_MASK, PROTECTED, TAIL};
 use super::dense::DenseTable;
 
-/// Distances between neighbours in a chain: 0 (the end) to 15, triangular numbers, then about 2.25 times more each.
+/// Distances between neighbours in a chain: 0 (the end) to 15, triangular numbers, then about 2.25
+/// times more each.
 pub(super) const JUMPS: [u64; 126] = {
     #[rustfmt::skip]
     let far = [
@@ -29,7 +30,8 @@ pub(super) const JUMPS: [u64; 126] = {
 
 // SAFETY of the methods: as in `dense`.
 impl DenseTable {
-    /// The slot that is `distance` behind `slot`, past the end at the beginning. The number of slots is a power of two.
+    /// The slot that is `distance` after `slot`, wrapping around at the end. The number of slots is
+    /// a power of two.
     #[inline]
     fn behind(&self, slot: u64, distance: u64) -> u64 {
         slot.wrapping_add(distance) & (self.slots - 1)
@@ -61,7 +63,8 @@ impl DenseTable {
         unsafe { *self.meta(slot) & TAIL == 0 }
     }
 
-    /// The nearest empty slot that a chain can go on to from `slot`, except those `taken`, and the jump to it.
+    /// The nearest empty slot to which a chain can continue from `slot`, except those in `taken`,
+    /// and the jump to it.
     pub(super) unsafe fn next_empty(&self, slot: u64, taken: &[u64]) -> Option<(u8, u64)> {
         (1u8..).zip(&JUMPS[1..]).find_map(|(jump, distance)| {
             let candidate = self.behind(slot, *distance);
@@ -71,7 +74,8 @@ impl DenseTable {
         })
     }
 
-    /// The slot from which the chain goes to `slot`. Found by its jump, so that no key has to be hashed.
+    /// The slot from which the chain continues to `slot`. It is found by its jump, so that no key
+    /// has to be hashed.
     unsafe fn previous_in_chain(&self, slot: u64) -> Option<u64> {
         (1u8..).zip(&JUMPS[1..]).find_map(|(jump, distance)| {
             let candidate = slot.wrapping_sub(*distance) % self.slots;
@@ -81,8 +85,8 @@ impl DenseTable {
         })
     }
 
-    /// Empties `target`, which a foreign chain goes through: moves that chain from `target` on to other slots. False (and
-    /// nothing changed) when there are none.
+    /// Empties `target`, which belongs to a foreign chain: moves that chain from `target` on to
+    /// other slots. Returns false, and changes nothing, if there are none.
     pub(super) unsafe fn move_chain_away(&mut self, target: u64) -> bool {
         // SAFETY: see the impl. All slots are chosen before the first one is changed.
         unsafe {

@@ -1,4 +1,4 @@
-//! New maps and dicts: of pairs, of views, and copies.
+//! Construction of maps and dicts: from pairs, from views, and as copies.
 
 use super::cell::{Pair, SMALL_MAX, body_of, dense_table, is_small, new_dense, new_small, small_pairs};
 use super::dense::DenseTable;
@@ -8,7 +8,8 @@ use crate::cells::dec_ref;
 use crate::cells::failure::Failure;
 use crate::cells::release::{release, release_elements, retain, to_owned};
 
-/// Creates a map of owned pairs; of equal keys, the last one counts. The caller owns the reference.
+/// Creates a map of owned pairs; of equal keys, the last one is used. The caller owns the
+/// reference.
 pub fn new_map(pairs: Vec<(TVMFFIAny, TVMFFIAny)>) -> Result<*mut TVMFFIObject, Failure> {
     create(type_index::MAP, pairs.into_iter())
 }
@@ -18,7 +19,7 @@ pub fn new_dict(pairs: Vec<(TVMFFIAny, TVMFFIAny)>) -> Result<*mut TVMFFIObject,
     create(type_index::DICT, pairs.into_iter())
 }
 
-/// Like [`new_map`], of keys and values in turn.
+/// Like [`new_map`], from alternating keys and values.
 ///
 /// # Errors
 /// As for [`new_map`].
@@ -53,15 +54,15 @@ fn create(
     Ok(map)
 }
 
-/// Creates a map of views (a packed function's arguments): keys and values in turn, set one after the other in an empty map.
-/// The caller owns the reference.
+/// Creates a map of views (a packed function's arguments): alternating keys and values, set one
+/// after the other in an empty map. The caller owns the reference.
 ///
 /// # Errors
-/// A view cannot be turned into an owned value, or a key's hash or equality hook failed.
+/// A view cannot be converted to an owned value, or a key's hash or equality hook failed.
 ///
 /// # Safety
-/// Each view follows the ABI's rules for its type index, and what it refers to is alive. A last key without a value is not
-/// looked at.
+/// Each view follows the ABI's rules for its type index, and the object that it refers to is alive.
+/// A last key without a value is ignored.
 pub unsafe fn new_map_of_views(views: &[TVMFFIAny]) -> Result<*mut TVMFFIObject, Failure> {
     // SAFETY: promised by the caller.
     unsafe { create_of_views(type_index::MAP, views) }
@@ -81,7 +82,8 @@ pub unsafe fn new_dict_of_views(views: &[TVMFFIAny]) -> Result<*mut TVMFFIObject
 
 unsafe fn create_of_views(type_index: i32, views: &[TVMFFIAny]) -> Result<*mut TVMFFIObject, Failure> {
     let count = (views.len() / 2) as u64;
-    // Begins small whatever the count, because it is the form that says where a key goes that comes again.
+    // Begins with the small form for any count, because the form determines the position of a
+    // repeated key.
     let map = new_small(type_index, count.min(SMALL_MAX));
     // SAFETY: the views are the caller's promise; the map is new and ours.
     unsafe {

@@ -1,7 +1,8 @@
-//! The dense form of maps: an open-addressing table whose chains are linked by one byte a slot.
+//! The dense form of maps: an open-addressing table whose chains are linked by one byte per slot.
 //!
-//! Slots lie in blocks of 16 (`blocks`). A chain holds the keys of one home slot; an element that sits on a foreign home slot is moved away
-//! when that slot is needed (`chain`). Items also form a doubly linked list in the order of insertion (`order`). C++ code reads and writes all of
+//! Slots are stored in blocks of 16 (`blocks`). A chain holds the keys of one home slot; an element
+//! that occupies a foreign home slot is moved away when that slot is needed (`chain`). Items also
+//! form a doubly linked list in the order of insertion (`order`). C++ code reads and writes all of
 //! this inline.
 
 use super::blocks::{
@@ -12,7 +13,7 @@ use crate::abi::TVMFFIAny;
 use crate::cells::any_hash;
 use crate::cells::failure::Failure;
 
-/// A dense table by value: what the map's object holds, without the object.
+/// A dense table by value: the fields of the map's object, without the object.
 #[derive(Clone, Copy)]
 pub(super) struct DenseTable {
     pub(super) data: *mut u8,
@@ -23,7 +24,7 @@ pub(super) struct DenseTable {
     pub(super) tail: u64,
 }
 
-/// Where a key is, or where its chain ends.
+/// The result of a search: the place of a key, or the end of its chain.
 pub(super) enum Search {
     /// The key's slot, and the slot before it in the chain.
     Found { slot: u64, previous: Option<u64> },
@@ -36,7 +37,7 @@ pub(super) type Entry = (TVMFFIAny, TVMFFIAny, u64);
 
 /// Slots and hash shift of a table for at least `capacity` entries.
 fn size_for(capacity: u64) -> (u64, u32) {
-    // A shift by 64 would be none.
+    // A shift by 64 would not shift.
     let capacity = capacity.max(1);
     let bits = u64::BITS - capacity.leading_zeros();
     let (slots, shift) = (1 << bits, 64 - bits);
@@ -62,7 +63,8 @@ impl DenseTable {
         Self::new(slots, shift)
     }
 
-    /// A table of the entries, whose keys differ, in their order, for `capacity` entries; larger when they do not fit.
+    /// Builds a table of the entries, whose keys differ, in their order, for `capacity` entries;
+    /// larger if they do not fit.
     pub(super) fn build(entries: &[Entry], capacity: u64) -> Self {
         let (mut slots, mut shift) = size_for(capacity);
         loop {
@@ -72,7 +74,8 @@ impl DenseTable {
             if complete {
                 return table;
             }
-            // The entries were only copied as plain data; they are put into a larger table instead.
+            // The entries were only copied as plain data; they are inserted into a larger table
+            // instead.
             // SAFETY: the blocks are ours.
             unsafe { free_blocks(table.data.cast()) };
             slots *= 2;
@@ -80,10 +83,10 @@ impl DenseTable {
         }
     }
 
-    /// A second table with the same entries, copied as plain data.
+    /// Copies the table, with the entries as plain data.
     ///
     /// # Safety
-    /// The table is valid. The caller sees to the ownership of the copied keys and values.
+    /// The table is valid. The caller handles the ownership of the copied keys and values.
     pub(super) unsafe fn duplicate(&self) -> Self {
         let blocks = self.slots.div_ceil(BLOCK_SLOTS) as usize;
         let data = allocate_blocks(blocks);
@@ -97,7 +100,7 @@ impl DenseTable {
         11_400_714_819_323_198_485_u64.wrapping_mul(hash).wrapping_shr(self.shift)
     }
 
-    /// Looks a key up.
+    /// Looks up a key.
     ///
     /// # Safety
     /// The table is valid (see the comment at the impl), and so are the keys.
@@ -121,7 +124,7 @@ impl DenseTable {
         }
     }
 
-    /// Where a key and its value are, if they are there.
+    /// Returns the address of a key's entry, if the key is present.
     ///
     /// # Safety
     /// As for [`DenseTable::search`].
@@ -149,7 +152,7 @@ impl DenseTable {
         }
     }
 
-    /// All items, in the order in which they lie in memory.
+    /// All items, in memory order.
     ///
     /// # Safety
     /// The table is valid, and not changed while the iterator is used.
@@ -163,7 +166,8 @@ impl DenseTable {
         (self.size + 1) as f64 > self.slots as f64 * 0.99
     }
 
-    /// Adds an entry whose key is not in the table; false (and nothing changed) when there is no good place for it.
+    /// Adds an entry whose key is not in the table; returns false, and changes nothing, if there is
+    /// no suitable slot for it.
     ///
     /// # Safety
     /// The table is valid. `end` is what [`DenseTable::search`] found for this key.
@@ -191,7 +195,7 @@ impl DenseTable {
         true
     }
 
-    /// Inserts without looking for the key: the chain of this hash ends where no next slot is.
+    /// Inserts without searching for the key, at the end of the chain of this hash.
     unsafe fn append(&mut self, entry: &Entry) -> bool {
         // SAFETY: see the impl.
         unsafe {
@@ -214,7 +218,7 @@ impl DenseTable {
         }
     }
 
-    /// Removes the entry at `slot` and hands it out.
+    /// Removes the entry at `slot` and returns it.
     ///
     /// # Safety
     /// The table is valid; `slot` and `previous` come from [`DenseTable::search`].
@@ -240,7 +244,7 @@ impl DenseTable {
         }
     }
 
-    /// Sets the value of an existing entry, which becomes the newest, and hands out the old value.
+    /// Sets the value of an existing entry, which becomes the newest, and returns the old value.
     ///
     /// # Safety
     /// The table is valid; `slot` comes from [`DenseTable::search`].
@@ -266,7 +270,7 @@ impl DenseTable {
         (self.size, self.head, self.tail) = (0, NO_SLOT, NO_SLOT);
     }
 
-    /// Whether `slot` is the number of a slot that has an entry.
+    /// Returns true if `slot` is the number of a slot that has an entry.
     ///
     /// # Safety
     /// The table is valid.
@@ -275,7 +279,7 @@ impl DenseTable {
         slot < self.slots && !matches!(unsafe { *self.meta(slot) }, EMPTY | PROTECTED)
     }
 
-    /// The place of the value at `slot`.
+    /// The address of the value at `slot`.
     ///
     /// # Safety
     /// As for [`DenseTable::entry`].

@@ -1,12 +1,12 @@
-//! The entries of a map in order: an iterator for a map that does not change meanwhile, and positions for one that other code
-//! may change between two steps.
+//! The entries of a map in order: an iterator for a map that does not change meanwhile, and
+//! positions for a map that other code may change between two steps.
 
 use crate::abi::{TVMFFIAny, TVMFFIObject};
 
 use super::blocks::NO_SLOT;
 use super::cell::{MapBody, Pair, body_of, dense_table, is_small};
 
-/// The position behind the last entry.
+/// The position after the last entry.
 pub const END: u64 = NO_SLOT;
 
 /// The entries in order, borrowed.
@@ -77,7 +77,7 @@ pub unsafe fn first(map: *mut TVMFFIObject) -> u64 {
     }
 }
 
-/// The key and the value at a position, borrowed; `None` when there is no entry (any more).
+/// The key and the value at a position, borrowed; `None` if there is no entry (any more).
 ///
 /// # Safety
 /// As for [`first`]. The position may be any number.
@@ -100,7 +100,8 @@ pub unsafe fn entry_at(map: *mut TVMFFIObject, position: u64) -> Option<(TVMFFIA
     }
 }
 
-/// The place of the value at a position; `None` when there is no entry (any more). The code that writes to it owns what was there.
+/// The address of the value at a position; `None` if there is no entry (any more). The code that
+/// writes to it owns the old value.
 ///
 /// # Safety
 /// As for [`entry_at`]. The place is valid until the map changes.

@@ -1,11 +1,12 @@
-//! Maps and dicts: hash maps that keep the order of insertion, in the layout that C++ code reads and writes inline.
+//! Maps and dicts: hash maps that keep the order of insertion, in the layout that C++ code reads
+//! and writes inline.
 //!
-//! The *small* form has up to four pairs, searched one by one. Setting a key when four are there turns it into the *dense*
-//! form (`dense`). Both share the cell that `cell` describes.
+//! The *small* form has up to four pairs, which are searched linearly. Setting a fifth key converts
+//! it to the *dense* form (`dense`). Both use the cell that `cell` describes.
 //!
-//! Keys and values given to these functions are owned and move into the map; those handed out are owned too, unless the
-//! documentation says "borrowed". Iteration is in the order of insertion; in the dense form, setting a key again makes it
-//! the newest.
+//! Keys and values passed to these functions are owned and move into the map; returned ones are
+//! owned too, unless the documentation says "borrowed". Iteration is in the order of insertion; in
+//! the dense form, setting a key again makes it the newest.
 //!
 //! ```
 //! use kernpack::sys::abi::TVMFFIAny;
@@ -44,16 +45,16 @@ use small::{find_small, grow_small};
 // SAFETY of the private functions: `body` belongs to a live map or dict that no other code uses during the call; `data` points
 // to what the ABI says for its form.
 
-/// All entries with their hashes, which may be asked for before the map changes.
+/// All entries with their hashes, computed before the map changes.
 unsafe fn hashed_entries(body: *mut MapBody, hash: Hash) -> Result<Vec<Entry>, Failure> {
     // SAFETY: see above.
     unsafe { Entries::new(body).map(|(key, value)| Ok((key, value, hash(&key)?))).collect() }
 }
 
-/// [`any_hash::hash`], or what refuses keys whose hash is code of others.
+/// [`any_hash::hash`], or a function that rejects keys whose hash is foreign code.
 type Hash = unsafe fn(&TVMFFIAny) -> Result<u64, Failure>;
 
-/// The keys and values, which now belong to the caller; the map has none any more.
+/// Removes the keys and values and returns them; the caller owns them.
 unsafe fn take_entries(body: *mut MapBody) -> Vec<TVMFFIAny> {
     // SAFETY: see above.
     unsafe {
@@ -102,7 +103,7 @@ pub unsafe fn get(map: *mut TVMFFIObject, key: &TVMFFIAny) -> Result<Option<TVMF
 /// The value of `key`, borrowed from the map.
 ///
 /// # Errors
-/// `KeyError`: the key is not there; or the key's hash or equality hook failed.
+/// `KeyError`: the key is not present; or the key's hash or equality hook failed.
 ///
 /// # Safety
 /// As for [`get`].
@@ -157,7 +158,7 @@ pub unsafe fn set_expecting(
     }
 }
 
-/// The old value if the key was there; then the given key is not used.
+/// Returns the old value if the key was present; the given key is then unused.
 unsafe fn insert(
     body: *mut MapBody,
     key: TVMFFIAny,
@@ -173,7 +174,7 @@ unsafe fn insert(
         let slots = (*body).cell.slots & !SMALL;
         let full = (*body).cell.size >= slots;
         if full && slots >= SMALL_MAX {
-            // Also for a key that is there already, as C++ does it.
+            // Also for a key that is already present, as in C++.
             let entries = hashed_entries(body, hash_of)?;
             switch_to(body, &DenseTable::build(&entries, expected.max(entries.len() as u64)));
             return insert_dense(body, key, value, hash_of);
@@ -214,7 +215,7 @@ unsafe fn insert_dense(
                 } else {
                     let mut entries = hashed_entries(body, hash_of)?;
                     entries.push(entry);
-                    // For a power of two, `build` makes a table of twice as many slots.
+                    // For a power of two, `build` creates a table of twice as many slots.
                     switch_to(body, &DenseTable::build(&entries, table.slots.max(SMALL_MAX)));
                 }
                 Ok(None)
@@ -223,7 +224,7 @@ unsafe fn insert_dense(
     }
 }
 
-/// Removes `key` and hands its value out; `None` when it was not there.
+/// Removes `key` and returns its value; `None` if it was not present.
 ///
 /// # Errors
 /// The key's hash or equality hook failed; then nothing was changed.
@@ -240,7 +241,7 @@ pub unsafe fn erase(map: *mut TVMFFIObject, key: &TVMFFIAny) -> Result<Option<TV
     }
 }
 
-/// Takes the entry of `key` out: its key and value, which now belong to the caller.
+/// Removes the entry of `key` and returns its key and value; the caller owns them.
 unsafe fn take(body: *mut MapBody, key: &TVMFFIAny) -> Result<Option<(TVMFFIAny, TVMFFIAny)>, Failure> {
     // SAFETY: see above.
     unsafe {
@@ -280,7 +281,7 @@ mod tests {
     use crate::cells::dec_ref;
     use crate::cells::{inc_ref, new_string, new_string_object, strong_count};
 
-    /// A map beside a plain list of its entries, in order.
+    /// A map and, as a model, a plain list of its entries, in order.
     struct Model {
         map: *mut TVMFFIObject,
         expected: Vec<(i64, i64)>,

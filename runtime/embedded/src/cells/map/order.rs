@@ -22,7 +22,8 @@ impl DenseTable {
         }
     }
 
-    /// Lets the neighbours of `from` in the insertion order point to `to`, which has a copy of the item.
+    /// Makes the neighbours of `from` in the insertion order point to `to`, which has a copy of the
+    /// item.
     pub(super) unsafe fn take_place(&mut self, from: u64, to: u64) {
         // SAFETY: see the impl.
         unsafe {
@@ -32,7 +33,7 @@ impl DenseTable {
         }
     }
 
-    /// Makes two slots neighbours in the insertion order; [`NO_SLOT`] stands for its ends.
+    /// Makes two slots neighbours in the insertion order; [`NO_SLOT`] represents its ends.
     unsafe fn link(&mut self, previous: u64, next: u64) {
         // SAFETY: see the impl.
         unsafe {

@@ -1,8 +1,9 @@
-//! Dicts that several threads may use at the same time: each function has [`Access`] to the dict for one step, and what it hands out is
-//! owned. Those that only read take maps, too.
+//! Dicts that several threads may use at the same time: each function has [`Access`] to the dict
+//! for one step, and returns owned values. Functions that only read also accept maps.
 //!
-//! Keys of some types have hooks for hash and equality, which are code of others and not called under the access. Where one is
-//! needed, a function works on a copy of the entries, and changes the dict if it still has these entries afterwards.
+//! Keys of some types have hooks for hash and equality, which are foreign code and must not be
+//! called under the access. If one is needed, a function works on a copy of the entries, and
+//! changes the dict if it still has the same entries afterwards.
 
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 
@@ -32,7 +33,7 @@ pub unsafe fn len(map: *mut TVMFFIObject) -> usize {
     }
 }
 
-/// Keys and values of this moment, in turn.
+/// Alternating keys and values at this moment.
 ///
 /// # Safety
 /// As for [`len`]; the map stays alive for `'a`.
@@ -48,7 +49,8 @@ pub unsafe fn contents<'a>(map: *mut TVMFFIObject) -> Contents<'a> {
     }
 }
 
-/// A copy of this moment, of the same type and with the same order; the caller owns the reference. It calls no hooks.
+/// A copy at this moment, of the same type and with the same order; the caller owns the reference.
+/// It does not call hooks.
 ///
 /// # Safety
 /// As for [`len`].
@@ -86,7 +88,7 @@ pub unsafe fn get(map: *mut TVMFFIObject, key: &TVMFFIAny) -> Result<Option<TVMF
     }
 }
 
-/// The hash of a key; an error where a hook would say it.
+/// The hash of a key; an error if a hook would have to compute it.
 #[inline]
 unsafe fn hash_without_hooks(key: &TVMFFIAny) -> Result<u64, Failure> {
     // SAFETY: the caller passes a valid key.
@@ -98,7 +100,7 @@ unsafe fn hash_without_hooks(key: &TVMFFIAny) -> Result<u64, Failure> {
     }
 }
 
-/// Which entry has the key.
+/// The index of the entry that has the key.
 #[inline]
 unsafe fn position(entries: &[TVMFFIAny], key: &TVMFFIAny) -> Result<Option<usize>, Failure> {
     for (index, entry) in entries.chunks_exact(2).enumerate() {
@@ -139,7 +141,7 @@ pub unsafe fn set(dict: *mut TVMFFIObject, key: TVMFFIAny, value: TVMFFIAny) -> 
                 };
                 let old = core::mem::replace(&mut before[index * 2 + 1], value);
                 if !is_small {
-                    // As everywhere in the dense form: a key that is set again is the newest.
+                    // As everywhere in the dense form, a key that is set again becomes the newest.
                     before[index * 2..].rotate_left(2);
                 }
                 Some(Some(old))
@@ -160,7 +162,7 @@ pub unsafe fn set(dict: *mut TVMFFIObject, key: TVMFFIAny, value: TVMFFIAny) -> 
     }
 }
 
-/// Removes `key` and hands its value out; `None` when it was not there.
+/// Removes `key` and returns its value; `None` if it was not present.
 ///
 /// # Errors
 /// The key's hash or equality hook failed; then nothing was changed.
@@ -173,7 +175,8 @@ pub unsafe fn erase(dict: *mut TVMFFIObject, key: &TVMFFIAny) -> Result<Option<T
     unsafe { erase_if(dict, key, |_| true) }
 }
 
-/// Removes `key` if its value still is `expected`; false when it is not there, or has another value.
+/// Removes `key` if its value still is `expected`; returns false if it is not present, or has
+/// another value.
 ///
 /// # Errors
 /// As for [`erase`].
@@ -216,8 +219,9 @@ unsafe fn erase_if(
     }
 }
 
-/// Changes a dict of whose keys some have hooks, in the form that it would have without hooks. `change` gets the entries, plain data, which of
-/// them has the key, and whether the form stays small; what it hands out, the caller owns, and `None` says that nothing is to change. It may
+/// Changes a dict some of whose keys have hooks, in the form that it would have without hooks.
+/// `change` gets the entries as plain data, the index of the entry with the key, and whether the
+/// form stays small; the caller owns the value that it returns, and `None` means no change. It may
 /// be called more than once.
 #[inline]
 unsafe fn edit<T>(
@@ -255,7 +259,7 @@ unsafe fn edit<T>(
     }
 }
 
-/// Whether the dict has the small form also after a key was set (`adds`) or removed.
+/// Returns true if the dict keeps the small form after a key is set (`adds`) or removed.
 unsafe fn stays_small(dict: *mut TVMFFIObject, adds: bool) -> bool {
     // SAFETY: see above; the caller has access.
     unsafe {
@@ -265,7 +269,7 @@ unsafe fn stays_small(dict: *mut TVMFFIObject, adds: bool) -> bool {
     }
 }
 
-/// Writes at most one entry more than there were, in the small form.
+/// Writes the entries, at most one more than before, in the small form.
 unsafe fn set_small(body: *mut MapBody, entries: &[Entry]) {
     // SAFETY: see above; the caller has access.
     unsafe {
@@ -315,7 +319,8 @@ pub unsafe fn first_position(map: *mut TVMFFIObject) -> u64 {
     }
 }
 
-/// Key and value at a position, owned, and the position after it; `None` when there is no entry (any more).
+/// Key and value at a position, owned, and the next position; `None` if there is no entry (any
+/// more).
 ///
 /// # Safety
 /// As for [`len`]. The position may be any number.
@@ -366,7 +371,8 @@ mod tests {
         }
     }
 
-    /// The way of keys with hooks, by keys that have none: the same entries in the same order as the other way.
+    /// Tests the path for keys with hooks, using keys without hooks: it gives the same entries in
+    /// the same order as the other path.
     #[test]
     fn entries_are_changed_outside() {
         let int = TVMFFIAny::int;
@@ -408,7 +414,7 @@ mod tests {
                     assert_eq!(erase_outside(left, key), erase(right, &int(key)).unwrap().is_some());
                     assert_eq!(pairs(left), pairs(right));
                 }
-                // Down to nothing, and on from there.
+                // Down to an empty dict, and up again.
                 assert!(pairs(left).is_empty() && !erase_outside(left, 1));
                 for key in 0..20 {
                     set(left, int(key), int(key)).unwrap();

@@ -1,4 +1,4 @@
-//! The small form: up to four pairs, searched one by one.
+//! The small form: up to four pairs, searched linearly.
 
 use super::blocks::free_blocks;
 use super::cell::{MapBody, Pair, SMALL, SMALL_MAX, free_storage, is_small, small_pairs};
@@ -8,7 +8,7 @@ use crate::cells::failure::Failure;
 
 // SAFETY of the functions: as in `map`.
 
-/// The place of the pair with this key.
+/// The index of the pair with this key.
 pub(super) unsafe fn find_small(body: *mut MapBody, key: &TVMFFIAny) -> Result<Option<usize>, Failure> {
     // SAFETY: see above. The counts are read again for each pair: an equality hook may have changed a dict.
     unsafe {
@@ -23,7 +23,7 @@ pub(super) unsafe fn find_small(body: *mut MapBody, key: &TVMFFIAny) -> Result<O
     Ok(None)
 }
 
-/// Moves the pairs to memory for more of them.
+/// Moves the pairs to a larger allocation.
 pub(super) unsafe fn grow_small(body: *mut MapBody, slots: u64) {
     // SAFETY: see above; the pairs are moved as plain data.
     unsafe {

@@ -66,7 +66,7 @@ fn hostile_bytes() {
 
 #[test]
 fn messages_that_trickle_in() {
-    // The handshake with a token, one byte after the other: its time holds for all of it.
+    // The handshake with a token, one byte at a time: the timeout covers all of it.
     let (mut client, mut line) = pair();
     let message = json!([Code::Token as i64, "0".repeat(64), "client"]).to_string();
     let sender = thread::spawn(move || {

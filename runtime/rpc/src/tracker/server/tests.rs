@@ -7,7 +7,7 @@ fn answers_to_what_peers_send() {
     let asked = [&magic[..], &message("[1]"), &message(r#"[3,"pi",[9090,"pi:1"],null]"#), &message("[7]")].concat();
     let expected = [&magic[..], &message("0"), &message("0"), &message(r#"["pi:1"]"#)].concat();
     assert_eq!(answers_to(&asked).unwrap(), expected);
-    // What follows something wrong is not answered.
+    // Messages after an invalid one are not answered.
     for wrong in ["[99]", "[]", "7", r#"[3,"two words",[1,"k"]]"#, r#"[3,"pi",[70000,"k"]]"#, r#"[4,""]"#] {
         let bytes = [&magic[..], &message(wrong), &message("[1]")].concat();
         assert_eq!(answers_to(&bytes).unwrap(), magic, "{wrong}");
@@ -43,7 +43,7 @@ fn what_a_peer_has_proved_holds() {
         let mut line = open(&place, relation, time).unwrap();
         assert_eq!(line.ask(message, time).is_ok(), is_taken, "{relation:?}: {message}");
     }
-    // What offers a server has gone; another one comes, and the client gets it.
+    // The offering server has gone; another one comes, and the client gets it.
     let mut server = open(&place, ServerTracker, time).unwrap();
     let _ = server.ask(&put, time).unwrap();
     let answer = open(&place, ClientTracker, time).unwrap().ask(&request, time).unwrap();

@@ -75,7 +75,7 @@ fn hostile_bytes() {
 fn slow_bytes() {
     let (mut client, mut server) = UnixStream::pair().unwrap();
     let sender = thread::spawn(move || {
-        // Each byte comes in time, the whole key does not.
+        // Each byte arrives in time, but the whole key does not.
         for byte in hello(20, b"client:a -timeout=60") {
             if client.write_all(&[byte]).is_err() {
                 break;
@@ -131,7 +131,7 @@ fn only_a_named_proxy_asks_twice() {
             let caller = (&key, key.nonce.as_deref().unwrap());
             for relation in asks {
                 if !challenge(&mut server, caller, *relation, "c2VjcmV0", TIME).unwrap_or(false) {
-                    // A wrong proof is told, so that the client's view of it is seen.
+                    // A wrong proof is answered, so that the client's reaction can be tested.
                     let _ = answer(&mut server, Hello::Welcome, &Key::server("pi"), TIME);
                     return;
                 }
@@ -174,7 +174,7 @@ fn challenges_that_trickle_in() {
     });
     let key = Key { token: Some("c2VjcmV0".to_owned()), ..Key::client("pi") };
     let error = greet(&mut client, &key, Duration::from_millis(100)).unwrap_err();
-    // Four bytes of a length come in time, and are wrong, or the time is over.
+    // Four bytes of a length arrive in time, and are invalid, or the time is over.
     assert!(matches!(error, WireError::TimedOut { .. } | WireError::Protocol(_)), "{error}");
     drop(client);
     sender.join().unwrap();

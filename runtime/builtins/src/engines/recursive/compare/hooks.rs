@@ -1,4 +1,4 @@
-//! Hooks: what is kept alive while they run, and what they call back.
+//! Hooks: the references that are held while they run, and the functions that they call back.
 
 use core::cmp::Ordering;
 use core::ffi::c_void;
@@ -20,7 +20,7 @@ static COMPARE_CALLBACK: Signature = Signature::Typed(&[&ANY_VIEW, &ANY_VIEW], &
 // SAFETY of all unsafe blocks below: as in the parent module.
 
 impl Comparer {
-    /// Takes references to all that is borrowed. A hook may let go of it.
+    /// Takes references to all borrowed values. A hook may release them.
     #[inline]
     pub(super) fn retain_all(&mut self) {
         // SAFETY: see above.
@@ -58,19 +58,19 @@ impl Comparer {
             return Ok(if raw.bits() != 0 { Ordering::Equal } else { Ordering::Greater });
         }
         check(result.as_view(), &INT)?;
-        // C++ keeps 32 bits of it.
+        // C++ truncates it to 32 bits.
         Ok((raw.bits() as i32).cmp(&0))
     }
 }
 
-/// The function that a hook for equality calls with two values.
+/// The function that an equality hook calls with two values.
 #[inline]
 unsafe fn equal_callback(comparer: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
     // SAFETY: promised by the caller; the result is a plain value.
     unsafe { Ok(Any::from_raw(TVMFFIAny::bool(compare_for_hook(comparer, args)?.is_eq()))) }
 }
 
-/// The function that a hook for the order calls with two values.
+/// The function that an ordering hook calls with two values.
 #[inline]
 unsafe fn compare_callback(comparer: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
     // SAFETY: promised by the caller; the result is a plain value.

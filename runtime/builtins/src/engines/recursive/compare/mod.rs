@@ -1,7 +1,7 @@
-//! Recursive comparison: equality, and an order where values have one.
+//! Recursive comparison: equality, and an order for ordered values.
 //!
-//! A walk with a stack of its own. What it reads from objects it borrows; before a hook runs, which may change anything, it takes
-//! references to all that it still needs.
+//! A walk with an explicit stack. It borrows the values that it reads from objects; before a hook
+//! runs, which may change anything, it takes references to all values that it still needs.
 
 mod hooks;
 
@@ -25,7 +25,7 @@ static COMPARE_HOOKS: AttrColumn = AttrColumn::new("__ffi_compare__");
 const EQUAL_SIGNATURE: &str = "(0: ffi.Object, 1: ffi.Object, 2: (0: AnyView, 1: AnyView) -> bool) -> bool";
 const COMPARE_SIGNATURE: &str = "(0: ffi.Object, 1: ffi.Object, 2: (0: AnyView, 1: AnyView) -> int) -> int";
 
-/// Compares two values. When only equality is asked for, all that is not equal is greater.
+/// Compares two values. With `equality_only`, any unequal value counts as greater.
 ///
 /// # Safety
 /// Both are valid values or views, but no rvalue references, and stay alive for the call.
@@ -53,32 +53,32 @@ pub(crate) unsafe fn compare(left: &TVMFFIAny, right: &TVMFFIAny, equality_only:
 /// A walk over two values at once.
 struct Comparer {
     equality_only: bool,
-    /// The objects of the frames that have looked at a part with parts of its own.
+    /// The objects of the frames that have reached a part with parts of its own.
     on_stack: PairSet,
     /// Pairs of shared objects that were found equal: they are compared once.
     equal: FoundEqual,
-    /// What is being compared, the roots first.
+    /// The objects that are being compared, the roots first.
     frames: Stack<2, Progress>,
-    /// Where the frames of the innermost run begin.
+    /// The index of the innermost run's first frame.
     base: usize,
-    /// Values of the same keys, of the maps on the stack.
+    /// Values of equal keys, of the maps on the stack.
     pairs: Waiting<(), 2>,
     equal_reentry: Option<Reentry>,
     compare_reentry: Option<Reentry>,
 }
 
-/// How far the walk is with two objects.
+/// The state of the walk for a pair of objects.
 struct Progress {
     parts: Parts,
-    /// Whether the objects are in the set of those on the stack.
+    /// True if the objects are in the set of those on the stack.
     listed: bool,
 }
 
-/// Which part comes next.
+/// The next part.
 enum Parts {
-    /// Its index.
+    /// The index of the next element.
     Elements([Frozen; 2], usize),
-    /// Among the pairs: the first one of these maps, the next one, the one behind the last.
+    /// Positions among the pairs: the first one of these maps, the next one, and the end.
     Entries(usize, usize, usize),
     Fields(Fields),
 }
@@ -93,7 +93,7 @@ fn no_order_of_maps() -> Error {
 // below it keeps its objects alive and unchanged, which only hooks can end: `retain_all` comes before them.
 
 impl Comparer {
-    /// Compares two values, which are borrowed.
+    /// Compares two borrowed values.
     #[inline]
     unsafe fn run(&mut self, left: TVMFFIAny, right: TVMFFIAny) -> Result<Ordering> {
         let outer = core::mem::replace(&mut self.base, self.frames.len());
@@ -116,7 +116,7 @@ impl Comparer {
         outcome
     }
 
-    /// Goes on until the first frame of this run is done, or the result is known.
+    /// Continues until the first frame of this run is done, or the result is known.
     #[inline]
     unsafe fn walk(&mut self) -> Result<Ordering> {
         'frames: loop {
@@ -182,7 +182,8 @@ impl Comparer {
         }
     }
 
-    /// What a difference inside the frames on the stack means for the whole: maps are equal or not, but have no order.
+    /// The result for the roots of a difference inside the frames on the stack: maps are equal or
+    /// not, but have no order.
     #[inline]
     fn decide(&self, ordering: Ordering) -> Result<Ordering> {
         let in_map = || self.frames.from(self.base).iter().any(|frame| matches!(frame.state.parts, Parts::Entries(..)));
@@ -192,7 +193,8 @@ impl Comparer {
         Ok(ordering)
     }
 
-    /// Compares two values, which are not leaves, or puts them on the stack. Takes the readers' references over.
+    /// Compares two values, which are not leaves, or pushes them on the stack. Takes over the
+    /// readers' references.
     #[inline]
     unsafe fn enter(&mut self, left: Read, right: Read) -> Result<Option<Ordering>> {
         // SAFETY: see above.
@@ -219,7 +221,7 @@ impl Comparer {
         }
     }
 
-    /// What can be said about two objects of the same type before their parts are looked at.
+    /// Compares two objects of the same type as far as possible before their parts are visited.
     #[inline]
     unsafe fn prepare(&mut self, left: *mut TVMFFIObject, right: *mut TVMFFIObject) -> Result<Prepared> {
         // SAFETY: see above.
@@ -262,7 +264,7 @@ impl Comparer {
         }
     }
 
-    /// What is read of two containers.
+    /// Returns the two containers as they are now.
     #[inline]
     unsafe fn freeze(&mut self, containers: [*mut TVMFFIObject; 2]) -> [Frozen; 2] {
         // SAFETY: see above.
@@ -273,7 +275,8 @@ impl Comparer {
         frozen
     }
 
-    /// Puts the values of the keys of both maps behind those of the maps below; `None` when the keys differ.
+    /// Appends the values of the keys of both maps to those of the maps below; `None` when the keys
+    /// differ.
     #[inline]
     unsafe fn add_pairs(&mut self, left: *mut TVMFFIObject, right: *mut TVMFFIObject) -> Result<Option<Parts>> {
         let first = self.pairs.len();
@@ -308,14 +311,14 @@ impl Comparer {
                 position = map::next(left, position);
             }
             if maps.iter().any(Frozen::is_copy) {
-                // The copies are gone before their values are compared.
+                // The copies are dropped before their values are compared.
                 self.pairs.retain_all();
             }
         }
         Ok(Some(Parts::Entries(first, first, self.pairs.len())))
     }
 
-    /// Takes the top frame, whose parts are all equal, from the stack.
+    /// Pops the top frame, whose parts are all equal.
     #[inline]
     unsafe fn leave(&mut self) -> Ordering {
         let top = self.frames.len() - 1;
@@ -331,7 +334,7 @@ impl Comparer {
         ordering
     }
 
-    /// Takes the top frame, whose objects are in this order, from the stack.
+    /// Pops the top frame, whose objects have this order.
     #[inline]
     fn finish(&mut self, ordering: Ordering) {
         if ordering.is_eq()
@@ -359,6 +362,6 @@ impl Comparer {
 enum Prepared {
     Decided(Ordering),
     Parts(Parts),
-    /// The hook, and whether it says equal or not.
+    /// The hook, and whether it is an equality hook.
     Hook(Parts, TVMFFIAny, bool),
 }

@@ -1,4 +1,4 @@
-//! Hooks: what is kept alive while they run, and what they call back.
+//! Hooks: the references that are held while they run, and the functions that they call back.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -28,7 +28,7 @@ impl Comparer {
         values.iter().map(|value| unsafe { Any::from_raw(release::retain(value)) }).collect()
     }
 
-    /// Takes references to all that is borrowed. A hook may let go of it.
+    /// Takes references to all borrowed values. A hook may release them.
     pub(super) fn retain_all(&mut self) {
         // SAFETY: see above.
         unsafe {
@@ -38,7 +38,8 @@ impl Comparer {
         }
     }
 
-    /// Whether a hook finds two objects equal. Nothing is borrowed but these, which the caller holds.
+    /// Returns true if a hook finds two objects equal. Only these two are borrowed, and the caller
+    /// holds them.
     pub(super) unsafe fn call_hook(&mut self, hook: TVMFFIAny, objects: [Read; 2], region: Region) -> Result<bool> {
         let outer = core::mem::replace(&mut self.region, region);
         let function = self.reentry.get_or_insert_with(|| Reentry::new(&CALLBACK, callback)).function();
@@ -55,7 +56,8 @@ impl Comparer {
     }
 }
 
-/// What a hook calls: two values, the region, the name of the part for the way to what differs.
+/// The function that a hook calls: two values, the region, and the name of the part for the path to
+/// a difference.
 unsafe fn callback(comparer: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
     let args = Arguments::of(args);
     // SAFETY: the comparer waits for the hook and lends itself; the values are alive for the call.

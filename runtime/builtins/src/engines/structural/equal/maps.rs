@@ -1,4 +1,4 @@
-//! Maps: entries go by their keys, variables among them by what they stand for.
+//! Maps: entries are matched by their keys, variable keys by their counterparts.
 
 use core::ptr;
 
@@ -16,7 +16,7 @@ use crate::walker::stack::Frame;
 // SAFETY of all unsafe blocks below: as in the parent module.
 
 impl Comparer {
-    /// Goes on with the entries of the top frame.
+    /// Continues with the entries of the top frame.
     pub(super) unsafe fn compare_entries(&mut self) -> Result<Step> {
         let top = self.frames.len() - 1;
         loop {
@@ -62,7 +62,8 @@ impl Comparer {
         }
     }
 
-    /// What the lengths of two maps say when the right one has all keys of the left one, with equal values.
+    /// Compares the lengths of two maps when the right one has all keys of the left one, with equal
+    /// values.
     unsafe fn compare_map_sizes(&mut self, top: usize) -> Result<Step> {
         let Parts::Entries { maps, .. } = &self.frames[top].state.parts else { return Ok(Step::Done) };
         let [left, right] = maps.each_ref().map(Frozen::get);
@@ -88,7 +89,7 @@ impl Comparer {
     }
 }
 
-/// What a key stands for on the other side.
+/// The key that corresponds to a key on the other side.
 unsafe fn map_key(to_other: &AddressMap, key: &TVMFFIAny) -> TVMFFIAny {
     if key.type_index < type_index::STATIC_OBJECT_BEGIN {
         return *key;
@@ -105,7 +106,7 @@ unsafe fn map_key(to_other: &AddressMap, key: &TVMFFIAny) -> TVMFFIAny {
     }
 }
 
-/// Whether hash or equality of a map key may call a hook.
+/// Returns true if the hash or equality of a map key may call a hook.
 const fn may_call_hooks(key: &TVMFFIAny) -> bool {
     key.type_index >= type_index::DYN_OBJECT_BEGIN
 }

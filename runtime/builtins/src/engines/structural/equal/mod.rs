@@ -1,7 +1,8 @@
-//! Structural equality, and where two values differ first.
+//! Structural equality, and the first difference of two values.
 //!
-//! A walk with a stack of its own, so that depth is limited by memory only. What it reads from objects it borrows; before a hook
-//! runs, which may change anything, it takes references to all that it still needs.
+//! A walk with an explicit stack, so that depth is limited by memory only. It borrows the values
+//! that it reads from objects; before a hook runs, which may change anything, it takes references
+//! to all values that it still needs.
 
 mod hooks;
 mod maps;
@@ -32,7 +33,7 @@ static HOOKS: AttrColumn = AttrColumn::new("__s_equal__");
 const HOOK_SIGNATURE: &str = "(0: ffi.Object, 1: ffi.Object, \
     2: (0: AnyView, 1: AnyView, 2: int, 3: AnyView) -> bool) -> bool";
 
-/// Whether two values are structurally equal.
+/// Returns true if two values are structurally equal.
 ///
 /// # Safety
 /// Both are valid values or views, but no rvalue references, and stay alive for the call.
@@ -47,7 +48,7 @@ pub(crate) unsafe fn equal(left: &TVMFFIAny, right: &TVMFFIAny, options: Options
     }
 }
 
-/// The paths to the first difference, in an array of two; none when there is no difference.
+/// The paths to the first difference, in an array of two; `None` when there is no difference.
 ///
 /// # Safety
 /// As for [`equal`].
@@ -61,23 +62,24 @@ pub(crate) unsafe fn first_mismatch(left: &TVMFFIAny, right: &TVMFFIAny, options
 /// A walk over two values at once.
 struct Comparer {
     skip_tensor_content: bool,
-    /// The region of the hook that runs.
+    /// The region of the running hook.
     region: Region,
-    /// What the variables and shared nodes on the left have been found equal to, and the other way round.
+    /// The counterparts on the right of the variables and shared nodes on the left, and the
+    /// reverse.
     to_right: AddressMap,
     to_left: AddressMap,
     /// Shared objects whose parts were compared already, and are equal.
     equal: EqualPairs,
     /// Keeps the objects in these three alive.
     held: HeldObjects,
-    /// What is being compared, the roots first.
+    /// The objects that are being compared, the roots first.
     frames: Stack<2, Progress>,
     trace: Option<Trace>,
     cycles: CycleCheck,
     reentry: Option<Reentry>,
 }
 
-/// How far the walk is with two objects.
+/// The state of the walk for a pair of objects.
 struct Progress {
     parts: Parts,
     /// The region of their parts.
@@ -86,24 +88,24 @@ struct Progress {
     outer_region: Region,
 }
 
-/// Which part comes next, or is being compared.
+/// The next part, or the one that is being compared.
 enum Parts {
-    /// The sequences, the index of the next element.
+    /// The sequences, and the index of the next element.
     Elements([Frozen; 2], usize),
-    /// The maps; the position of the next entry on the left; and of the one before, with the object that its key stands for on the right,
-    /// when that is another one.
+    /// The maps; the position of the next entry on the left; the position of the current one, and
+    /// the counterpart of its key on the right, if that is another object.
     Entries { maps: [Frozen; 2], next: u64, current: u64, right_key: *mut TVMFFIObject },
-    /// The kind of the objects, the next fields, the one that is being compared.
+    /// The kind of the objects, the next fields, and the field that is being compared.
     Fields(i32, Fields, Option<Field>),
 }
 
-/// What comes of looking at the parts of the top frame.
+/// The result of comparing parts of the top frame.
 enum Step {
-    /// A part differs, and the trace has the way to it.
+    /// A part differs, and the trace has the path to it.
     Different,
     /// All parts are equal.
     Done,
-    /// The parts of a part come first.
+    /// The parts of a part must be compared first.
     Deeper,
 }
 
@@ -126,7 +128,7 @@ impl Comparer {
         }
     }
 
-    /// Compares two values, which are borrowed.
+    /// Compares two borrowed values.
     unsafe fn run(&mut self, left: TVMFFIAny, right: TVMFFIAny, region: Region) -> Result<bool> {
         let base = self.frames.len();
         let [left, right] = [left, right].map(|value| Read { value, owned: false });
@@ -144,7 +146,8 @@ impl Comparer {
         outcome
     }
 
-    /// Drops the frames above `base`. The hook that has asked for their comparison may ask for others.
+    /// Drops the frames above `base`. The hook that has requested their comparison may request
+    /// others.
     fn drop_frames(&mut self, base: usize) {
         let held = &mut self.held;
         // SAFETY: see above.
@@ -153,7 +156,7 @@ impl Comparer {
         });
     }
 
-    /// Goes on until the frame above `base` is done.
+    /// Continues until the frame above `base` is done.
     unsafe fn walk(&mut self, base: usize) -> Result<bool> {
         loop {
             // SAFETY: see above. There is a frame: this only goes on while there is one above `base`.
@@ -191,7 +194,7 @@ impl Comparer {
                 let Parts::Elements(sequences, next) = &mut frame.parts else { return Ok(Step::Done) };
                 let [left, right] = sequences.each_ref().map(|sequence| seq::elements(sequence.get()));
                 let rest = left.iter().zip(right).skip(*next);
-                // Up to the first pair that is not equal as it stands.
+                // Skips to the first pair that is not equal as leaves.
                 let Some((at, (left, right))) =
                     (*next..).zip(rest).find(|(_, (left, right))| leaves_equal(left, right) != Some(true))
                 else {
@@ -212,7 +215,8 @@ impl Comparer {
         }
     }
 
-    /// Compares two parts of the objects of the top frame; `None` when they are equal. Takes the readers' references over.
+    /// Compares two parts of the objects of the top frame; `None` when they are equal. Takes over
+    /// the readers' references.
     unsafe fn compare_parts(&mut self, top: usize, [left, right]: [Read; 2], region: Region) -> Result<Option<Step>> {
         // SAFETY: see above.
         unsafe {
@@ -224,14 +228,14 @@ impl Comparer {
         }
     }
 
-    /// The parts of the top frame's objects that are being compared differ.
+    /// Records that the parts of the top frame's objects that are being compared differ.
     unsafe fn differ(&mut self, top: usize) -> Result<Step> {
         // SAFETY: see above.
         unsafe { self.record_current(top)? };
         Ok(Step::Different)
     }
 
-    /// What the lengths of two sequences say when all elements that both have are equal.
+    /// Compares the lengths of two sequences when all elements that both have are equal.
     fn compare_sizes(&mut self, left: usize, right: usize) -> Step {
         if left == right {
             return Step::Done;
@@ -271,7 +275,7 @@ impl Comparer {
         }
     }
 
-    /// Compares two values, or puts them on the stack. Takes the readers' references over.
+    /// Compares two values, or pushes them on the stack. Takes over the readers' references.
     unsafe fn enter(&mut self, left: Read, right: Read, region: Region) -> Result<Option<bool>> {
         // SAFETY: see above.
         unsafe {
@@ -305,7 +309,7 @@ impl Comparer {
         }
     }
 
-    /// What can be said about two values before their parts are looked at.
+    /// Compares two values as far as possible before their parts are visited.
     unsafe fn prepare(&mut self, left: &TVMFFIAny, right: &TVMFFIAny, region: Region) -> Result<Prepared> {
         // SAFETY: see above.
         unsafe {
@@ -321,7 +325,7 @@ impl Comparer {
                     true
                 }
                 type_index::ARRAY | type_index::LIST => {
-                    // The way to a missing element is wanted only with a trace.
+                    // The path to a missing element is needed only with a trace.
                     let sequences = self.freeze([left, right]);
                     let [left, right] = sequences.each_ref().map(|sequence| seq::elements(sequence.get()).len());
                     if self.trace.is_some() || left == right {
@@ -347,7 +351,7 @@ impl Comparer {
         }
     }
 
-    /// What is read of two containers.
+    /// Returns the two containers as they are now.
     unsafe fn freeze(&mut self, containers: [*mut TVMFFIObject; 2]) -> [Frozen; 2] {
         // SAFETY: see above.
         let frozen = containers.map(|container| unsafe { Frozen::of(container) });
@@ -401,7 +405,8 @@ impl Comparer {
         Ok(())
     }
 
-    /// Takes the top frame, whose parts are all equal, from the stack; false when its objects differ all the same.
+    /// Pops the top frame, whose parts are all equal; returns false if its objects differ
+    /// nevertheless.
     unsafe fn leave(&mut self) -> bool {
         // SAFETY: see above. There is a frame: the callers have just used it.
         unsafe {
@@ -412,7 +417,8 @@ impl Comparer {
         }
     }
 
-    /// Whether two objects are equal whose parts are. Takes the readers' references over.
+    /// Returns true if two objects whose parts are equal are equal themselves. Takes over the
+    /// readers' references.
     unsafe fn finish(&mut self, left: Read, right: Read, kind: i32, region: Region) -> bool {
         let is_same = left.value.bits() == right.value.bits();
         // SAFETY: see above.
@@ -421,7 +427,8 @@ impl Comparer {
                 seq_hash_kind::DAG_NODE => self.bind(left, right),
                 seq_hash_kind::FREE_VAR if is_same || region.defines() => self.bind(left, right),
                 seq_hash_kind::TREE_NODE | seq_hash_kind::CONST_TREE_NODE if EqualPairs::is_shared(&left, &right) => {
-                    // What is inside stands for the same from here on: where the two meet again they are equal, too.
+                    // Their contents have the same counterparts from here on: if the two occur
+                    // again, they are equal, too.
                     self.equal.insert(left.value.payload.v_obj, right.value.payload.v_obj);
                     self.held.keep(left);
                     self.held.keep(right);
@@ -438,7 +445,7 @@ impl Comparer {
         true
     }
 
-    /// Notes that two objects stand for the same. Takes the frame's references over.
+    /// Records that two objects are counterparts. Takes over the frame's references.
     unsafe fn bind(&mut self, left: Read, right: Read) {
         // SAFETY: see above.
         unsafe {
@@ -450,7 +457,7 @@ impl Comparer {
         }
     }
 
-    /// Takes the frames above `base` from the stack and notes the way to what differs.
+    /// Pops the frames above `base` and records the path to the difference.
     unsafe fn unwind(&mut self, base: usize) -> Result<()> {
         if self.trace.is_some() {
             for at in (base..self.frames.len()).rev() {
@@ -462,7 +469,7 @@ impl Comparer {
         Ok(())
     }
 
-    /// Notes the step from a frame's objects to the parts that are being compared.
+    /// Records the step from a frame's objects to the parts that are being compared.
     unsafe fn record_current(&mut self, at: usize) -> Result<()> {
         let Some(trace) = &mut self.trace else { return Ok(()) };
         match &self.frames[at].state.parts {
@@ -487,6 +494,6 @@ impl Comparer {
 enum Prepared {
     Equal,
     Different,
-    /// The parts, their region, the hook that compares them.
+    /// The parts, their region, and the hook that compares them.
     Parts(Parts, Region, Option<TVMFFIAny>),
 }

@@ -1,6 +1,7 @@
 //! Pairs of shared objects that were found equal.
 //!
-//! A graph with shared parts has as many paths as a tree of exponential size. Parts that two paths lead to, on either side, are compared once.
+//! A graph with shared parts has as many paths as a tree of exponential size. Parts that are
+//! reached by two paths, on either side, are compared only once.
 
 use std::collections::HashSet;
 
@@ -9,18 +10,19 @@ use crate::embedded;
 use crate::walker::address_map::AddressMap;
 use crate::walker::field_value::Read;
 
-/// Pairs by address. The objects stay alive as long as the set: that is up to its owner.
+/// Pairs by address. Its owner keeps the objects alive as long as the set.
 #[derive(Default)]
 pub(super) struct EqualPairs {
     /// The first partner of each object on the left: nearly always the only one.
     first: AddressMap,
-    /// Further ones.
+    /// Further partners.
     others: HashSet<(usize, usize)>,
 }
 
 impl EqualPairs {
-    /// Tells whether one of two objects has another reference than the one that led to it. A pair that is met again lies below such a pair: all paths from there
-    /// down may be the same on the other side.
+    /// Returns true if one of two objects has another reference than the one through which it was
+    /// reached. A pair that occurs again is below such a pair: all paths from there down may be the
+    /// same on the other side.
     pub(super) fn is_shared(left: &Read, right: &Read) -> bool {
         [left, right].into_iter().any(|part| {
             // SAFETY: a frame, which the values come from, keeps both alive.
@@ -29,7 +31,7 @@ impl EqualPairs {
         })
     }
 
-    /// Whether two objects were found equal.
+    /// Returns true if two objects were found equal.
     #[inline]
     pub(super) fn contains(&self, left: *mut TVMFFIObject, right: *mut TVMFFIObject) -> bool {
         match self.first.get(left) {
@@ -41,7 +43,7 @@ impl EqualPairs {
         }
     }
 
-    /// Notes two objects that are equal.
+    /// Records two objects that are equal.
     pub(super) fn insert(&mut self, left: *mut TVMFFIObject, right: *mut TVMFFIObject) {
         match self.first.get(left) {
             None => {
@@ -53,7 +55,7 @@ impl EqualPairs {
         }
     }
 
-    /// The addresses of all, with exposed provenance; some of them more than once.
+    /// The addresses of all objects, with exposed provenance; some occur more than once.
     pub(super) fn addresses(&self) -> impl Iterator<Item = usize> + '_ {
         let first = self.first.iter().flat_map(|(left, right)| [left, right as usize]);
         first.chain(self.others.iter().flat_map(|(left, right)| [*left, *right]))

@@ -1,4 +1,4 @@
-//! Hooks: what is kept alive while they run, and what they call back.
+//! Hooks: the references that are held while they run, and the functions that they call back.
 
 use core::ffi::c_void;
 
@@ -19,7 +19,7 @@ static CALLBACK: Signature = Signature::Typed(&[&ANY_VIEW, &INT, &INT], &INT);
 // SAFETY of all unsafe blocks below: as in the parent module.
 
 impl Hasher {
-    /// Takes references to all that is borrowed. A hook may let go of it.
+    /// Takes references to all borrowed values. A hook may release them.
     pub(super) fn retain_all(&mut self) {
         // SAFETY: see above.
         unsafe {
@@ -30,7 +30,8 @@ impl Hasher {
         }
     }
 
-    /// The hash that a hook makes of an object and the hash so far. Nothing is borrowed but the object, which the caller holds.
+    /// The hash that a hook computes from an object and the hash so far. Only the object is
+    /// borrowed, and the caller holds it.
     pub(super) unsafe fn call_hook(
         &mut self,
         hook: TVMFFIAny,

@@ -1,7 +1,8 @@
-//! Structural hash, bit for bit the stock library's.
+//! Structural hash, bit-identical to the stock library's.
 //!
-//! A walk with a stack of its own, so that depth is limited by memory only. What it reads from objects it borrows; before a hook
-//! runs, which may change anything, it takes references to all that it still needs.
+//! A walk with an explicit stack, so that depth is limited by memory only. It borrows the values
+//! that it reads from objects; before a hook runs, which may change anything, it takes references
+//! to all values that it still needs.
 
 mod hooks;
 
@@ -25,7 +26,7 @@ use kernpack_core::reflect::{AttrColumn, Fields, TypeInfo};
 static HOOKS: AttrColumn = AttrColumn::new("__s_hash__");
 const HOOK_SIGNATURE: &str = "(0: ffi.Object, 1: int, 2: (0: AnyView, 1: int, 2: int) -> int) -> int";
 
-/// The structural hash of a value.
+/// Computes the structural hash of a value.
 ///
 /// # Safety
 /// `value` is a valid value or view, but no rvalue reference, and stays alive for the call.
@@ -53,17 +54,17 @@ pub(crate) unsafe fn hash(value: &TVMFFIAny, options: Options) -> Result<u64> {
 /// A walk.
 struct Hasher {
     skip_tensor_content: bool,
-    /// The region of the hook that runs.
+    /// The region of the running hook.
     region: Region,
     free_vars: u32,
     graph_nodes: u32,
-    /// Hashes of the objects that are done.
+    /// Hashes of the finished objects.
     memo: AddressMap,
-    /// Those of containers and tensors, which may be others when they are asked for again.
+    /// Hashes of containers and tensors, which may change until they are needed again.
     containers: ContainerHashes,
     /// Keeps objects in the memo alive.
     held: HeldObjects,
-    /// What is being hashed, the root first.
+    /// The objects that are being hashed, the root first.
     frames: Stack<1, Progress>,
     /// Entries of the maps on the stack: the key's hash and the value.
     entries: Waiting<u64, 1>,
@@ -71,7 +72,7 @@ struct Hasher {
     reentry: Option<Reentry>,
 }
 
-/// How far the walk is with an object.
+/// The state of the walk for an object.
 struct Progress {
     /// The hash so far.
     hash: u64,
@@ -80,26 +81,26 @@ struct Progress {
     region: Region,
     /// The region that it is in.
     outer_region: Region,
-    /// What the hash of a container depends on.
+    /// The state that the hash of a container depends on.
     since: Since,
 }
 
-/// Which part comes next.
+/// The next part.
 enum Parts {
     Elements(Frozen, usize),
-    /// Among the entries: the first one of this map, the next one.
+    /// Positions among the entries: the first one of this map, and the next one.
     Entries(usize, usize),
     Fields(i32, Fields),
 }
 
-/// What is known about a value at once, or that its parts are on the stack now.
+/// The hash of a value, if it is known at once; `None` if its parts are on the stack now.
 type Entered = Option<u64>;
 
 // SAFETY of all unsafe blocks below: the caller of `hash` keeps the root alive. What a frame borrows lives as long as the frame
 // below it keeps its object alive and unchanged, which only hooks can end: `retain_all` comes before them.
 
 impl Hasher {
-    /// The hash of a value, which is borrowed.
+    /// Hashes a borrowed value.
     unsafe fn run(&mut self, value: TVMFFIAny, region: Region) -> Result<u64> {
         let base = self.frames.len();
         // SAFETY: see above.
@@ -116,7 +117,7 @@ impl Hasher {
         outcome
     }
 
-    /// Goes on until the frame above `base` is done.
+    /// Continues until the frame above `base` is done.
     unsafe fn walk(&mut self, base: usize) -> Result<u64> {
         'frames: loop {
             let top = self.frames.len() - 1;
@@ -138,7 +139,7 @@ impl Hasher {
                             *next += same;
                             frame.hash = combine(frame.hash, key);
                             if same > 1 {
-                                // Which one is first is not known, so their values do not count.
+                                // Their order is undefined, so their values are ignored.
                                 continue;
                             }
                             (Read { value, owned: false }, frame.region)
@@ -175,7 +176,7 @@ impl Hasher {
         }
     }
 
-    /// Hashes a value, or puts it on the stack. Takes the reader's reference over.
+    /// Hashes a value, or pushes it on the stack. Takes over the reader's reference.
     unsafe fn enter(&mut self, part: Read, region: Region) -> Result<Entered> {
         // SAFETY: see above.
         unsafe {
@@ -230,7 +231,7 @@ impl Hasher {
         }
     }
 
-    /// What is read of a container.
+    /// Returns the container as it is now.
     unsafe fn freeze(&mut self, container: *mut TVMFFIObject) -> Frozen {
         // SAFETY: see above.
         let frozen = unsafe { Frozen::of(container) };
@@ -277,7 +278,7 @@ impl Hasher {
         }
     }
 
-    /// What is known about an object before its fields are looked at.
+    /// Looks an object up in the memo and finds its hook, before its fields are visited.
     unsafe fn prepare(&self, object: *mut TVMFFIObject, index: i32) -> Result<Prepared> {
         let (info, kind) = kind::of(index)?;
         if let Some(hash) = self.memo.get(object) {
@@ -295,7 +296,7 @@ impl Hasher {
         Ok(())
     }
 
-    /// Takes the top frame, whose parts are all hashed, from the stack.
+    /// Pops the top frame, whose parts are all hashed.
     fn leave(&mut self) -> u64 {
         // SAFETY: see above. There is a frame: the callers have just used it.
         unsafe {
@@ -317,7 +318,7 @@ impl Hasher {
         }
     }
 
-    /// The hash of an object from that of its fields. Takes the reader's reference over.
+    /// Computes the hash of an object from that of its fields. Takes over the reader's reference.
     unsafe fn finish(&mut self, part: Read, kind: i32, fields: u64, region: Region) -> u64 {
         // SAFETY: see above.
         unsafe {
@@ -343,7 +344,8 @@ impl Hasher {
         }
     }
 
-    /// Notes of the container on the top of the stack, if there is one, what the hash of a part of it depends on.
+    /// Adds the dependencies of a part's hash to the container at the top of the stack, if there is
+    /// one.
     fn depend(&mut self, part: Since) {
         if let Some(at) = self.frames.len().checked_sub(1) {
             let whole = &mut self.frames[at].state.since;
@@ -352,8 +354,9 @@ impl Hasher {
         }
     }
 
-    /// Puts the entries of a map behind those of the maps below, by the hashes of their keys; gives where the first one is.
-    /// Keys whose hash depends on when they are met do not count; whether there are none of those.
+    /// Appends the entries of a map to those of the maps below, sorted by the hashes of their keys;
+    /// returns the index of the first one. Keys whose hash depends on the order of visits are
+    /// ignored; the flag is true if there are none.
     unsafe fn add_entries(&mut self, map: &Frozen) -> (usize, bool) {
         let first = self.entries.len();
         let mut has_all = true;
@@ -362,7 +365,7 @@ impl Hasher {
             self.entries.reserve(map::len(map.get()));
             for (key, value) in map::iter(map.get()) {
                 let hash = match key.type_index {
-                    // Unlike a value, a key is hashed as it is.
+                    // Unlike a value, a key is hashed without normalization.
                     type_index::FLOAT => Some(combine(type_index::FLOAT as u64, key.bits())),
                     _ => hash_leaf(&key).or_else(|| self.memo.get(key.payload.v_obj)),
                 };
@@ -374,7 +377,7 @@ impl Hasher {
         }
         self.entries.sort_from(first);
         if map.is_copy() {
-            // The copy is gone before they are.
+            // The copy is dropped before they are.
             // SAFETY: the copy keeps its values, and the maps below keep theirs.
             unsafe { self.entries.retain_all() };
         }
@@ -387,7 +390,7 @@ impl Hasher {
                 self.entries.truncate(first);
             }
             let [part] = frame.parts();
-            // The hook that has asked for the hash may ask for others.
+            // The hook that has requested the hash may request others.
             // SAFETY: see above.
             unsafe { self.held.keep_made(part) };
         });
