@@ -9,7 +9,7 @@ use crate::step::{self, Show};
 use crate::workspace::Workspace;
 use crate::{
     Result, api, book, compilers, demo, deny, floors, gpu_kit, llvm_functions, msrv, onnx, other_systems, times,
-    toolchains, valgrind,
+    toolchains, valgrind, words,
 };
 use std::process::Command;
 use std::time::Instant;
@@ -52,6 +52,7 @@ pub(crate) fn run(choice: Choice) -> Result {
         keep(&name, step::run(&name, &mut command, Show::Warnings).map(drop));
     }
     keep("floors", floors::run());
+    keep("words", words::run(&[]));
     keep("msrv", msrv::run());
     keep("systems", other_systems::run(&environment));
     keep("size", size::check());

@@ -1,6 +1,6 @@
 //! `cargo xtask ci --quick`: the checks before a commit, in at most 8 minutes.
 //!
-//! Formatting, lints, floors, links and variables of the book, the public API, and the tests of the packages that changed.
+//! Formatting, lints, floors, words, links and variables of the book, the public API, and the tests of the packages that changed.
 //! A package has changed if git shows a difference in one of its files: since the commit that this branch and its upstream
 //! (else `main`, else the commit before) have in common, or in the working tree.
 
@@ -8,7 +8,7 @@ use crate::environment::Environment;
 use crate::step::{self, Show};
 use crate::totals::Totals;
 use crate::workspace::Workspace;
-use crate::{Result, api, book, floors, times};
+use crate::{Result, api, book, floors, times, words};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -40,6 +40,7 @@ pub(crate) fn run() -> Result {
     };
     keep("fmt", cargo("fmt", &["--all", "--check"]));
     keep("floors", floors::run());
+    keep("words", words::run(&[]));
     keep("book", book::run(&[]));
     keep("clippy", cargo("clippy", &["--workspace", "--all-targets", "--", "-D", "warnings"]));
     keep("api", api::run(false));
