@@ -1,8 +1,10 @@
-//! `cargo xtask api`: the public API of the crates that users name, as text files beside their manifests. A change of it shows in the
-//! difference of those files; `cargo xtask api --write` writes them anew.
+//! `cargo xtask api`: the public API of the crates that users name, as text files beside their
+//! manifests. A change of it shows in the difference of those files; `cargo xtask api --write`
+//! writes them anew.
 //!
-//! rustdoc describes each crate as JSON, and `public-api` makes lines of that. `kernpack` re-exports what other crates of ours have, which
-//! JSON does not follow: their lines come in under the names that `kernpack` gives them.
+//! rustdoc describes each crate as JSON, and `public-api` makes lines of that. `kernpack`
+//! re-exports what other crates of ours have, which JSON does not follow: their lines come in under
+//! the names that `kernpack` gives them.
 
 use crate::workspace::Workspace;
 use crate::{Result, step};
@@ -19,7 +21,8 @@ const PUBLIC: [(&str, &str); 3] = [
     ("kernpack_build", "build-support/api.txt"),
 ];
 
-/// Crates whose items those re-export. `kernpack::sys::embedded` is left out: it may change with every release.
+/// Crates whose items those re-export. `kernpack::sys::embedded` is left out: it may change with
+/// every release.
 const BEHIND: [&str; 3] = ["kernpack_core", "kernpack_builtins", "kernpack_formats"];
 
 const HEAD: &str =
@@ -53,7 +56,8 @@ pub(crate) fn run(write: bool) -> Result {
 
 /// Has rustdoc write the JSON of all crates; the result is the folder of it.
 fn document(workspace: &Workspace) -> Result<PathBuf> {
-    // Only rustdoc may use unstable options: with the variable set for all, crates that ask for it would be built again.
+    // Only rustdoc may use unstable options: with the variable set for all, crates that ask for it
+    // would be built again.
     let rustdoc = workspace.folder("api")?.join("rustdoc");
     fs::write(&rustdoc, "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n")?;
     fs::set_permissions(&rustdoc, fs::Permissions::from_mode(0o755))?;
@@ -74,7 +78,7 @@ struct Api {
     name: String,
     /// One line for each item, of its kind, name and types.
     lines: Vec<String>,
-    /// What is re-exported from other crates: its path there, and its path here.
+    /// Items re-exported from other crates: the path there, and the path here.
     imports: Vec<(String, String)>,
 }
 
@@ -117,7 +121,8 @@ fn without_items_of_traits(lines: impl Iterator<Item = String>) -> Vec<String> {
     kept
 }
 
-/// Takes hidden items out. A hidden module stays, without its items: what it has may be re-exported from a public place.
+/// Takes hidden items out. A hidden module stays, without its items: what it has may be re-exported
+/// from a public place.
 fn hide(json: &mut Value, root: &str) {
     let Some(index) = json["index"].as_object_mut() else { return };
     index.retain(|id, item| {
@@ -201,7 +206,8 @@ impl Api {
         let mut lines = Vec::new();
         let mut is_inside = false;
         for line in self.lines.iter().filter(|line| !line.starts_with("pub use ")) {
-            // An `impl` and its items stand behind the type; what they are of may be a type of another crate.
+            // An `impl` and its items stand behind the type; what they are of may be a type of
+            // another crate.
             if !line.starts_with("impl")
                 && let Some(start) = line.find(&prefix)
             {
@@ -220,7 +226,8 @@ fn is_in_name(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
-/// The line with paths of our crates cut to their last name, except for the item's own: the path inside a crate may name private modules.
+/// The line with paths of our crates cut to their last name, except for the item's own: the path
+/// inside a crate may name private modules.
 fn short_paths(line: &str, name: &str) -> String {
     let mut out = String::new();
     let mut rest = line;
@@ -242,7 +249,7 @@ fn short_paths(line: &str, name: &str) -> String {
     out + rest
 }
 
-/// What a line is of, to sort by.
+/// The item that a line describes, as the key to sort by.
 fn item_of(line: &str, name: &str) -> String {
     let start = line.find(&format!("{name}::")).unwrap_or(0);
     let end = line[start..].find(|c| !is_in_name(c) && c != ':').map_or(line.len(), |end| start + end);

@@ -1,7 +1,9 @@
-//! `cargo xtask asan`: the reference Python and C++ suites with our libtvm_ffi.so built under AddressSanitizer, and with checks of arithmetic.
+//! `cargo xtask asan`: the reference Python and C++ suites with our libtvm_ffi.so built under
+//! AddressSanitizer, and with checks of arithmetic.
 //!
-//! The programs are not built with the sanitizer, so gcc's copy of its run-time library is loaded before everything else. What is not ours
-//! is not instrumented, but every block of memory in the process is the sanitizer's: ours, Python's, and what they hand each other.
+//! The programs are not built with the sanitizer, so gcc's copy of its run-time library is loaded
+//! before everything else. What is not ours is not instrumented, but every block of memory in the
+//! process is the sanitizer's: ours, Python's, and what they hand each other.
 
 use crate::Result;
 use crate::conformance::{self, Run};
@@ -30,7 +32,8 @@ for _ in range(2):
     library.TVMFFIObjectDecRef(ctypes.c_void_p(value.object))
 ";
 
-/// Builds, checks that mistakes are seen, and runs the suites. `rest` goes to `cargo xtask conformance`.
+/// Builds, checks that mistakes are seen, and runs the suites. `rest` goes to
+/// `cargo xtask conformance`.
 pub(crate) fn run(rest: &[&str]) -> Result {
     let workspace = Workspace::find()?;
     let preload = preload(&workspace)?;

@@ -1,6 +1,8 @@
-//! Commands that run one after the other beside everything else, so that no core is idle while a test or a linker uses only one.
+//! Commands that run one after the other beside everything else, so that no core is idle while a
+//! test or a linker uses only one.
 //!
-//! What they write is kept, and printed as a whole on request: it never mixes with the lines of other steps.
+//! Their output is collected and printed as a whole on request: it never mixes with the lines of
+//! other steps.
 
 use crate::{Result, times};
 use std::io::{self, Read};
@@ -18,24 +20,25 @@ pub(crate) struct Beside {
     ended: Receiver<Ended>,
 }
 
-/// What a command wrote, and how long it took.
+/// The output of a command, and the time that it took.
 struct Ended {
     output: io::Result<(Output, Duration)>,
     time: Duration,
 }
 
-/// What became of a command.
+/// The result of a command.
 pub(crate) struct Done {
     /// Its name.
     pub(crate) name: String,
     /// All that it wrote.
     pub(crate) output: String,
-    /// Whether it started and ended with status 0; if not, what happened.
+    /// An error if the command did not start, or did not end with status 0.
     pub(crate) outcome: Result,
 }
 
 impl Beside {
-    /// Starts the first command; each other one starts when the one before it has ended, however it ended.
+    /// Starts the first command; each other one starts when the one before it has ended, however it
+    /// ended.
     pub(crate) fn start(commands: Vec<(String, Command)>) -> Self {
         let names = commands.iter().map(|(name, _)| name.clone()).collect();
         let (sender, ended) = mpsc::channel();

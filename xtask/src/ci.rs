@@ -17,8 +17,9 @@ use std::time::Instant;
 /// Crates with a workspace of their own, for formatting and lints: they are outside ours.
 const OUTSIDE: [&str; 2] = ["tests/downstream/Cargo.toml", "tests/bench/Cargo.toml"];
 
-/// Commands of this program that run beside formatting, lints, documentation, tests and demo, one after the other: mostly programs that
-/// use one core. They build in folders of their own. `valgrind` and `asan` use what conformance has built.
+/// Commands of this program that run beside formatting, lints, documentation, tests and demo, one
+/// after the other: mostly programs that use one core. They build in folders of their own.
+/// `valgrind` and `asan` use what conformance has built.
 const BESIDE: [(&[&str], Option<&Suite>); 7] = [
     (&["races"], Some(&proved::RACES)),
     (&["fuzz", "--seconds", "10"], Some(&proved::FUZZ)),
@@ -30,8 +31,8 @@ const BESIDE: [(&[&str], Option<&Suite>); 7] = [
     (&["differential", "--cases", "200", "--seed", "1"], Some(&proved::DIFFERENTIAL)),
 ];
 
-/// Runs every check, also after one that fails, and names those that failed. Suites that have passed with what they depend on are left out
-/// if that is the choice.
+/// Runs every check, also after one that fails, and names those that failed. Suites that have
+/// passed with what they depend on are left out if that is the choice.
 pub(crate) fn run(choice: Choice) -> Result {
     let start = Instant::now();
     let environment = Environment::prepare()?;
@@ -89,10 +90,11 @@ pub(crate) fn run(choice: Choice) -> Result {
     Err(format!("ci: failed after {:.0} s: {}", start.elapsed().as_secs_f64(), failed.join(", ")).into())
 }
 
-/// What a whole run writes into an empty `target/`, in gigabytes.
+/// The size that a whole run writes into an empty `target/`, in gigabytes.
 const WRITTEN_GB: u64 = 20;
 
-/// How much room the disk has, and whether that is little: a linker that runs out of it says "Bus error". Nothing where `df` is not GNU's.
+/// A line with the free space of the disk, and a warning if it is low: a linker that runs out of
+/// space reports "Bus error". `None` if `df` is not GNU's.
 fn disk_line(workspace: &Workspace) -> Option<String> {
     let output = workspace.command("df").args(["--output=avail", "-B1G", "."]).output().ok()?;
     let free: u64 = String::from_utf8(output.stdout).ok()?.lines().nth(1)?.trim().parse().ok()?;
@@ -113,7 +115,8 @@ fn commands_beside(environment: &Environment, choice: Choice) -> Result<Vec<Star
             Some(Some(due)) => Some(due),
             None => None,
         };
-        // The environment of the tests: with another one, `onnx` would make cargo build the workspace once more.
+        // The environment of the tests: with another one, `onnx` would make cargo build the
+        // workspace once more.
         let mut command = environment.command(&program);
         command.args(arguments);
         commands.push((due, (format!("cargo xtask {}", arguments.join(" ")), command)));
@@ -135,8 +138,8 @@ fn checks(environment: &Environment) -> Vec<(String, Command)> {
         OUTSIDE
             .map(|manifest| cargo("clippy", &["--all-targets", "--manifest-path", manifest, "--", "-D", "warnings"])),
     );
-    // With an example, cargo takes the features of development dependencies in: what build scripts need is then built once
-    // for the documentation and for the tests.
+    // With an example, cargo takes the features of development dependencies in: what build scripts
+    // need is then built once for the documentation and for the tests.
     let (name, mut doc) =
         cargo("doc", &["--workspace", "--no-deps", "--lib", "--bins", "--example", onnx::RUNNER_OF_TESTS]);
     doc.env("RUSTDOCFLAGS", "-D warnings");

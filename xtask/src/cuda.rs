@@ -1,4 +1,5 @@
-//! The CUDA compiler: the one of this machine, else the wheels of `cuda-requirements.txt` in `target/cuda`. No GPU and no root is needed.
+//! The CUDA compiler: the one of this machine, else the wheels of `cuda-requirements.txt` in
+//! `target/cuda`. No GPU and no root is needed.
 
 use crate::Result;
 use crate::python::Python;
@@ -10,7 +11,7 @@ use std::path::PathBuf;
 
 const REQUIREMENTS: &str = include_str!("../cuda-requirements.txt");
 
-/// Where a build finds nvcc.
+/// The way in which a build finds nvcc.
 pub(crate) enum Compiler {
     /// `NVCC` or PATH leads to it already.
     Found,
@@ -30,7 +31,8 @@ impl Compiler {
     }
 }
 
-/// Finds nvcc or installs it. Without it images for GPUs are not built, which is an error only under `KERNPACK_CUDA=require`.
+/// Finds nvcc or installs it. Without it images for GPUs are not built, which is an error only
+/// under `KERNPACK_CUDA=require`.
 pub(crate) fn prepare(workspace: &Workspace, python: &Python) -> Result<Compiler> {
     let policy = env::var("KERNPACK_CUDA").unwrap_or_default();
     if policy == "off" {

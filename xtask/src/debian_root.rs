@@ -1,8 +1,9 @@
-//! Roots of other releases of Debian below `target/debian`, for compilers and libraries that this machine does not have.
+//! Roots of other releases of Debian below `target/debian`, for compilers and libraries that this
+//! machine does not have.
 //!
-//! A program in a root sees the checkout and cargo's home at the paths that they have outside, so that paths in
-//! messages are right, and the rest of the system as that release has it. The mounts exist only for the program that
-//! `Root::command` starts: `target` can be removed at any time.
+//! A program in a root sees the checkout and cargo's home at the paths that they have outside, so
+//! that paths in messages are right, and the rest of the system as that release has it. The mounts
+//! exist only for the program that `Root::command` starts: `target` can be removed at any time.
 //!
 //! ```text
 //! let root = debian_root::make(&workspace, "trixie", &["cargo", "gcc", "libc6-dev", "rustc"])?;
@@ -27,8 +28,8 @@ pub(crate) struct Root {
     cargo_home: PathBuf,
 }
 
-/// Mounts what a program needs, in a mount namespace of its own, and starts it in the current folder. The arguments
-/// are the root, the folders to show, `--`, and the command line.
+/// Mounts what a program needs, in a mount namespace of its own, and starts it in the current
+/// folder. The arguments are the root, the folders to show, `--`, and the command line.
 const ENTER: &str = r#"
 here=$(pwd -P)
 root=$1
@@ -48,7 +49,8 @@ exec chroot "$root" /bin/sh -c 'cd "$0" && exec "$@"' "$here" "$@"
 /// Folder of the certificates of authorities. A machine can have some of its own, for its mirrors.
 const CERTIFICATES: &str = "/etc/ssl/certs";
 
-/// Variables of this machine that programs in a root see: how the network is reached, and how much is done at a time.
+/// Variables of this machine that programs in a root see: how the network is reached, and how much
+/// is done at a time.
 const PASSED: [&str; 12] = [
     "CARGO_BUILD_JOBS",
     "CARGO_INCREMENTAL",
@@ -64,7 +66,7 @@ const PASSED: [&str; 12] = [
     "no_proxy",
 ];
 
-/// Why no root can be made or entered on this machine, if it cannot.
+/// The reason why a root cannot be made or entered on this machine, if there is one.
 pub(crate) fn obstacle(workspace: &Workspace) -> Option<String> {
     if !debian::can_install(workspace) {
         return Some("only root can, on a machine with apt-get".to_string());
@@ -76,8 +78,8 @@ pub(crate) fn obstacle(workspace: &Workspace) -> Option<String> {
     mirror(workspace).err().map(|error| error.to_string())
 }
 
-/// The root of a release such as `trixie` or `sid`, with at least these packages. It is made once, and packages that it
-/// lacks are added.
+/// The root of a release such as `trixie` or `sid`, with at least these packages. It is made once,
+/// and packages that it lacks are added.
 pub(crate) fn make(workspace: &Workspace, suite: &str, packages: &[&str]) -> Result<Root> {
     if let Some(why) = obstacle(workspace) {
         return Err(format!("cannot make a root of Debian {suite}: {why}").into());
@@ -113,8 +115,8 @@ impl Root {
         }
     }
 
-    /// A program of the root, which starts in the checkout, or in a folder of it that `current_dir` names. Of the
-    /// environment, it sees how the network is reached.
+    /// A program of the root, which starts in the checkout, or in a folder of it that `current_dir`
+    /// names. Of the environment, it sees how the network is reached.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         self.command_seeing(&[], program)
     }

@@ -1,4 +1,5 @@
-//! `cargo xtask demo`: one library, two hosts, a photograph; and a neural network that says what kinds of files all that is.
+//! `cargo xtask demo`: one library, two hosts, a photograph; and a neural network that says what
+//! kinds of files all that is.
 
 use crate::Result;
 use crate::artifacts::Imagekit;
@@ -14,7 +15,8 @@ pub(crate) fn run() -> Result {
     run_in(&Environment::prepare()?)
 }
 
-/// Builds the example, makes the picture and its references, and lets both hosts filter and check it.
+/// Builds the example, makes the picture and its references, and lets both hosts filter and check
+/// it.
 pub(crate) fn run_in(environment: &Environment) -> Result {
     let start = Instant::now();
     let imagekit = Imagekit::build(environment)?;

@@ -1,5 +1,5 @@
-//! `cargo xtask differential`: random operators, graphs and near misses of what rules rewrite, beside onnxruntime and ONNX's reference evaluator; random integer expressions beside
-//! NumPy.
+//! `cargo xtask differential`: random operators, graphs and near misses of what rules rewrite,
+//! beside onnxruntime and ONNX's reference evaluator; random integer expressions beside NumPy.
 
 use crate::Result;
 use crate::python::{self, Recipe};
@@ -33,10 +33,11 @@ const KNOWN: &str = "tests/differential/known.txt";
 const INTEGERS: &str = "tests/differential/integers.py";
 const EXPRESSIONS: u32 = 2000;
 
-/// From this number of expressions on, an optimized compiler is built: that takes minutes, and saves hours of a million.
+/// From this number of expressions on, an optimized compiler is built: that takes minutes, and
+/// saves hours of a million.
 const MANY_EXPRESSIONS: u32 = 50_000;
 
-/// How to call it.
+/// The help text of the command.
 const USAGE: &str = "usage: cargo xtask differential [options | --replay NAME..]
 
   --seconds N   for how long (default 300)

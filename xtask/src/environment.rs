@@ -1,4 +1,4 @@
-//! What every command of a test or a demo finds in its environment.
+//! The environment of every command of a test or a demo.
 
 use crate::Result;
 use crate::cuda::{self, Compiler};
@@ -58,7 +58,7 @@ impl Environment {
         command
     }
 
-    /// Why there is no CUDA compiler, if there is none.
+    /// The reason why the CUDA compiler is missing, if it is.
     pub(crate) fn cuda_missing(&self) -> Option<&str> {
         match &self.cuda {
             Compiler::Missing(why) => Some(why),
@@ -71,7 +71,7 @@ impl Environment {
         self.cuda.home().map(PathBuf::as_path)
     }
 
-    /// Why there is no OpenCL, if there is none.
+    /// The reason why OpenCL is missing, if it is.
     pub(crate) fn opencl_missing(&self) -> Option<&str> {
         match &self.opencl {
             OpenCl::Missing(why) => Some(why),

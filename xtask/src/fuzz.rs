@@ -1,7 +1,9 @@
-//! `cargo xtask fuzz`: libFuzzer on what must hold for any input (the crate in `tests/fuzz/`), for a while.
+//! `cargo xtask fuzz`: libFuzzer on what must hold for any input (the crate in `tests/fuzz/`), for
+//! a while.
 //!
-//! The programs run with AddressSanitizer, its check for leaks, and checks of arithmetic. What a run finds worth keeping is in
-//! `target/fuzz/corpus`; the next one starts from that and from `tests/fuzz/corpus`, which is in the repository and which `cargo test` replays.
+//! The programs run with AddressSanitizer, its check for leaks, and checks of arithmetic. What a
+//! run finds worth keeping is in `target/fuzz/corpus`; the next one starts from that and from
+//! `tests/fuzz/corpus`, which is in the repository and which `cargo test` replays.
 
 use crate::Result;
 use crate::step::{self, Show};
@@ -10,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How to call it.
+/// The help text of the command.
 const USAGE: &str =
     "usage: cargo xtask fuzz [json | json_graph | dtype | dlpack | library_bin | device_image | module_tree | rpc | onnx] [options]
 
@@ -30,15 +32,17 @@ const MODELS: &str = "onnx";
 /// The only platform that the targets are built for.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// What cargo-fuzz passes, too: counters at each edge, comparisons that are reported to the fuzzer, the sanitizer.
+/// The flags that cargo-fuzz passes: counters at each edge, comparisons that are reported to the
+/// fuzzer, the sanitizer.
 const RUSTFLAGS: &str = "--cfg fuzzing -Zsanitizer=address -Cforce-frame-pointers=yes -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// What a target may use up: seconds for one input, bytes of memory in all and in one block.
+/// The limits of a target: seconds for one input, memory in all and in one block in MiB, and the
+/// length of an input in bytes.
 const LIMITS: [&str; 4] = ["-timeout=20", "-rss_limit_mb=2048", "-malloc_limit_mb=512", "-max_len=4096"];
 
-/// What to run, and for how long.
+/// The targets to run, and the time.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     targets: Vec<&'static str>,
@@ -91,7 +95,8 @@ pub(crate) fn run(run: &Run) -> Result {
     if failed.is_empty() { Ok(()) } else { Err(format!("fuzz: failed: {}", failed.join(", ")).into()) }
 }
 
-/// Builds the programs in a folder of their own, also the one that reads models if it is to run; the result is where they are.
+/// Builds the programs in a folder of their own, also the one that reads models if it is to run;
+/// the result is where they are.
 fn build(workspace: &Workspace, with_models: bool) -> Result<PathBuf> {
     let folder = workspace.folder("fuzz/build")?;
     let mut cargo = workspace.cargo("build");

@@ -1,5 +1,5 @@
-//! `cargo xtask test --gpu`: the tests that need an NVIDIA GPU, for machines that have one. Without one they are built, their images are tested, and
-//! one line says that nothing was launched.
+//! `cargo xtask test --gpu`: the tests that need an NVIDIA GPU, for machines that have one. Without
+//! one they are built, their images are tested, and one line says that nothing was launched.
 
 use crate::Result;
 use crate::artifacts::{self, Imagekit};

@@ -8,7 +8,7 @@ use crate::workspace::{Workspace, shared_library};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the model and the photographs are, below `target/`.
+/// The folder of the model and the photographs, below `target/`.
 const FOLDER: &str = "imagenet";
 
 /// Makes the model, with the weights that a seed gives.
@@ -18,7 +18,8 @@ const MAKE: &str = "import pathlib, sys; sys.path.insert(0, sys.argv[1]); import
 const PHOTOS: &str =
     "import importlib.util as u; print(u.find_spec('sklearn.datasets').submodule_search_locations[0] + '/images')";
 
-/// `cargo xtask imagenet [PATH..]`: makes the model, builds the example, says what is in these photographs (or in some of its own), and compares it with onnxruntime.
+/// `cargo xtask imagenet [PATH..]`: makes the model, builds the example, says what is in these
+/// photographs (or in some of its own), and compares it with onnxruntime.
 pub(crate) fn run(paths: &[&str]) -> Result {
     let workspace = Workspace::find()?;
     // The environment with onnxruntime and the package onnx.

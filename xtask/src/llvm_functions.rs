@@ -1,5 +1,5 @@
-//! `cargo xtask llvm-functions`: the functions of LLVM that programs of ours call, beside the list that the build
-//! script compares with the library that it finds.
+//! `cargo xtask llvm-functions`: the functions of LLVM that programs of ours call, beside the list
+//! that the build script compares with the library that it finds.
 
 use crate::Result;
 use crate::step::{self, Show};
@@ -56,7 +56,8 @@ pub(crate) fn compare(workspace: &Workspace, mut cargo: Command, write: bool) ->
     .into())
 }
 
-/// The programs that cargo has built: `  Executable unittests src/lib.rs (target/debug/deps/kernpack_build-0123456789abcdef)`.
+/// The programs that cargo has built:
+/// `  Executable unittests src/lib.rs (target/debug/deps/kernpack_build-0123456789abcdef)`.
 fn programs(output: &str) -> Vec<PathBuf> {
     let lines = output.lines().filter_map(|line| line.trim_start().strip_prefix("Executable "));
     lines.filter_map(|line| Some(PathBuf::from(line.rsplit_once('(')?.1.strip_suffix(')')?))).collect()

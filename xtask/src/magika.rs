@@ -1,4 +1,5 @@
-//! Magika, Google's detector of file types: the model that examples/filetype compiles, and the package that it is compared with.
+//! Magika, Google's detector of file types: the model that examples/filetype compiles, and the
+//! package that it is compared with.
 
 use crate::Result;
 use crate::python::{self, Recipe};
@@ -14,7 +15,7 @@ const MAGIKA: Recipe = Recipe {
     packages: include_str!("../requirements-magika.txt"),
 };
 
-/// Where the example's build script looks for the files, below `target/`.
+/// The folder, below `target/`, in which the example's build script looks for the files.
 const FOLDER: &str = "magika";
 
 /// The files, from the folder of the package.
@@ -24,7 +25,8 @@ const FILES: [&str; 3] =
 /// The library is smaller, with the network's 3.1 MB in it.
 const MOST_BYTES: u64 = 4_500_000;
 
-/// `cargo xtask filetype [--wheel] [PATH..]`: installs the model, builds the example, and says what kinds of files these are; or makes a wheel of it, and tests that.
+/// `cargo xtask filetype [--wheel] [PATH..]`: installs the model, builds the example, and says what
+/// kinds of files these are; or makes a wheel of it, and tests that.
 pub(crate) fn run(arguments: &[&str]) -> Result {
     let (options, paths): (Vec<&str>, Vec<&str>) = arguments.iter().copied().partition(|word| word.starts_with("--"));
     let workspace = Workspace::find()?;
@@ -46,7 +48,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
     step::run("what kinds of files these are", &mut command, Show::Lines).map(drop)
 }
 
-/// Makes the wheel `filetype-kernpack` in `target/wheels`, and installs it into a fresh environment, where it is tried.
+/// Makes the wheel `filetype-kernpack` in `target/wheels`, and installs it into a fresh
+/// environment, where it is tried.
 fn wheel(workspace: &Workspace, interpreter: &Path) -> Result {
     let mut cargo = workspace.cargo("build");
     step::run("build cargo kernpack", cargo.args(["--package", "kernpack-cli"]), Show::Warnings)?;
@@ -70,7 +73,8 @@ fn wheel(workspace: &Workspace, interpreter: &Path) -> Result {
     Ok(())
 }
 
-/// Puts the model's files where the example's build script looks for them; the result is a Python that has the package, and onnxruntime.
+/// Puts the model's files where the example's build script looks for them; the result is a Python
+/// that has the package, and onnxruntime.
 pub(crate) fn prepare(workspace: &Workspace) -> Result<PathBuf> {
     let interpreter = python::environment(workspace, &MAGIKA)?;
     let program = "import importlib.util as u; print(u.find_spec('magika').submodule_search_locations[0])";
@@ -91,7 +95,8 @@ pub(crate) fn prepare(workspace: &Workspace) -> Result<PathBuf> {
 
 /// Builds the library and the program with optimization; the result is the program.
 ///
-/// Built by itself, as it is shipped, the library is held to its size: beside other crates of the workspace, the runtime has their features, too.
+/// Built by itself, as it is shipped, the library is held to its size: beside other crates of the
+/// workspace, the runtime has their features, too.
 pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
     let mut cargo = workspace.cargo("build");
     cargo.args(["--release", "--package", "filetype"]);

@@ -1,7 +1,10 @@
-//! What this project runs: `cargo xtask demo | test | ci | differential | conformance | rpc | ray | races | fuzz | valgrind | asan | pythons | bench calls | build | compiler | runtime | models | modules | parallel | python | rpc | plots`.
+//! The tasks of this project: `cargo xtask demo | test | ci | differential | conformance | rpc |
+//! ray | races | fuzz | valgrind | asan | pythons | bench calls | build | compiler | runtime |
+//! models | modules | parallel | python | rpc | plots`.
 //!
-//! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below `target/`, once; what only Debian has (PoCL, a C compiler
-//! for another machine, valgrind) where root runs it.
+//! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below
+//! `target/`, once. Packages that only Debian has (PoCL, a C compiler for another machine,
+//! valgrind) are installed into the system if root runs the command.
 
 mod aarch64;
 mod again;
@@ -63,7 +66,7 @@ mod workspace;
 use proved::Choice;
 use std::process::ExitCode;
 
-/// What goes wrong here ends the command; the text says what it was and what to do.
+/// The result of a command. An error ends it; its text names the problem and the remedy.
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 const USAGE: &str = "usage: cargo xtask <command>

@@ -1,9 +1,11 @@
-//! `cargo xtask msrv`: each published crate compiles with the Rust that its manifest names as the oldest (`rust-version`).
+//! `cargo xtask msrv`: each published crate compiles with the Rust that its manifest names as the
+//! oldest (`rust-version`).
 //!
-//! Functions of the standard library that are newer are found by clippy (`incompatible_msrv`), which `cargo xtask ci` runs
-//! on every crate. This command checks the rest: that no dependency needs a newer Rust, that no newer syntax is used, and
-//! that no crate asks for more than the policy in docs/supported-rust.md. Where rustup has one of the oldest versions
-//! installed, the crates are also compiled with it.
+//! Functions of the standard library that are newer are found by clippy (`incompatible_msrv`),
+//! which `cargo xtask ci` runs on every crate. This command checks the rest: that no dependency
+//! needs a newer Rust, that no newer syntax is used, and that no crate asks for more than the
+//! policy in docs/supported-rust.md. Where rustup has one of the oldest versions installed, the
+//! crates are also compiled with it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +22,8 @@ use crate::workspace::{Workspace, find_on_path};
 /// A version of Rust: `1.88` or `1.88.0`.
 type Version = (u32, u32);
 
-/// The policy: no published crate needs a Rust that is newer than the stable one of the last release minus six.
+/// The policy: no published crate needs a Rust that is newer than the stable one of the last
+/// release minus six.
 const POLICY: Version = (1, 93);
 
 /// A package of the workspace that is published.
@@ -84,7 +87,8 @@ fn published(metadata: &Value) -> Result<Vec<Published>> {
     Ok(published)
 }
 
-/// Lines about dependencies, with all features, whose `rust-version` is newer than the package's own.
+/// Lines about dependencies, with all features, whose `rust-version` is newer than the package's
+/// own.
 fn newer_dependencies(metadata: &Value, package: &Published) -> Result<Vec<String>> {
     let packages = list(metadata, "packages");
     let of_id = |id: &Value| packages.iter().find(|package| package["id"] == *id);
@@ -163,7 +167,8 @@ fn newer_syntax(tokens: TokenStream) -> Vec<(Version, &'static str)> {
     found
 }
 
-/// Returns true if the tokens from `if` on are a guard (`=>` comes before a block) that has a `let`.
+/// Returns true if the tokens from `if` on are a guard (`=>` comes before a block) that has a
+/// `let`.
 fn is_guard_with_let(tokens: &[TokenTree]) -> bool {
     let mut has_let = false;
     for (at, token) in tokens.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Node.js for the host in `examples/node-host`: the one of this machine, else the one that PyPI carries as a wheel, in `target/node`.
+//! Node.js for the host in `examples/node-host`: the one of this machine, else the one that PyPI
+//! carries as a wheel, in `target/node`.
 
 use crate::Result;
 use crate::environment::Environment;
@@ -73,7 +74,7 @@ impl Node {
     }
 }
 
-/// How to start npm.
+/// The command that starts npm.
 struct Npm {
     program: PathBuf,
     arguments: Vec<PathBuf>,

@@ -1,4 +1,5 @@
-//! Python environments below `target/`: made once, made anew when their list of packages or their Python changes.
+//! Python environments below `target/`: made once, made anew when their list of packages or their
+//! Python changes.
 
 use crate::Result;
 use crate::debian;
@@ -14,7 +15,7 @@ pub(crate) struct Recipe {
     pub(crate) folder: &'static str,
     /// The list of packages, from the root.
     pub(crate) list: &'static str,
-    /// What the list says. It is the stamp of an environment that is complete.
+    /// The contents of the list. They are also the stamp of a complete environment.
     pub(crate) packages: &'static str,
 }
 
@@ -29,7 +30,7 @@ const BARE: Recipe = Recipe {
     packages: include_str!("../requirements-bare.txt"),
 };
 
-/// What a Python must say of itself to serve: its version and where it is.
+/// A program that prints the version and the path of a Python.
 const IDENTIFY: &str = "import sys; print('%d.%d.%d' % sys.version_info[:3], sys.executable)";
 
 /// A Python with every package of `requirements.txt`.
@@ -80,7 +81,8 @@ impl Python {
 /// The interpreter of the environment in `target/venv-bare`: NumPy and pytest, and no tvm_ffi.
 ///
 /// # Errors
-/// An environment that cannot be made, and one into which tvm_ffi has come: what it proves would be wrong.
+/// An environment that cannot be made, and one into which tvm_ffi has come: what it proves would be
+/// wrong.
 pub(crate) fn without_tvm_ffi(workspace: &Workspace) -> Result<PathBuf> {
     let interpreter = environment(workspace, &BARE)?;
     let found = say(workspace, &interpreter, "import importlib.util as u; print(u.find_spec('tvm_ffi') is not None)")?;
@@ -116,7 +118,8 @@ struct Base {
     identity: String,
 }
 
-/// The Python to make the environment with: `PYTHON`, else `python3` or `python` on PATH, 3.9 or newer.
+/// The Python to make the environment with: `PYTHON`, else `python3` or `python` on PATH, 3.9 or
+/// newer.
 fn base_interpreter(workspace: &Workspace) -> Result<Base> {
     let program = env::var_os("PYTHON")
         .map(PathBuf::from)
@@ -141,7 +144,8 @@ fn version(identity: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// Makes an empty environment. Debian packs the module for it apart; as root that package is installed here.
+/// Makes an empty environment. Debian packs the module for it apart; as root that package is
+/// installed here.
 fn make(workspace: &Workspace, base: &Path, folder: &Path) -> Result {
     let make = || {
         let mut command = workspace.command(base);

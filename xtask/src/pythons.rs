@@ -1,5 +1,6 @@
-//! `cargo xtask pythons`: the extension module under versions of Python that this machine need not have. CI runs it under those that pyenv or PATH
-//! has; this takes those of Debian unstable, and builds one without the interpreter's lock.
+//! `cargo xtask pythons`: the extension module under versions of Python that this machine need not
+//! have. CI runs it under those that pyenv or PATH has; this takes those of Debian unstable, and
+//! builds one without the interpreter's lock.
 
 use crate::Result;
 use crate::environment::Environment;
@@ -8,7 +9,7 @@ use crate::workspace::shared_library;
 
 /// The only target that the thread sanitizer is asked for.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
-/// What the instrumented Python is called.
+/// The name of the instrumented Python.
 const WATCHED: &str = "3.13t-tsan";
 
 /// Runs the checks under these versions, or under all but the instrumented one.

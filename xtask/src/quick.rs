@@ -1,8 +1,9 @@
 //! `cargo xtask ci --quick`: the checks before a commit, in at most 8 minutes.
 //!
-//! Formatting, lints, floors, words, links and variables of the book, the public API, and the tests of the packages that changed.
-//! A package has changed if git shows a difference in one of its files: since the commit that this branch and its upstream
-//! (else `main`, else the commit before) have in common, or in the working tree.
+//! Formatting, lints, floors, words, links and variables of the book, the public API, and the tests
+//! of the packages that changed. A package has changed if git shows a difference in one of its
+//! files: since the commit that this branch and its upstream (else `main`, else the commit before)
+//! have in common, or in the working tree.
 
 use crate::environment::Environment;
 use crate::step::{self, Show};
@@ -21,7 +22,8 @@ const LONG: [&str; 3] = ["kernpack-build", "kernpack-cli", "kernpack-tests"];
 /// Checks that `cargo xtask ci` has beside these.
 const LEFT_OUT: &str = "documentation, doc tests, Python, Node.js, the blocks of the book, the crates outside the workspace, deny, onnx, fuzz, demo";
 
-/// Runs the checks, also after one that fails, and names those that failed and those that were left out.
+/// Runs the checks, also after one that fails, and names those that failed and those that were left
+/// out.
 pub(crate) fn run() -> Result {
     let start = Instant::now();
     let environment = Environment::prepare()?;
@@ -50,7 +52,8 @@ pub(crate) fn run() -> Result {
         println!("no package with short tests has changed");
     } else {
         let mut tests = environment.cargo("test");
-        // Unit tests and integration tests: each page of documentation would be a program of its own.
+        // Unit tests and integration tests: each page of documentation would be a program of its
+        // own.
         tests.args(["--no-fail-fast", "--lib", "--bins", "--tests"]);
         tests.args(short.iter().flat_map(|name| ["--package", name.as_str()]));
         let names = short.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");

@@ -1,5 +1,5 @@
-//! `cargo xtask races`: what many threads may do at once. loom explores the orders of the lock-free protocols; ThreadSanitizer watches real
-//! threads register and look up.
+//! `cargo xtask races`: what many threads may do at once. loom explores the orders of the lock-free
+//! protocols; ThreadSanitizer watches real threads register and look up.
 
 use crate::Result;
 use crate::step::{self, Show};
@@ -26,8 +26,8 @@ fn loom(workspace: &Workspace) -> Result {
     watch("loom: the models of tests/loom", &mut cargo)
 }
 
-/// The stress tests, instrumented. The standard library is not, so the locks of the runtime are built in a way that the sanitizer
-/// understands (`kernpack_tsan`).
+/// The stress tests, instrumented. The standard library is not, so the locks of the runtime are
+/// built in a way that the sanitizer understands (`kernpack_tsan`).
 fn thread_sanitizer(workspace: &Workspace) -> Result {
     let mut cargo = workspace.cargo("test");
     cargo.args(["--package", "kernpack", "--test", "threads", "--target", TARGET]);

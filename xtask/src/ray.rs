@@ -1,5 +1,6 @@
-//! `cargo xtask ray`: the wheel of examples/ray on a Ray cluster of two nodes on this machine, with a worker killed in the middle of its batch job. By command
-//! only: Ray is 200 MB, and its nodes take half a minute to start.
+//! `cargo xtask ray`: the wheel of examples/ray on a Ray cluster of two nodes on this machine, with
+//! a worker killed in the middle of its batch job. By command only: Ray is 200 MB, and its nodes
+//! take half a minute to start.
 
 use std::path::{Path, PathBuf};
 

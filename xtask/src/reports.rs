@@ -1,11 +1,12 @@
-//! The files that a checker writes about what it found: one for each process, and none or an empty one when there is nothing.
+//! The files that a checker writes about what it found: one for each process, and none or an empty
+//! one when there is nothing.
 
 use crate::Result;
 use crate::workspace::Workspace;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How many lines of a report are shown; all of it is in its file.
+/// The number of lines of a report that are shown; the file has all of them.
 const LINES: usize = 60;
 
 /// A folder of reports.
@@ -21,7 +22,7 @@ impl Reports {
         Ok(reports)
     }
 
-    /// Where they are.
+    /// The folder of the reports.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }

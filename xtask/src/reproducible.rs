@@ -1,8 +1,10 @@
-//! `cargo xtask reproducible`: the same sources give the same libraries and wheels, byte for byte, whatever folder they lie in.
+//! `cargo xtask reproducible`: the same sources give the same libraries and wheels, byte for byte,
+//! whatever folder they lie in.
 //!
-//! The files of the checkout are copied into two folders with names of different lengths; in each, the examples are built as a release
-//! builds them, in a target folder of its own. What differs is told with its place, and with the paths of the folder that the library has
-//! in it, which are what usually differs.
+//! The files of the checkout are copied into two folders with names of different lengths; in each,
+//! the examples are built as a release builds them, in a target folder of its own. What differs is
+//! told with its place, and with the paths of the folder that the library has in it, which are what
+//! usually differs.
 
 use crate::step::{self, Show};
 use crate::workspace::{Workspace, shared_library};
@@ -10,7 +12,8 @@ use crate::{Result, magika};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Examples that are built: kernels in C, C++, LLVM IR and tensor expressions, a model with its weights, classes for Python.
+/// Examples that are built: kernels in C, C++, LLVM IR and tensor expressions, a model with its
+/// weights, classes for Python.
 const EXAMPLES: [&str; 5] = ["imagekit", "tensor-kernels", "filetype", "dspkit", "extension"];
 
 /// The two folders.
@@ -122,7 +125,8 @@ fn difference(example: &str, folders: &[PathBuf; 2], file: impl Fn(&PathBuf) -> 
     Ok(Some(text))
 }
 
-/// The first place where two files differ: the end of the shorter one, if it is the beginning of the other.
+/// The first place where two files differ: the end of the shorter one, if it is the beginning of
+/// the other.
 fn first_difference(first: &[u8], second: &[u8]) -> Option<usize> {
     let place = first.iter().zip(second).position(|(a, b)| a != b);
     place.or_else(|| (first.len() != second.len()).then(|| first.len().min(second.len())))

@@ -42,7 +42,7 @@ const DEEP: [Deep; 3] = [
 struct Deep {
     suite: &'static Suite,
     program: &'static str,
-    /// What the names of these tests have in them, and those of no others.
+    /// A part of the names of these tests, and of no other test.
     tests: &'static str,
 }
 
@@ -55,7 +55,8 @@ pub(crate) fn run(choice: Choice) -> Result {
     outcome?.close()
 }
 
-/// Runs every runner, whatever the others said. Suites that have passed with what they depend on are left out if that is the choice.
+/// Runs every runner, whatever the others said. Suites that have passed with what they depend on
+/// are left out if that is the choice.
 pub(crate) fn run_in(environment: &Environment, choice: Choice) -> Result<Report> {
     let mut report = Report::default();
     let libraries = match artifacts::build_for_tests(environment) {
@@ -144,8 +145,8 @@ fn suite_commands(suite: &Suite, cargo_test: impl Fn(&[&str]) -> Command) -> Vec
 /// Reads what a runner says of its tests.
 type Read = fn(&str) -> Totals;
 
-/// What runs beside the tests of the workspace, one after the other: what other languages and a crate outside the workspace do with our
-/// libraries.
+/// The commands that run beside the tests of the workspace, one after the other: programs in other
+/// languages, and a crate outside the workspace, which use our libraries.
 fn others(
     environment: &Environment,
     libraries: &[(&'static str, PathBuf)],
@@ -206,7 +207,8 @@ fn others(
     commands
 }
 
-/// cargo for the crate outside the workspace. It starts elsewhere, so that our `.cargo/config.toml` does not reach it either.
+/// cargo for the crate outside the workspace. It starts elsewhere, so that our `.cargo/config.toml`
+/// does not reach it either.
 fn downstream(environment: &Environment, subcommand: &str) -> Command {
     let mut cargo = environment.cargo(subcommand);
     let manifest = environment.workspace.root().join("tests/downstream/Cargo.toml");
@@ -214,7 +216,7 @@ fn downstream(environment: &Environment, subcommand: &str) -> Command {
     cargo
 }
 
-/// What the runners said so far.
+/// The results of the runners so far.
 #[derive(Default)]
 pub(crate) struct Report {
     totals: Totals,
@@ -231,7 +233,8 @@ impl Report {
         Ok(())
     }
 
-    /// Runs the tests of the workspace and adds what they report, those that ran again with their second outcome.
+    /// Runs the tests of the workspace and adds what they report, those that ran again with their
+    /// second outcome.
     fn add_workspace(&mut self, name: &str, command: &mut Command, cargo_test: impl Fn(&[&str]) -> Command) -> Result {
         let Finished { output, success, .. } = step::watch(name, command, Show::Lines)?;
         let run = |arguments: &[&str]| -> Result<Totals> {
@@ -249,7 +252,8 @@ impl Report {
         Ok(())
     }
 
-    /// Adds what a runner has reported. One that fails without naming a failed test counts as one failure.
+    /// Adds what a runner has reported. One that fails without naming a failed test counts as one
+    /// failure.
     fn count(&mut self, name: &str, output: &str, success: bool, read: Read) {
         let totals = reported(output, read);
         if !success && totals.failed == 0 {
@@ -291,7 +295,8 @@ impl Report {
     }
 }
 
-/// What a runner says of its tests, without those that found out that they cannot run here.
+/// The totals that a runner reports, where tests that found out that they cannot run here count as
+/// skipped.
 fn reported(output: &str, read: Read) -> Totals {
     let mut totals = read(output);
     let skipped = skipped_by_rust(output);
@@ -300,7 +305,8 @@ fn reported(output: &str, read: Read) -> Totals {
     totals
 }
 
-/// Rust's harness has no word for a test that finds out that it cannot run here. Ours write `skipped: <what and why>` and return.
+/// Rust's harness has no word for a test that finds out that it cannot run here. Ours write
+/// `skipped: <what and why>` and return.
 fn skipped_by_rust(output: &str) -> u64 {
     output.lines().filter(|line| line.starts_with("skipped: ")).count() as u64
 }

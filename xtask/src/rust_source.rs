@@ -1,8 +1,9 @@
-//! Rust's standard library for another target, built from the source that Debian packs: for machines that reach Debian's and Rust's
-//! package servers, but not rustup's.
+//! Rust's standard library for another target, built from the source that Debian packs: for
+//! machines that reach Debian's and Rust's package servers, but not rustup's.
 //!
-//! cargo builds a standard library of its own with `-Z build-std`. Here that is done once, and the result put into a folder that
-//! rustc takes as its sysroot, so that later builds are a user's: stable, and without options of cargo.
+//! cargo builds a standard library of its own with `-Z build-std`. Here that is done once, and the
+//! result put into a folder that rustc takes as its sysroot, so that later builds are a user's:
+//! stable, and without options of cargo.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! `cargo xtask onnx --scoreboard`: the tests of ONNX's backend scoreboard through `kernpack_onnx.backend`, and its report; a part of `cargo xtask onnx`: some of them.
+//! `cargo xtask onnx --scoreboard`: the tests of ONNX's backend scoreboard through
+//! `kernpack_onnx.backend`, and its report; a part of `cargo xtask onnx`: some of them.
 
 use crate::Result;
 use crate::python::{self, Recipe};
@@ -16,7 +17,8 @@ const BOARD: Recipe = Recipe {
     packages: include_str!("../requirements-scoreboard.txt"),
 };
 
-/// The folder with the tests: those of ONNX, those of the backend's own errors, the names of some, and where results differ from those of the runner of node tests.
+/// The folder with the tests: those of ONNX, those of the backend's own errors, the names of some,
+/// and where results differ from those of the runner of node tests.
 const FOLDER: &str = "tests/onnx/scoreboard";
 const BACKEND: &str = "examples/python-compiler/python";
 const SOME: &str = "tests/onnx/scoreboard/some.txt";
@@ -28,7 +30,8 @@ const RESULTS: &str = "onnx-scoreboard";
 /// Runs all tests, and writes the report.
 ///
 /// # Errors
-/// A test that passes here and not by the runner of node tests, or the other way, and is not among the differences that are known.
+/// A test that passes here and not by the runner of node tests, or the other way, and is not among
+/// the differences that are known.
 pub(crate) fn run(workspace: &Workspace, passed: &str) -> Result {
     let results = workspace.folder(RESULTS)?;
     let mut command = tests(workspace)?;
@@ -84,7 +87,8 @@ fn outcomes(report: &Value) -> BTreeMap<String, bool> {
     kinds.iter().flat_map(|(kind, passed)| names(kind).into_iter().map(move |name| (named(&name), *passed))).collect()
 }
 
-/// Compares with the tests that pass by the runner of node tests. `differences` has a name and a reason in each line.
+/// Compares with the tests that pass by the runner of node tests. `differences` has a name and a
+/// reason in each line.
 fn compare(outcomes: &BTreeMap<String, bool>, passed: &str, differences: &str) -> Result {
     let passed: BTreeSet<&str> = passed.lines().collect();
     let known: BTreeSet<&str> = differences

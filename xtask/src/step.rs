@@ -1,4 +1,5 @@
-//! One command as one step: its name, its lines or a sign of life every ten seconds, and the time it took.
+//! One command as one step: its name, its lines or a sign of life every ten seconds, and the time
+//! it took.
 
 use crate::{Result, times};
 use std::io::{BufRead, BufReader, Read};
@@ -8,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-/// What of a command's output a person sees while it runs.
+/// The part of a command's output that is shown while it runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Show {
     /// Every line.
@@ -17,20 +18,20 @@ pub(crate) enum Show {
     Warnings,
 }
 
-/// What a finished command wrote, standard output and standard error together, and how it ended.
+/// The output of a finished command, standard output and standard error together, and its status.
 pub(crate) struct Finished {
     /// All its lines.
     pub(crate) output: String,
-    /// Whether it ended with status 0.
+    /// True if it ended with status 0.
     pub(crate) success: bool,
-    /// How it ended, in words.
+    /// The status, in words.
     pub(crate) status: String,
 }
 
 /// A line at least this often, also from a silent command.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 
-/// How many lines of a failed command's output are shown when it was silent until then.
+/// The number of lines of a failed command's output that are shown if it was silent until then.
 const LAST_LINES: usize = 100;
 
 /// Runs a step; a command that fails is an error that names the step.

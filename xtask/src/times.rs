@@ -1,4 +1,4 @@
-//! What each step took: the time on the clock and that of the CPU, as a table at the end.
+//! The time of each step, on the clock and of the CPU, as a table at the end.
 
 use std::fmt::Write as _;
 use std::io;
@@ -61,15 +61,16 @@ fn table(what: &str, rows: &[Row], wall: Duration) -> String {
     text
 }
 
-/// Waits for a child and says how much time of the CPU it used, with all of its own children that it has waited for.
+/// Waits for a child and says how much time of the CPU it used, with all of its own children that
+/// it has waited for.
 pub(crate) fn wait(child: &mut Child) -> io::Result<(ExitStatus, Duration)> {
     // Otherwise a child that reads its standard input to the end would never exit.
     drop(child.stdin.take());
     let pid = libc::pid_t::try_from(child.id()).map_err(io::Error::other)?;
     let (mut status, mut usage) = (0, MaybeUninit::<libc::rusage>::zeroed());
     loop {
-        // SAFETY: the process is our child, which nothing else waits for: this borrows it alone, and std waits only when asked to. Both places
-        // live long enough.
+        // SAFETY: the process is our child, which nothing else waits for: this borrows it alone,
+        // and std waits only when asked to. Both places live long enough.
         if unsafe { libc::wait4(pid, &mut status, 0, usage.as_mut_ptr()) } == pid {
             break;
         }

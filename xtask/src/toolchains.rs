@@ -1,8 +1,8 @@
-//! `cargo xtask toolchains`: the tests of compiler, build helper, graphs and `cargo kernpack new` with the Rust, the C
-//! compilers and the LLVMs of Debian unstable, in a root below `target/`.
+//! `cargo xtask toolchains`: the tests of compiler, build helper, graphs and `cargo kernpack new`
+//! with the Rust, the C compilers and the LLVMs of Debian unstable, in a root below `target/`.
 //!
-//! A newer libLLVM needs a newer C library than that of this machine, so the tests run in a root of that release
-//! (see `debian_root`).
+//! A newer libLLVM needs a newer C library than that of this machine, so the tests run in a root of
+//! that release (see `debian_root`).
 
 use crate::Result;
 use crate::debian_root::{self, Root};

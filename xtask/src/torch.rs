@@ -1,4 +1,5 @@
-//! PyTorch for the CPU, with which the wheel's test calls a library. PyPI's package brings all of CUDA (gigabytes); Debian's does not.
+//! PyTorch for the CPU, with which the wheel's test calls a library. PyPI's package brings all of
+//! CUDA (gigabytes); Debian's does not.
 
 use crate::Result;
 use crate::debian;

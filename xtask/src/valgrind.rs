@@ -1,8 +1,10 @@
-//! `cargo xtask valgrind`: the reference Rust suite and the C host under valgrind's memcheck, with our libtvm_ffi.so; and our own tests of
-//! objects, each operation of which must give back what it takes.
+//! `cargo xtask valgrind`: the reference Rust suite and the C host under valgrind's memcheck, with
+//! our libtvm_ffi.so; and our own tests of objects, each operation of which must give back what it
+//! takes.
 //!
-//! An access that is not allowed, a decision over uninitialized memory, or an unreachable block is a failure. What the
-//! reference crate itself loses is in `tests/conformance/rust/valgrind.supp`, each with its reason.
+//! An access that is not allowed, a decision over uninitialized memory, or an unreachable block is
+//! a failure. What the reference crate itself loses is in `tests/conformance/rust/valgrind.supp`,
+//! each with its reason.
 
 use crate::artifacts::Imagekit;
 use crate::conformance::{self, Run};
@@ -62,7 +64,8 @@ pub(crate) fn run(rest: &[&str]) -> Result {
     suite.and(host).and(objects)
 }
 
-/// Installs the program when it is missing, which only root can. That it is missing is told when it is needed.
+/// Installs the program when it is missing, which only root can. That it is missing is told when it
+/// is needed.
 pub(crate) fn install(workspace: &Workspace) {
     if find_on_path("valgrind").is_none()
         && debian::can_install(workspace)
@@ -148,7 +151,8 @@ fn objects(workspace: &Workspace, valgrind: &Path, reports: &Reports) -> Result 
         runner.push(' ');
         runner.push_str(&option);
     }
-    // Every operation runs, on chains that are not too long for a checker that is fifty times slower.
+    // Every operation runs, on chains that are not too long for a checker that is fifty times
+    // slower.
     cargo.env(runner_variable(workspace)?, runner).env("KERNPACK_CHAIN_LENGTH", "2000");
     step::run("the tests of objects under valgrind", &mut cargo, Show::Warnings).map(drop)
 }

@@ -17,7 +17,8 @@ impl Workspace {
     pub(crate) fn find() -> Result<Self> {
         let manifest_dir = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
         let root = Path::new(&manifest_dir).parent().ok_or("xtask has no parent folder")?.to_path_buf();
-        // This program lies in <target>/<profile>/: that finds the folder however it was configured.
+        // This program lies in <target>/<profile>/: that finds the folder however it was
+        // configured.
         let executable = env::current_exe()?;
         let cargo_target =
             executable.ancestors().nth(2).ok_or("xtask does not run from a target folder")?.to_path_buf();
@@ -50,7 +51,8 @@ impl Workspace {
                 command.env_remove(name);
             }
         }
-        // cargo run puts the Rust toolchain's own libraries here; a host that only works with them must not pass.
+        // cargo run puts the Rust toolchain's own libraries here; a host that only works with them
+        // must not pass.
         match env::var_os("LD_LIBRARY_PATH").map(|value| self.without_cargo_folders(&value)) {
             Some(kept) if !kept.is_empty() => command.env("LD_LIBRARY_PATH", kept),
             _ => command.env_remove("LD_LIBRARY_PATH"),
@@ -60,9 +62,11 @@ impl Workspace {
         command
     }
 
-    /// cargo, in the root, writing into the target folder that this program lies in, without colours.
+    /// cargo, in the root, writing into the target folder that this program lies in, without
+    /// colours.
     ///
-    /// The one on PATH, as a person calls it: `CARGO` may name the program behind rustup's, which sets up less.
+    /// The one on PATH, as a person calls it: `CARGO` may name the program behind rustup's, which
+    /// sets up less.
     pub(crate) fn cargo(&self, subcommand: &str) -> Command {
         let on_path = find_on_path("cargo").map(PathBuf::into_os_string);
         let mut command = self.command(on_path.or_else(|| env::var_os("CARGO")).unwrap_or_else(|| "cargo".into()));
@@ -73,9 +77,10 @@ impl Workspace {
         command
     }
 
-    /// Whether the target folder has incremental builds, or CARGO_INCREMENTAL is set. Where all is built from nothing,
-    /// notes for a next build would cost a quarter of the compiler's time. What only this program has built is not a reason: `cargo xtask`
-    /// builds it before it can say anything.
+    /// Returns whether the target folder has incremental builds, or `CARGO_INCREMENTAL` is set. In
+    /// a build from scratch, the data for a next build would cost a quarter of the compiler's time.
+    /// The incremental build of this program does not count: `cargo xtask` compiles it before it
+    /// runs.
     fn builds_incrementally(&self) -> bool {
         let notes = std::fs::read_dir(self.cargo_target.join("debug/incremental"));
         env::var_os("CARGO_INCREMENTAL").is_some()
@@ -91,7 +96,7 @@ impl Workspace {
     }
 }
 
-/// Whether `cargo run` sets this variable for the program that it runs.
+/// Returns whether `cargo run` sets this variable for the program that it runs.
 fn set_by_cargo_run(name: &str) -> bool {
     name.starts_with("CARGO_PKG_")
         || matches!(

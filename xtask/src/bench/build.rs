@@ -1,4 +1,5 @@
-//! `cargo xtask bench build`: what compiling a model costs in a build script as users have it, without optimization: time for ResNet-18 and memory for a model of 500 MB.
+//! `cargo xtask bench build`: what compiling a model costs in a build script as users have it,
+//! without optimization: time for ResNet-18 and memory for a model of 500 MB.
 
 use super::figures::verdict;
 use super::machine::Machine;
@@ -22,12 +23,13 @@ const PACKAGE: &str = "kernpack-bench-models";
 const RESNET: (&str, &str) = ("ResNet-18, 46 MB", "resnet18");
 const LARGE: (&str, &str) = ("30 products with matrices of 2048x2048, 503 MB", "large");
 
-/// Seconds for ResNet-18, seconds when nothing has changed, and mebibytes for the large model, at most.
+/// Seconds for ResNet-18, seconds when nothing has changed, and mebibytes for the large model, at
+/// most.
 const BUILD: f64 = 10.0;
 const AGAIN: f64 = 0.3;
 const MEMORY: f64 = 1536.0;
 
-/// What the build script says of itself.
+/// The figures that the build script reports.
 struct Report {
     /// Seconds: by the clock, and of all processors.
     wall: f64,

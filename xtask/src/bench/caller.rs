@@ -1,7 +1,9 @@
-//! A calling program as a long-lived child: one line asks for a batch, one line answers with its nanoseconds.
+//! A calling program as a long-lived child: one line asks for a batch, one line answers with its
+//! nanoseconds.
 //!
-//! A caller with threads of its own is stopped while another one is measured: the threads of a pool often wait actively for a while after
-//! a call, and would take a CPU from whoever is measured next.
+//! A caller with threads of its own is stopped while another one is measured: the threads of a pool
+//! often wait actively for a while after a call, and would take a CPU from whoever is measured
+//! next.
 
 use crate::Result;
 use std::io::{BufRead, BufReader, Write};
@@ -60,7 +62,8 @@ impl Caller {
     }
 
     fn signal(&self, signal: i32) -> Result {
-        // SAFETY: the process is our child, which has not been waited for: its number is still its own.
+        // SAFETY: the process is our child, which has not been waited for: its number is still its
+        // own.
         if self.is_stopped_between && unsafe { libc::kill(self.child.id() as i32, signal) } != 0 {
             return Err(format!("{}: cannot be stopped: {}", self.name, std::io::Error::last_os_error()).into());
         }

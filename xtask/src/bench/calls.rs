@@ -247,7 +247,8 @@ fn start(workspace: &Workspace, python: &Python, programs: &Programs) -> Result<
     ])
 }
 
-/// Finds each case's batch size, then runs the rounds. Each round starts with another case, so that no case always follows the same one.
+/// Finds each case's batch size, then runs the rounds. Each round starts with another case, so that
+/// no case always follows the same one.
 fn measure(callers: &mut [Caller; 4], rounds: usize) -> Result<Vec<Samples>> {
     println!("> measure {} cases in {rounds} rounds", CASES.len());
     let start = Instant::now();

@@ -1,5 +1,6 @@
-//! What devices cost. Launching a CUDA kernel, ours beside cudarc's `launch_builder`: against a driver whose launches do nothing, which
-//! shows what is ours alone, and against the machine's own where there is a GPU. OpenCL's copies and launches, beside clEnqueue*.
+//! The cost of devices. Launching a CUDA kernel, ours beside cudarc's `launch_builder`: against a
+//! driver whose launches do nothing, which shows what is ours alone, and against the machine's own
+//! where there is a GPU. OpenCL's copies and launches, beside clEnqueue*.
 
 use super::figures::{duration, verdict};
 use super::programs;
@@ -11,7 +12,7 @@ use crate::workspace::{Workspace, shared_library};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// How much slower than the peer we may be.
+/// The limit for our time, as a multiple of the peer's.
 const LIMIT: f64 = 1.1;
 
 /// One line: what was done, nanoseconds of one time.
@@ -72,7 +73,8 @@ impl Line {
     }
 }
 
-/// Copies between the CPU and opencl:0, and launches there; nothing where there is no OpenCL device, which the message says.
+/// Copies between the CPU and opencl:0, and launches there; nothing where there is no OpenCL
+/// device, which the message says.
 pub(crate) fn opencl(workspace: &Workspace, python: &Python, opencl: &OpenCl) -> Result<Vec<Line>> {
     if let OpenCl::Missing(why) = opencl {
         println!("no OpenCL device was measured: {why}");

@@ -1,6 +1,6 @@
-//! How the reports write numbers and verdicts.
+//! The format of numbers and verdicts in reports.
 
-/// What a goal came to.
+/// The word for a goal that was met or missed.
 pub(super) fn verdict(met: bool) -> &'static str {
     if met { "met" } else { "missed" }
 }

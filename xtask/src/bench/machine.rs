@@ -1,5 +1,6 @@
-//! The words of a table about what it was measured on: the processor and how many threads it runs, the versions of every peer, the
-//! date, and the load of the machine. Every table gets them from here.
+//! The words of a table about what it was measured on: the processor and how many threads it runs,
+//! the versions of every peer, the date, and the load of the machine. Every table gets them from
+//! here.
 
 use crate::Result;
 use crate::python;
@@ -38,7 +39,8 @@ impl<'a> Machine<'a> {
         self
     }
 
-    /// Adds Python's version and those of installed packages. Those that are not installed are named, too.
+    /// Adds Python's version and those of installed packages. Those that are not installed are
+    /// named, too.
     pub(super) fn packages(mut self, interpreter: &Path, packages: &[&str]) -> Result<Self> {
         let program = format!(
             "
@@ -106,7 +108,8 @@ fn first_line(workspace: &Workspace, program: &str, arguments: &[&str]) -> Optio
     (output.status.success() && !line.is_empty()).then_some(line)
 }
 
-/// The processor's name: Linux has it in a file for x86-64 and behind `lscpu` for others, macOS behind `sysctl`.
+/// The processor's name: Linux has it in a file for x86-64 and behind `lscpu` for others, macOS
+/// behind `sysctl`.
 fn processor(workspace: &Workspace) -> String {
     let listed = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     named(&listed)
@@ -115,7 +118,8 @@ fn processor(workspace: &Workspace) -> String {
         .unwrap_or_else(|| format!("a processor of unknown name ({})", std::env::consts::ARCH))
 }
 
-/// Name, model and extensions by the first processor of `/proc/cpuinfo`: virtual machines often call theirs "Intel(R) Xeon(R) Processor".
+/// Name, model and extensions by the first processor of `/proc/cpuinfo`: virtual machines often
+/// call theirs "Intel(R) Xeon(R) Processor".
 fn named(listed: &str) -> Option<String> {
     let of = |key: &str| {
         listed.lines().find_map(|line| {
@@ -135,7 +139,8 @@ fn named(listed: &str) -> Option<String> {
     Some(if details.is_empty() { name.to_owned() } else { format!("{name} ({})", details.join(", ")) })
 }
 
-/// The version of a crate among the dependencies of a package. A lock file names a version behind the crate where it has several.
+/// The version of a crate among the dependencies of a package. A lock file names a version behind
+/// the crate where it has several.
 fn locked(lock: &str, package: &str, krate: &str) -> Option<String> {
     let field = |entry: &str, key: &str| -> Option<String> {
         let start = format!("{key} = \"");

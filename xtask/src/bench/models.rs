@@ -1,4 +1,5 @@
-//! `cargo xtask bench models`: whole models beside onnxruntime, in interleaved rounds, with one thread and with two; with one thread also beside tract, if its program was built
+//! `cargo xtask bench models`: whole models beside onnxruntime, in interleaved rounds, with one
+//! thread and with two; with one thread also beside tract, if its program was built
 //! (`cargo xtask bench tract`, a quarter of an hour on two cores).
 
 use super::machine::{self, Machine};
@@ -11,13 +12,14 @@ use crate::workspace::{Workspace, shared_library};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// How many threads both may use.
+/// The numbers of threads that both are measured with.
 const THREADS: [usize; 2] = [1, 2];
 
 /// The heading of the section of the page.
 const HEADING: &str = "## Models\n";
 
-/// What a model takes, at most, of onnxruntime's time with one thread and with two; `None`: there is no goal.
+/// The goal for each model: its time as a fraction of onnxruntime's, with one thread and with two.
+/// `None`: no goal.
 const GOALS: [(&str, [Option<f64>; 2]); 9] = [
     ("Magika", [Some(0.8), None]),
     ("MLP 784", [Some(0.9), Some(0.7)]),
@@ -98,7 +100,8 @@ pub(crate) fn build_tract() -> Result {
     Ok(())
 }
 
-/// `cargo xtask accuracy`: the models beside onnxruntime without its optimizations; an error if one differs by more than ten times what its own results differ with them.
+/// `cargo xtask accuracy`: the models beside onnxruntime without its optimizations; an error if one
+/// differs by more than ten times what its own results differ with them.
 pub(crate) fn accuracy() -> Result {
     let workspace = Workspace::find()?;
     let python = Python::prepare(&workspace)?;
@@ -115,7 +118,7 @@ pub(crate) fn accuracy() -> Result {
     Ok(())
 }
 
-/// What the script found as a table.
+/// The results of the script as a table.
 fn accuracies(output: &str) -> Result<String> {
     let mut text = "| model | largest difference | allowed | largest number |\n|---|---:|---:|---:|\n".to_owned();
     let mut count = 0;

@@ -1,5 +1,6 @@
-//! `cargo xtask bench modules`: loading, looking up and serializing modules, ours beside the stock loader and Apache TVM, in
-//! interleaved rounds. Each sample is a process of its own, because a library is loaded once.
+//! `cargo xtask bench modules`: loading, looking up and serializing modules, ours beside the stock
+//! loader and Apache TVM, in interleaved rounds. Each sample is a process of its own, because a
+//! library is loaded once.
 
 use super::devices::{self, Launches};
 use super::figures::{duration, two_digits, verdict};
@@ -26,13 +27,15 @@ const FUNCTIONS: usize = 1_000;
 const IMAGES: usize = 8;
 const IMAGE_SIZE: usize = 32 << 20;
 
-/// Modules of the tree. Module `i` imports modules `2 i + 1` and `2 i + 2`: a shape that Apache TVM can serialize, too.
+/// Modules of the tree. Module `i` imports modules `2 i + 1` and `2 i + 2`: a shape that Apache TVM
+/// can serialize, too.
 const MODULES: usize = 1_000;
 
 /// Bytes of a module of the tree.
 const MODULE_SIZE: usize = 64;
 
-/// One line of the table: what the programs call it, what it is, and our promise for the ratio, if there is one.
+/// One line of the table: what the programs call it, what it is, and our promise for the ratio, if
+/// there is one.
 struct Case {
     name: &'static str,
     what: &'static str,
@@ -94,7 +97,8 @@ pub(crate) fn run(rounds: usize) -> Result {
                 continue;
             }
             for (case, pair) in CASES.iter().zip(&mut pairs) {
-                // Of several samples of one process, the last: the first ones pay for what is done once.
+                // Of several samples of one process, the last: the first ones pay for what is done
+                // once.
                 let (_, time) = samples
                     .iter()
                     .rfind(|(name, _)| name == case.name)
@@ -191,7 +195,7 @@ fn tree_library(workspace: &Workspace) -> Result<PathBuf> {
     link(workspace, &folder, "tree", assembly, &[])
 }
 
-/// What a module of the tree imports.
+/// The modules that a module of the tree imports.
 fn children(module: usize) -> impl Iterator<Item = usize> {
     [2 * module + 1, 2 * module + 2].into_iter().filter(|child| *child < MODULES)
 }
@@ -210,7 +214,8 @@ struct Blob {
 }
 
 impl Blob {
-    /// The import tree of the library and `modules` more; rows that are missing at the end are empty.
+    /// The import tree of the library and `modules` more; rows that are missing at the end are
+    /// empty.
     fn new(rows: &[Vec<usize>], modules: usize) -> Self {
         let mut text = String::from(
             ".section .rodata\n.globl __tvm_ffi__library_bin\n.balign 16\n__tvm_ffi__library_bin:\n.quad end - start\nstart:\n",

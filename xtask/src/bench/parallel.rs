@@ -1,5 +1,6 @@
-//! `cargo xtask bench parallel`: loops of `kernpack::parallel` and a `#[packed_func(parallel)]` beside rayon's and a plain loop, in
-//! interleaved rounds. Each contender is a process of its own, which is stopped while another one is measured.
+//! `cargo xtask bench parallel`: loops of `kernpack::parallel` and a `#[packed_func(parallel)]`
+//! beside rayon's and a plain loop, in interleaved rounds. Each contender is a process of its own,
+//! which is stopped while another one is measured.
 
 use super::caller::Caller;
 use super::figures::{duration, verdict};
@@ -13,7 +14,7 @@ use crate::workspace::Workspace;
 use std::fmt::Write as _;
 use std::fs;
 
-/// How slow we may be beside rayon's `par_iter` on the cases of 1 M elements.
+/// The limit for our time as a fraction of rayon's `par_iter`, on the cases of 1 M elements.
 const LIMIT: f64 = 1.0;
 
 /// The cases that the goal is for.
@@ -22,7 +23,8 @@ const JUDGED: [&str; 3] = ["a x + b, 1 M", "sqrt(exp(x) + 1), 1 M", "#[packed_fu
 /// The contenders, as the program calls them.
 const CONTENDERS: [&str; 4] = ["ours", "par_iter", "par_chunks", "plain"];
 
-/// Elements that one batch of loops goes over at least, so that the clock's own time does not count.
+/// Elements that one batch of loops goes over at least, so that the clock's own time does not
+/// count.
 const BATCH: u64 = 1 << 18;
 
 /// Rounds in which programs warm up.
@@ -36,8 +38,8 @@ struct Case {
 }
 
 impl Case {
-    /// From a line of `kernpack-bench-parallel cases`: elements, milliseconds of pause, name. Where there is a pause in front of each batch,
-    /// a batch is one loop.
+    /// From a line of `kernpack-bench-parallel cases`: elements, milliseconds of pause, name. Where
+    /// there is a pause in front of each batch, a batch is one loop.
     fn parse(line: &str) -> Option<Self> {
         let mut columns = line.splitn(3, '\t');
         let (elements, pause): (u64, u64) = (columns.next()?.parse().ok()?, columns.next()?.parse().ok()?);

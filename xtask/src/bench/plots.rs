@@ -1,7 +1,8 @@
 //! `cargo xtask bench plots`: the plots of the book's page on performance.
 //!
-//! A plot shows the table behind it: for each image `plots/NAME.svg` of the page, the next table is drawn into that file. So page and
-//! plot cannot say different things; `cargo xtask book` compares them.
+//! A plot shows the table behind it: for each image `plots/NAME.svg` of the page, the next table is
+//! drawn into that file. So page and plot cannot say different things; `cargo xtask book` compares
+//! them.
 
 use crate::Result;
 use crate::workspace::Workspace;
@@ -109,7 +110,7 @@ enum Axis {
 }
 
 impl Axis {
-    /// How far along the axis a value is, from 0 to 1.
+    /// The position of a value along the axis, from 0 to 1.
     fn part(self, value: f64) -> f64 {
         match self {
             Self::Times { lowest, highest } => (value / lowest).log10() / (highest / lowest).log10(),
@@ -129,7 +130,8 @@ impl Axis {
 }
 
 impl Plot {
-    /// Cells that are aligned to the left are labels. The bars are the column `ns`, else the first one of ratios, `a / b`, else the last one.
+    /// Cells that are aligned to the left are labels. The bars are the column `ns`, else the first
+    /// one of ratios, `a / b`, else the last one.
     fn of_table(title: &str, table: &[&str]) -> std::result::Result<Self, String> {
         let [header, alignment, rows @ ..] = table else { return Err("no table behind the image".to_string()) };
         let header = cells(header);

@@ -37,7 +37,8 @@ impl Programs {
         let build_ours = |profile: &str, arguments: &[&str]| {
             build_cargo(workspace, python, &sources, "bench-ours", profile, arguments)
         };
-        // One package at a time: cargo gives packages that it builds together the same features of kernpack.
+        // One package at a time: cargo gives packages that it builds together the same features of
+        // kernpack.
         let weigh = |profile: &str, features: &[&str]| -> Result<u64> {
             let folder = build_ours(profile, &[&["--package", "kernpack-size-lib"], features].concat())?;
             Ok(std::fs::metadata(shared_library(&folder, "kernpack_size_lib"))?.len())

@@ -1,5 +1,5 @@
-//! `cargo xtask bench rpc`: calls and copies with RPC servers, the client and server of Apache TVM and ours, each with each, in interleaved
-//! rounds on the loopback device.
+//! `cargo xtask bench rpc`: calls and copies with RPC servers, the client and server of Apache TVM
+//! and ours, each with each, in interleaved rounds on the loopback device.
 
 use super::figures::{duration, two_digits, verdict};
 use super::machine::Machine;

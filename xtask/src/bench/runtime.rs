@@ -1,5 +1,5 @@
-//! `cargo xtask bench runtime`: our `libtvm_ffi.so` beside the stock one, in interleaved rounds: the same C program and the same
-//! Python program, each started once for each library.
+//! `cargo xtask bench runtime`: our `libtvm_ffi.so` beside the stock one, in interleaved rounds:
+//! the same C program and the same Python program, each started once for each library.
 
 use super::caller::Caller;
 use super::figures::{duration, verdict};
@@ -35,7 +35,7 @@ const fn case(name: &'static str, what: &'static str) -> Case {
     Case { name, what }
 }
 
-/// What the C program measures; the names are its own.
+/// The measurements of the C program, by the names that it prints.
 const FROM_C: [Case; 37] = [
     case("call", "call a C function through `TVMFFIFunctionCall`"),
     case("function_create", "create and drop a function"),
@@ -76,7 +76,7 @@ const FROM_C: [Case; 37] = [
     case("walk", "walk over 100,000 objects"),
 ];
 
-/// What the Python program measures; the names are its own.
+/// The measurements of the Python program, by the names that it prints.
 const FROM_PYTHON: [Case; 19] = [
     case("call", "call a global function"),
     case("callback", "call a Python function through the registry"),
@@ -173,7 +173,8 @@ fn stripped_size(workspace: &Workspace, library: &Path) -> Result<u64> {
     Ok(fs::metadata(&copy)?.len())
 }
 
-/// A copy of the stock package with another `libtvm_ffi.so` in it; the result is the folder for `PYTHONPATH`.
+/// A copy of the stock package with another `libtvm_ffi.so` in it; the result is the folder for
+/// `PYTHONPATH`.
 fn package_with(workspace: &Workspace, python: &Python, library: &Path) -> Result<PathBuf> {
     let folder = workspace.folder("bench/site-packages")?;
     let package = python.tvm_ffi_library_folder().parent().ok_or("the package has no folder")?;

@@ -23,7 +23,8 @@ impl Samples {
         sorted.get(index).copied().unwrap_or(f64::NAN)
     }
 
-    /// Our number by theirs in each round, and the median of that: a slow moment of the machine slows both.
+    /// Our number by theirs in each round, and the median of that: a slow moment of the machine
+    /// slows both.
     pub(crate) fn ratio(&self, other: &Samples) -> f64 {
         Samples(self.0.iter().zip(&other.0).map(|(ours, theirs)| ours / theirs).collect()).median()
     }

@@ -1,9 +1,11 @@
 //! `cargo xtask bench size`: what a library weighs, and which rooms of the runtime it pays for.
 //!
-//! A room is a module of a crate's root. Its bytes are those of its functions and constants, as `nm` sees them in a library that is not
-//! stripped; what has no name of its own (texts, relocations, unwind tables) is counted by section. The budgets of the smallest
-//! library stand in `tests/bench/size-budgets.txt`, and `cargo xtask ci` checks them. Paths of source files are cut to those below the
-//! checkout and cargo's home: whole ones, as in a library that is not built so, weigh some 40 x the length of the folder more.
+//! A room is a module of a crate's root. Its bytes are those of its functions and constants, as
+//! `nm` sees them in a library that is not stripped; what has no name of its own (texts,
+//! relocations, unwind tables) is counted by section. The budgets of the smallest library stand in
+//! `tests/bench/size-budgets.txt`, and `cargo xtask ci` checks them. Paths of source files are cut
+//! to those below the checkout and cargo's home: whole ones, as in a library that is not built so,
+//! weigh some 40 x the length of the folder more.
 
 use super::machine::Machine;
 use crate::Result;
@@ -58,8 +60,8 @@ pub(crate) fn run() -> Result {
     Ok(())
 }
 
-/// Checks the budgets of the smallest library in the profile release. Takes some 35 s of CPU time when nothing is built, less than one when
-/// nothing has changed.
+/// Checks the budgets of the smallest library in the profile release. Takes some 35 s of CPU time
+/// when nothing is built, less than one when nothing has changed.
 pub(crate) fn check() -> Result {
     let workspace = Workspace::find()?;
     let budgets = budgets(&std::fs::read_to_string(workspace.root().join(BUDGETS))?)?;
@@ -84,7 +86,7 @@ fn budgets(text: &str) -> Result<BTreeMap<String, u64>> {
         .collect()
 }
 
-/// What weighs more than it may: rooms without a budget must not be there.
+/// The rooms that exceed their budgets. A room without a budget must not be present.
 fn over(rooms: &BTreeMap<String, u64>, budgets: &BTreeMap<String, u64>) -> Vec<String> {
     let over = rooms.iter().filter_map(|(room, bytes)| match budgets.get(room) {
         Some(budget) if bytes <= budget => None,
@@ -99,7 +101,8 @@ fn weigh(workspace: &Workspace, sample: &Sample, profile: &str) -> Result<BTreeM
     let Sample { package, library, is_bare, .. } = *sample;
     let target = workspace.cargo_target().join("bench-size");
     let mut cargo = workspace.cargo("build");
-    // Not stripped: `nm` is to see the names. One package at a time, so that each has its own features of kernpack.
+    // Not stripped: `nm` is to see the names. One package at a time, so that each has its own
+    // features of kernpack.
     cargo.args(["--profile", profile, "--package", package, "--manifest-path"]);
     cargo.arg(workspace.root().join("tests/bench/Cargo.toml")).arg("--config");
     cargo.arg(format!("profile.{profile}.strip=false")).env("CARGO_TARGET_DIR", &target);
@@ -115,14 +118,15 @@ fn weigh(workspace: &Workspace, sample: &Sample, profile: &str) -> Result<BTreeM
     Ok(rooms)
 }
 
-/// Flags of rustc with which a checkout weighs the same in every folder: a library names the file of each place that can panic, and the
-/// crates are not in the workspace of the samples, so that cargo gives rustc whole paths.
+/// Flags of rustc with which a checkout weighs the same in every folder: a library names the file
+/// of each place that can panic, and the crates are not in the workspace of the samples, so that
+/// cargo gives rustc whole paths.
 fn without_paths(workspace: &Workspace) -> String {
     let folders = [(workspace.root().to_path_buf(), "kernpack"), (cargo_home(), "cargo")];
     folders.map(|(folder, name)| format!("--remap-path-prefix={}={name}", folder.display())).join("\x1f")
 }
 
-/// What a program of the binutils says of a file.
+/// The output of a program of the binutils for a file.
 fn output(workspace: &Workspace, program: &str, arguments: &[&str], file: &Path) -> Result<String> {
     let output = workspace.command(program).args(arguments).arg(file).output();
     let output = output.map_err(|error| format!("{program} (binutils) does not start: {error}"))?;
@@ -156,10 +160,10 @@ fn rooms(symbols: &str) -> BTreeMap<String, u64> {
     rooms
 }
 
-/// The room of a symbol: crate and module for our crates, a group for the standard library. A function that a type of ours makes of one
-/// of the standard library's belongs to us.
+/// The room of a symbol: crate and module for our crates, a group for the standard library. A
+/// function that a type of ours makes of one of the standard library's belongs to us.
 fn room(name: &str) -> String {
-    /// What prints a panic's backtrace, in every library of Rust.
+    /// Crates that print a panic's backtrace, in every library of Rust.
     const BACKTRACES: [&str; 6] = ["gimli", "addr2line", "rustc_demangle", "miniz_oxide", "backtrace", "object::read"];
     if let Some(start) = name.find("kernpack") {
         let path: String =

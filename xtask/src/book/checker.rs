@@ -11,7 +11,7 @@ use super::shell::{self, Ended, Shell};
 use crate::step::{self, Show};
 use std::process::Command;
 
-/// What became of a page's blocks.
+/// The result of checking a page's blocks.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     /// Blocks that are files, or Rust items.
@@ -26,12 +26,12 @@ pub(crate) struct Outcome {
     pub(crate) drawings: usize,
     /// Blocks that cannot run here: where and why.
     pub(crate) skipped: Vec<String>,
-    /// What failed: where and how. Nothing behind it was looked at.
+    /// The first failure: its place and its cause. The blocks behind it were not checked.
     pub(crate) failure: Option<String>,
 }
 
 impl Outcome {
-    /// How many blocks were looked at.
+    /// The number of blocks that were checked.
     pub(crate) fn blocks(&self) -> usize {
         self.files + self.ran + self.outputs + self.drawings + self.skipped.len()
     }
@@ -73,13 +73,13 @@ struct Run<'a> {
     folder: Folder,
     shell: Shell,
     sessions: Sessions,
-    /// What the block in front printed; `None` where that was compared already, or nothing ran.
+    /// The output of the previous block; `None` if it was compared already, or if nothing ran.
     last_output: Option<String>,
     /// The line of the test in front, whose output is looked up when the page shows it.
     last_test: Option<usize>,
     /// The lines of the page's own tests that have not run, in their order.
     tests: Vec<usize>,
-    /// What `cargo test` said of those that ran, once it was asked.
+    /// The output of `cargo test` for the tests that ran, after the first run.
     tested: Option<String>,
     /// All that the page runs, to find unused files.
     texts: String,
@@ -124,13 +124,13 @@ impl Run<'_> {
         self.folder.add_rust(&code, is_test)
     }
 
-    /// What this machine lacks to run a block.
+    /// The requirements of a block that this machine lacks.
     fn lacks(&self, block: &Block) -> Result<Vec<String>> {
         let environment = self.places.environment();
         block.needs.iter().filter_map(|what| machine::lacks(environment, what).transpose()).collect()
     }
 
-    /// What is left when the page has been read.
+    /// Runs the checks that remain after the last block of the page.
     fn close(&mut self) -> Result {
         self.build()?;
         let mut tests = self.folder.crates_with_tests();
@@ -139,7 +139,8 @@ impl Run<'_> {
         }
         if !self.texts.contains("cargo test") || self.folder.has_tests() {
             for folder in tests {
-                // Those of the page ran where it shows what they print, and later steps may have taken away what they need.
+                // Those of the page ran where it shows what they print, and later steps may have
+                // taken away what they need.
                 let ran = folder.is_empty() && self.tested.is_some();
                 let skip: &[&str] = if ran { &["--", "--skip", "page_tests::"] } else { &[] };
                 self.cargo(&folder, &[&["test", "--release"], skip].concat())?;
@@ -209,7 +210,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What the test in a line of the page prints.
+    /// The output of the test in a line of the page.
     fn printed(&mut self, line: usize) -> Result<String> {
         if self.tested.is_none() {
             self.test(line)?;
@@ -217,8 +218,9 @@ impl Run<'_> {
         Ok(output::of_test(self.tested.as_deref().unwrap_or_default(), &format!("line_{line}")))
     }
 
-    /// Runs the tests of the page down to a line, those that have not run yet. They wait until the page shows what one of them prints, and
-    /// run one by one from then on; those of a page that shows nothing run at its end.
+    /// Runs the tests of the page down to a line, those that have not run yet. They wait until the
+    /// page shows what one of them prints, and run one by one from then on; those of a page that
+    /// shows nothing run at its end.
     fn test(&mut self, line: usize) -> Result {
         self.build()?;
         let behind = self.tests.iter().position(|test| *test > line).unwrap_or(self.tests.len());

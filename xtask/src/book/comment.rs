@@ -1,4 +1,4 @@
-//! What a comment of a page says to the checker.
+//! The comments of a page that are instructions for the checker.
 
 /// One comment.
 #[derive(Debug, PartialEq, Eq)]
@@ -11,7 +11,8 @@ pub(crate) enum Comment {
     After(String),
     /// `needs: gpu`: what must be there to run the next block.
     Needs(String),
-    /// `in: root`, `in: FOLDER`: the next block's commands start in the root of the checkout, or in a folder of the page.
+    /// `in: root`, `in: FOLDER`: the next block's commands start in the root of the checkout, or in
+    /// a folder of the page.
     In(String),
     /// `fails`: the last command of the next block fails.
     Fails,

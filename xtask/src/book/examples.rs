@@ -1,4 +1,5 @@
-//! Checks that the index of examples has one row for each folder of `examples/`, and each row a folder.
+//! Checks that the index of examples has one row for each folder of `examples/`, and each row a
+//! folder.
 
 use super::Result;
 use std::collections::BTreeSet;
@@ -14,7 +15,8 @@ const CELLS: usize = 5;
 /// Compares the index with the folders beside it.
 ///
 /// # Errors
-/// Each folder without a row, each row without a folder, each folder with two rows, and rows that lack a cell or a page of the book.
+/// Each folder without a row, each row without a folder, each folder with two rows, and rows that
+/// lack a cell or a page of the book.
 pub(crate) fn check(root: &Path) -> Result {
     let text = fs::read_to_string(root.join(INDEX)).map_err(|error| format!("cannot read {INDEX}: {error}"))?;
     let mut folders = BTreeSet::new();

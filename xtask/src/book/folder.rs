@@ -33,7 +33,7 @@ impl Folder {
         Ok(Self { root, name: page.name(), files: BTreeMap::new(), tests: Vec::new(), changed: BTreeSet::new() })
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
@@ -74,7 +74,8 @@ impl Folder {
         copy(from, &self.root.join(to))
     }
 
-    /// The crates that are to be built, which counts as done then: folders, the one without a name is the root.
+    /// The crates that are to be built, which counts as done then: folders, the one without a name
+    /// is the root.
     pub(crate) fn take_changed(&mut self) -> BTreeSet<String> {
         std::mem::take(&mut self.changed)
     }

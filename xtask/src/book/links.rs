@@ -1,4 +1,5 @@
-//! Checks that every link of every document leads somewhere, and that every page of `docs/` is in the book.
+//! Checks that every link of every document leads somewhere, and that every page of `docs/` is in
+//! the book.
 
 use super::Result;
 use std::fs;
@@ -10,7 +11,8 @@ const SUMMARY: &str = "docs/SUMMARY.md";
 /// Checks the links of these pages; `root` is the checkout.
 ///
 /// # Errors
-/// All links that lead nowhere, links that leave the book, and pages that the table of contents lacks.
+/// All links that lead nowhere, links that leave the book, and pages that the table of contents
+/// lacks.
 pub(crate) fn check(root: &Path, pages: &[PathBuf]) -> Result {
     let mut problems = Vec::new();
     for page in pages {
@@ -36,7 +38,7 @@ fn read(root: &Path, page: &Path) -> Result<String> {
     fs::read_to_string(root.join(page)).map_err(|error| format!("cannot read {}: {error}", page.display()).into())
 }
 
-/// Whether a link of a page leads somewhere.
+/// Checks that the target of a link of a page exists.
 fn follow(root: &Path, page: &Path, target: &str) -> std::result::Result<(), String> {
     if ["https://", "http://", "mailto:"].iter().any(|scheme| target.starts_with(scheme)) {
         return Ok(());
@@ -91,7 +93,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// What `[text](target)` names, outside of code.
+/// The targets of links `[text](target)`, outside of code.
 fn links(text: &str) -> impl Iterator<Item = (usize, String)> {
     prose(text).flat_map(|(number, line)| {
         let outside_code: String =

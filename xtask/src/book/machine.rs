@@ -1,4 +1,4 @@
-//! What a block may need that a machine may lack.
+//! Requirements of blocks that a machine may lack.
 
 use super::Result;
 use crate::apache_tvm;
@@ -6,7 +6,7 @@ use crate::environment::Environment;
 use crate::workspace::find_on_path;
 use std::path::Path;
 
-/// Why this machine cannot run a block that needs `what`; `None` if it can.
+/// The reason why this machine cannot run a block that needs `what`; `None` if it can.
 ///
 /// # Errors
 /// A need that no page can have.

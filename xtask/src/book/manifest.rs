@@ -1,6 +1,7 @@
 //! The Cargo.toml of a page's crate: what the page shows of it, over what every such crate has.
 
-/// The whole manifest: `shown` if that is one, else `shown` in the place of the lines of a plain library of packed functions that is named `name`.
+/// The whole manifest: `shown` if that is one, else `shown` in the place of the lines of a plain
+/// library of packed functions that is named `name`.
 pub(crate) fn complete(name: &str, shown: &str, has_build_script: bool) -> String {
     let mut sections = read(shown);
     if sections.iter().any(|section| section.header == "[package]") {
@@ -28,7 +29,8 @@ pub(crate) fn complete(name: &str, shown: &str, has_build_script: bool) -> Strin
     text
 }
 
-/// Without a build script the dependency on what helps one would be a mistake, which `library!()` reports.
+/// Without a build script the dependency on what helps one would be a mistake, which `library!()`
+/// reports.
 fn plain(name: &str, has_build_script: bool) -> String {
     let build = if has_build_script { "[build-dependencies]\nkernpack-build = \"0.1\"\n" } else { "" };
     format!(

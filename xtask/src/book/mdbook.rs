@@ -65,7 +65,7 @@ fn is_html(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "html")
 }
 
-/// Whether the links of a page that mdBook made lead to files and anchors of the book.
+/// Checks that the links of a page that mdBook made lead to files and anchors of the book.
 fn check_html(book: &Path, page: &Path) -> Result {
     // All pages in one, for printing: its links are those of the pages.
     if page.file_name().is_some_and(|name| name == "print.html" || name == "toc.html" || name == "404.html") {

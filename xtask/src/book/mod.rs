@@ -1,6 +1,8 @@
-//! `cargo xtask book`: the book that mdBook makes of `docs/`, and the proof that every block of every page is compiled or run.
+//! `cargo xtask book`: the book that mdBook makes of `docs/`, and the proof that every block of
+//! every page is compiled or run.
 //!
-//! The comments of a page, which its readers do not see, say what is done with a block; see README.md beside this file.
+//! The comments of a page, which its readers do not see, say what is done with a block; see
+//! README.md beside this file.
 
 mod checker;
 mod comment;
@@ -36,7 +38,8 @@ const OUTSIDE: [&str; 2] = ["README.md", "build-support/cli/README.md"];
 /// Documents that are not pages: their links are checked, their blocks are not.
 const DOCUMENTS: [&str; 5] = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", examples::INDEX];
 
-/// `cargo xtask book`: builds the book and checks all its links; `cargo xtask book blocks [PAGE...]`: checks the blocks of all pages, or of these.
+/// `cargo xtask book`: builds the book and checks all its links;
+/// `cargo xtask book blocks [PAGE...]`: checks the blocks of all pages, or of these.
 pub(crate) fn run(arguments: &[&str]) -> Result {
     match arguments {
         [] => {
@@ -64,8 +67,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
     }
 }
 
-/// The blocks in C and C++ of all pages, as files: their paths below a folder, and their text. Those of a crate that a page
-/// builds to show an error (its folder is `broken`) are left out.
+/// The blocks in C and C++ of all pages, as files: their paths below a folder, and their text.
+/// Those of a crate that a page builds to show an error (its folder is `broken`) are left out.
 pub(crate) fn c_blocks(root: &Path) -> Result<Vec<(PathBuf, String)>> {
     let mut files: Vec<(PathBuf, String)> = Vec::new();
     for page in read_pages(root)? {
@@ -95,18 +98,19 @@ pub(crate) fn c_blocks(root: &Path) -> Result<Vec<(PathBuf, String)>> {
     Ok(files)
 }
 
-/// What became of all blocks.
+/// The result of checking all blocks.
 #[derive(Default)]
 pub(crate) struct Checked {
     /// Blocks that are compiled, ran or are the output of such, and pictures.
     pub(crate) passed: usize,
-    /// What failed, for people.
+    /// The failures, as messages.
     pub(crate) failures: Vec<String>,
     /// Blocks that cannot run on this machine.
     pub(crate) skipped: Vec<String>,
 }
 
-/// Checks the blocks of all pages; with names, of the pages whose names these are. Prints a line for each page, and one for the sum.
+/// Checks the blocks of all pages; with names, of the pages whose names these are. Prints a line
+/// for each page, and one for the sum.
 pub(crate) fn check_blocks(environment: &Environment, names: &[&str]) -> Result<Checked> {
     let all = read_pages(environment.workspace.root())?;
     let chosen: Vec<&Page> =
@@ -176,8 +180,8 @@ fn read_pages(root: &Path) -> Result<Vec<Page>> {
     Ok(all)
 }
 
-/// The paths of all documents whose links are checked, from the root: the pages, the documents in the root and the
-/// READMEs of all members of the workspace.
+/// The paths of all documents whose links are checked, from the root: the pages, the documents in
+/// the root and the READMEs of all members of the workspace.
 fn linked(root: &Path) -> Result<Vec<PathBuf>> {
     let mut paths = pages(root)?;
     paths.extend(DOCUMENTS.iter().map(PathBuf::from));

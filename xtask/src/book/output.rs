@@ -1,7 +1,7 @@
-//! What a page shows as output against what a program wrote.
+//! Compares the output that a page shows with the output of a program.
 //!
-//! A line `...` stands for any lines, none among them; `...` within a line for any text. Spaces at the ends of lines do not count, nor do empty lines
-//! at the end.
+//! A line `...` stands for any lines, none among them; `...` within a line for any text. Spaces at
+//! the ends of lines do not count, nor do empty lines at the end.
 
 /// Compares.
 ///
@@ -28,7 +28,8 @@ pub(crate) fn compare(expected: &str, actual: &str) -> Result<(), String> {
     ))
 }
 
-/// What a test of a page printed, of what `cargo test -- --show-output` said: nothing if it is not there.
+/// The output of a test of a page, from the output of `cargo test -- --show-output`; empty if it is
+/// missing.
 pub(crate) fn of_test(output: &str, name: &str) -> String {
     let header = format!("---- page_tests::{name} stdout ----\n");
     let Some((_, rest)) = output.split_once(&header) else { return String::new() };

@@ -1,6 +1,8 @@
-//! A page as a list of steps: its fenced blocks, with what the comments around them say, and what it takes from the checkout.
+//! A page as a list of steps: its fenced blocks, with what the comments around them say, and what
+//! it takes from the checkout.
 //!
-//! The comments are described in README.md beside this file. An unknown one is an error, so that a typing mistake never leaves a block unchecked.
+//! The comments are described in README.md beside this file. An unknown one is an error, so that a
+//! typing mistake never leaves a block unchecked.
 
 use super::Result;
 use super::comment::Comment;
@@ -10,7 +12,7 @@ use std::mem;
 pub(crate) struct Page {
     /// Its path from the root of the checkout.
     pub(crate) path: String,
-    /// What it does.
+    /// The steps of the page, in order.
     pub(crate) steps: Vec<Step>,
 }
 
@@ -30,17 +32,18 @@ pub(crate) enum Step {
 pub(crate) struct Block {
     /// The line of its opening fence, from 1.
     pub(crate) line: usize,
-    /// What stands behind the fence: `rust,test`.
+    /// The text after the opening fence: `rust,test`.
     pub(crate) language: String,
     /// Its lines, each with its line break.
     pub(crate) code: String,
     /// The file that it is, and whether that begins anew.
     pub(crate) file: Option<(String, bool)>,
-    /// What the machine must have for it to be run.
+    /// Requirements for running it, such as `gpu`.
     pub(crate) needs: Vec<String>,
     /// Its last command must fail.
     pub(crate) fails: bool,
-    /// Where its commands start: `root` of the checkout, or a folder of the page. Nothing is handed on to later blocks then.
+    /// The folder in which its commands start: `root` of the checkout, or a folder of the page.
+    /// With it, later blocks do not inherit the folder and the variables.
     pub(crate) start_in: Option<String>,
     /// A picture in text.
     pub(crate) drawing: bool,
@@ -61,7 +64,8 @@ impl Page {
     /// Reads a page.
     ///
     /// # Errors
-    /// A fence that is not closed, code by indentation, and a comment that means nothing or stands nowhere.
+    /// A fence that is not closed, code by indentation, and a comment that means nothing or stands
+    /// nowhere.
     pub(crate) fn parse(path: &str, text: &str) -> Result<Self> {
         let mut reader = Reader::of(text);
         reader.read().map_err(|(line, problem)| format!("{path}:{line}: {problem}"))?;
@@ -76,8 +80,8 @@ impl Page {
         })
     }
 
-    /// The name of its folder, and of its crate if it does not name one: `docs/rust-kernels.md` is `rust-kernels`, `examples/imagekit/README.md` is
-    /// `imagekit-readme`.
+    /// The name of its folder, and of its crate if it does not name one: `docs/rust-kernels.md` is
+    /// `rust-kernels`, `examples/imagekit/README.md` is `imagekit-readme`.
     pub(crate) fn name(&self) -> String {
         let stem = self.path.trim_end_matches(".md");
         match stem.strip_suffix("README") {
@@ -94,11 +98,11 @@ type Problem = (usize, String);
 struct Reader<'t> {
     lines: std::iter::Enumerate<std::str::Lines<'t>>,
     steps: Vec<Step>,
-    /// What the comments say of the block that comes next.
+    /// The attributes that comments set for the next block.
     next: Block,
     /// The line of the first of these comments.
     waiting: Option<usize>,
-    /// Whether nothing but empty lines stands between the last block and here.
+    /// True if only empty lines separate the last block from the current line.
     behind_block: bool,
     previous_empty: bool,
     in_list: bool,

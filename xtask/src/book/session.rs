@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The program that runs the blocks.
 const PROGRAM: &str = include_str!("session.py");
 
-/// How long a block may take.
+/// The time limit of a block.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// A running Python.
@@ -45,7 +45,8 @@ impl Session {
     /// Runs one block: `pycon` or `python`. Gives what it printed.
     ///
     /// # Errors
-    /// What it printed, with a traceback, where it failed; and a session that ended or does not end.
+    /// The output with a traceback if the block failed; a session that ended, or a block that
+    /// exceeds the time limit.
     pub(crate) fn run(&mut self, kind: &str, code: &str, page: &str, line: usize, start_in: &Path) -> Result<String> {
         let (code_file, output_file) = (self.folder.join("block.py"), self.folder.join("output.txt"));
         fs::write(&code_file, code)?;
@@ -86,7 +87,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // After `end` there is nothing to end any more; otherwise a block failed, and no other process waits for this one.
+        // After `end` there is nothing to end any more; otherwise a block failed, and no other
+        // process waits for this one.
         if self.requests.take().is_some() {
             let _ = self.child.kill();
             let _ = self.child.wait();

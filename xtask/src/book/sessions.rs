@@ -1,7 +1,8 @@
 //! The Python of a page, and the one rule that says which blocks run without tvm_ffi.
 //!
-//! A page begins in an environment with NumPy alone, as one has who installs an extension module. The first block that needs tvm_ffi, and all behind it, run in
-//! the environment that has it, where what ran before runs again: such a block is promised to both.
+//! A page begins in an environment with NumPy alone, as one has who installs an extension module.
+//! The first block that needs tvm_ffi, and all behind it, run in the environment that has it, where
+//! what ran before runs again: such a block is promised to both.
 
 use super::Result;
 use super::places::Places;
@@ -27,7 +28,8 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// The share of the text that does without tvm_ffi: all of it, what stands in front of the first prompt that needs it, or nothing.
+    /// The share of the text that does without tvm_ffi: all of it, what stands in front of the
+    /// first prompt that needs it, or nothing.
     pub(crate) fn without_tvm_ffi(&self) -> &str {
         let is_console = self.kind == "pycon";
         let (mut at, mut prompt) = (0, 0);
@@ -154,8 +156,9 @@ mod tests {
         }
     }
 
-    /// The pages that show `import` of an extension module, each with the number of blocks that run without tvm_ffi, and of those that have a part which does.
-    /// A page that leaves the list has begun to need tvm_ffi: write it so that it does not, or say on the page that it does.
+    /// The pages that show `import` of an extension module, each with the number of blocks that run
+    /// without tvm_ffi, and of those that have a part which does. A page that leaves the list has
+    /// begun to need tvm_ffi: write it so that it does not, or say on the page that it does.
     #[test]
     fn pages_that_show_import_run_without_tvm_ffi() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

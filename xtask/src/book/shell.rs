@@ -1,4 +1,5 @@
-//! The shell of a page: each command is a process of its own, and the folder and the exported variables are handed on.
+//! The shell of a page: each command is a process of its own, and the folder and the exported
+//! variables are handed on.
 
 use super::Result;
 use crate::step::{self, Show};
@@ -7,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// How long one command may take.
+/// The time limit of a command.
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// Names the shell in the environment of all that it starts.
 const MARK: &str = "KERNPACK_BOOK_SHELL";
 
-/// What is kept between the commands of a page.
+/// The state that is kept between the commands of a page.
 pub(crate) struct Shell {
     /// Our files: where the shell is, what it exports, how the last command ended.
     state: PathBuf,
@@ -21,7 +22,7 @@ pub(crate) struct Shell {
 
 /// A command that has ended.
 pub(crate) struct Ended {
-    /// What it wrote, to both streams.
+    /// Its output, both streams together.
     pub(crate) output: String,
     /// Its exit status.
     pub(crate) status: i32,
@@ -36,12 +37,13 @@ impl Shell {
         Ok(Self { state })
     }
 
-    /// Where the shell is.
+    /// The current folder of the shell.
     pub(crate) fn folder(&self) -> Result<PathBuf> {
         Ok(PathBuf::from(fs::read_to_string(self.state.join("folder"))?.trim_end()))
     }
 
-    /// Ends what commands of this shell left running in the background. They have the mark in the environment that [`Self::run`] gives them.
+    /// Ends what commands of this shell left running in the background. They have the mark in the
+    /// environment that [`Self::run`] gives them.
     fn end(&self) {
         let mark = format!("{MARK}={}", self.state.display());
         let is_marked = |process: &Path| {
@@ -51,13 +53,15 @@ impl Shell {
         for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let number = process.file_name().to_str().and_then(|name| name.parse::<libc::pid_t>().ok());
             if let Some(number) = number.filter(|_| is_marked(&process.path())) {
-                // SAFETY: kill takes plain numbers; the process was started by a command of the page.
+                // SAFETY: kill takes plain numbers; the process was started by a command of the
+                // page.
                 unsafe { libc::kill(number, libc::SIGKILL) };
             }
         }
     }
 
-    /// Runs one command, or a script. `bash` is the shell with its environment. Where `start_in` is given, it runs there, and nothing is handed on.
+    /// Runs one command, or a script. `bash` is the shell with its environment. Where `start_in` is
+    /// given, it runs there, and nothing is handed on.
     pub(crate) fn run(&self, name: &str, mut bash: Command, script: &str, start_in: Option<&Path>) -> Result<Ended> {
         let folder = start_in.map_or_else(|| self.folder(), |folder| Ok(folder.to_path_buf()))?;
         let keep = if start_in.is_none() { "pwd > \"$kept/folder\"; export -p > \"$kept/exports\";" } else { "" };
@@ -75,7 +79,7 @@ impl Shell {
         Ok(Ended { output: finished.output, status })
     }
 
-    /// Whether bash can read a script.
+    /// Checks that bash can parse a script.
     pub(crate) fn parses(mut bash: Command, script: &str) -> Result {
         let output = bash.args(["-n", "-c", script]).output()?;
         if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned().into()) }
@@ -91,7 +95,7 @@ impl Drop for Shell {
 /// A command of a console block, and what stands under it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Typed {
-    /// What stands behind `$ `, with the lines that it goes on in.
+    /// The text after `$ `, with its continuation lines.
     pub(crate) command: String,
     /// The lines until the next one.
     pub(crate) output: String,
@@ -153,8 +157,8 @@ mod tests {
         assert_eq!(shell.folder().unwrap(), Path::new("/tmp"));
         assert!(Shell::parses(Command::new("bash"), "if").is_err());
         assert!(Shell::parses(Command::new("bash"), "docker run x").is_ok());
-        // A process in the background lasts as long as the shell. Its command line is empty while it becomes `sleep` and
-        // after its end.
+        // A process in the background lasts as long as the shell. Its command line is empty while
+        // it becomes `sleep` and after its end.
         let (number, _) = run("sleep 1000 > /dev/null 2>&1 & echo $!", None);
         let sleeps =
             || fs::read(format!("/proc/{}/cmdline", number.trim())).is_ok_and(|line| line.starts_with(b"sleep"));

@@ -1,4 +1,4 @@
-//! Whether the book names every environment variable that the sources read.
+//! Checks that the book names every environment variable that the sources read.
 
 use super::Result;
 use std::collections::BTreeMap;
@@ -32,7 +32,8 @@ const READERS: [&str; 8] =
 /// Compares the sources with the page.
 ///
 /// # Errors
-/// Each variable that the page does not name, with a file that reads it; and each that only the page names.
+/// Each variable that the page does not name, with a file that reads it; and each that only the
+/// page names.
 pub(crate) fn check(root: &Path) -> Result {
     let page = fs::read_to_string(root.join(PAGE)).map_err(|error| format!("cannot read {PAGE}: {error}"))?;
     let mut read = BTreeMap::new();
@@ -71,7 +72,8 @@ fn collect(path: &Path, read: &mut BTreeMap<String, String>) -> Result {
     Ok(())
 }
 
-/// The variables that code reads: names of ours in quotes, and what is given to a function that reads one.
+/// The variables that code reads: names of ours in quotes, and what is given to a function that
+/// reads one.
 fn variables(code: &str) -> impl Iterator<Item = &str> {
     let parts: Vec<&str> = code.split('"').collect();
     let quoted = (1..parts.len()).step_by(2).map(move |index| (parts[index - 1], parts[index]));

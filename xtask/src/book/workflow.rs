@@ -1,4 +1,5 @@
-//! Checks the workflow file of the page "Wheels in your CI": the page shows it whole, and it follows the schema of GitHub's workflows.
+//! Checks the workflow file of the page "Wheels in your CI": the page shows it whole, and it
+//! follows the schema of GitHub's workflows.
 
 use super::Result;
 use crate::python::{self, Recipe};

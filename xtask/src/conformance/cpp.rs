@@ -1,7 +1,8 @@
 //! The gtest files of the reference archive: one program, as upstream builds it, without CMake.
 //!
-//! Some of the files import C++ functions of the stock library, which is not part of the C ABI; `cpp_names.cc` gives them those names
-//! as calls of the global functions of the library under test. So every file takes part.
+//! Some of the files import C++ functions of the stock library, which is not part of the C ABI;
+//! `cpp_names.cc` gives them those names as calls of the global functions of the library under
+//! test. So every file takes part.
 
 use super::Run;
 use super::gtest;
@@ -69,7 +70,8 @@ struct Compiler {
 const GTEST_ADVICE: &str = "install GoogleTest with its libraries (Debian, Ubuntu: apt-get install libgtest-dev), or set CPATH and LIBRARY_PATH to where it is";
 
 impl Compiler {
-    /// `CXX`, else g++ or clang++. Where the machine has no GoogleTest, Debian's package is unpacked below `target`.
+    /// `CXX`, else g++ or clang++. Where the machine has no GoogleTest, Debian's package is
+    /// unpacked below `target`.
     fn find(workspace: &Workspace) -> Result<Self> {
         let program = env::var_os("CXX")
             .map(PathBuf::from)

@@ -1,4 +1,5 @@
-//! Runs a GoogleTest program to its last test, also past tests that kill it, and reads how each ended.
+//! Runs a GoogleTest program to its last test, also past tests that kill it, and reads how each
+//! ended.
 
 use super::Run;
 use super::outcome::{Outcome, Outcomes};
@@ -15,7 +16,8 @@ use std::time::Duration;
 /// All tests take two seconds.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Runs the program, and again for the tests after one that killed it. Tests are named by their source file, from `root`.
+/// Runs the program, and again for the tests after one that killed it. Tests are named by their
+/// source file, from `root`.
 pub(crate) fn run(
     workspace: &Workspace,
     subject: &Subject,
@@ -119,7 +121,7 @@ fn attribute(tag: &str, name: &str) -> Option<String> {
     Some(plain.iter().fold(value.to_string(), |text, (entity, character)| text.replace(entity, character)))
 }
 
-/// How far a run came.
+/// The progress of a run, read from its output.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Progress {
     ended: BTreeMap<String, (Outcome, String)>,
@@ -158,7 +160,7 @@ impl Progress {
     }
 }
 
-/// Whether `Suite.name (0 ms)` or `Suite.name, where ...` is about this test.
+/// Returns whether `Suite.name (0 ms)` or `Suite.name, where ...` is about this test.
 fn is_named(text: &str, test: &str) -> bool {
     text.strip_prefix(test).is_some_and(|rest| rest.starts_with([' ', ',']))
 }

@@ -1,9 +1,9 @@
-//! How tests ended, by their names.
+//! The outcomes of tests, by their names.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How one test ended.
+/// The outcome of one test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
     /// It passed.
@@ -56,9 +56,9 @@ impl Outcome {
 /// One test's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
-    /// How.
+    /// The outcome.
     pub(crate) outcome: Outcome,
-    /// Why, for one that went wrong: a line, or nothing.
+    /// The reason of a failure: a line, or empty.
     pub(crate) detail: String,
 }
 
@@ -69,12 +69,13 @@ pub(crate) struct Outcomes {
 }
 
 impl Outcomes {
-    /// Notes how a test ended; what was noted before is forgotten. Of a long reason only its ends are kept.
+    /// Notes how a test ended; what was noted before is forgotten. Of a long reason only its ends
+    /// are kept.
     pub(crate) fn note(&mut self, id: impl Into<String>, outcome: Outcome, detail: impl AsRef<str>) {
         self.tests.insert(id.into(), Ended { outcome, detail: shortened(detail.as_ref()) });
     }
 
-    /// How this test ended, if it ran.
+    /// The outcome of this test, if it ran.
     pub(crate) fn get(&self, id: &str) -> Option<&Ended> {
         self.tests.get(id)
     }
@@ -84,7 +85,7 @@ impl Outcomes {
         self.tests.iter().map(|(id, ended)| (id.as_str(), ended))
     }
 
-    /// Whether nothing ran.
+    /// Returns whether no test ran.
     pub(crate) fn is_empty(&self) -> bool {
         self.tests.is_empty()
     }
@@ -104,7 +105,8 @@ impl Outcomes {
     }
 }
 
-/// How many characters of each end of a long reason are kept: what was asserted, and what was found.
+/// The number of characters of each end of a long reason that are kept: the assertion, and the
+/// values found.
 const KEPT: usize = 250;
 
 fn shortened(text: &str) -> String {
@@ -122,7 +124,7 @@ pub(crate) fn file_of(id: &str) -> &str {
     id.split_once("::").map_or(id, |(file, _)| file)
 }
 
-/// How many tests ended how.
+/// The number of tests for each outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     numbers: [usize; Outcome::ALL.len()],

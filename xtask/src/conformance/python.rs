@@ -19,12 +19,13 @@ const SECONDS_FOR_A_TEST: u64 = 900;
 /// The whole suite takes half a minute on two fast cores.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// What the outcomes depend on beside the library: some tests leave themselves out on some Pythons.
+/// The Python version, which the outcomes depend on: some tests are skipped on some versions.
 pub(crate) fn setting(workspace: &Workspace, subject: &Subject) -> Result<String> {
     python::say(workspace, &subject.interpreter, "import sys; print('Python %d.%d' % sys.version_info[:2])")
 }
 
-/// Runs the suite, in as many processes as there are cores. One that dies takes only its test with it.
+/// Runs the suite, in as many processes as there are cores. One that dies takes only its test with
+/// it.
 pub(crate) fn run(workspace: &Workspace, sdist: &Sdist, subject: &Subject, run: &Run) -> Result<Outcomes> {
     let record = subject.builds.join("python-record.tsv");
     fs::write(&record, "").map_err(|error| format!("cannot write {}: {error}", record.display()))?;
@@ -58,7 +59,8 @@ pub(crate) fn run(workspace: &Workspace, sdist: &Sdist, subject: &Subject, run: 
     read(&text, subject)
 }
 
-/// Reads what `kernpack_conformance.py` wrote; another library than the expected one in any process is an error.
+/// Reads what `kernpack_conformance.py` wrote; another library than the expected one in any process
+/// is an error.
 fn read(record: &str, subject: &Subject) -> Result<Outcomes> {
     let mut outcomes = Outcomes::default();
     let mut libraries = 0;

@@ -18,7 +18,8 @@ const LIMIT: Duration = Duration::from_secs(1800);
 /// One test alone.
 const LIMIT_FOR_ONE: Duration = Duration::from_secs(120);
 
-/// Builds the tests, runs them as `cargo test` does, and then, one by one, those that a dying process took along.
+/// Builds the tests, runs them as `cargo test` does, and then, one by one, those that a dying
+/// process took along.
 pub(crate) fn run(workspace: &Workspace, sdist: &Sdist, subject: &Subject, run: &Run) -> Result<Outcomes> {
     let folder = sdist.folder().join("rust");
     // The archive has no lock file; ours keeps the crates of other people the same.
@@ -41,7 +42,8 @@ pub(crate) fn run(workspace: &Workspace, sdist: &Sdist, subject: &Subject, run: 
         arguments.push("--");
         arguments.extend(run.rest.iter().map(String::as_str));
     }
-    // cargo names each program on standard error, the programs write on standard output: one pipe keeps their order.
+    // cargo names each program on standard error, the programs write on standard output: one pipe
+    // keeps their order.
     let mut merged = merge(&cargo(&arguments)?);
     let output = step::watch_within(LIMIT, "cargo test in rust/", &mut merged, Show::Warnings)?.output;
     let mut outcomes = Outcomes::default();
@@ -115,10 +117,10 @@ fn merge(command: &Command) -> Command {
     merged
 }
 
-/// What one test program of cargo wrote.
+/// The output of one test program of cargo.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Section<'a> {
-    /// What cargo calls it, such as `tests/test_any.rs`.
+    /// The name that cargo prints, such as `tests/test_any.rs`.
     name: String,
     /// The program, unless it is documentation.
     program: Option<PathBuf>,
@@ -130,7 +132,7 @@ impl Section<'_> {
         format!("{}::{test}", self.name)
     }
 
-    /// Whether the program came to its end and each of its tests is in its output.
+    /// Returns whether the program ran to its end and each of its tests is in its output.
     fn is_complete(&self) -> bool {
         let mut outcomes = Outcomes::default();
         self.note(&mut outcomes);
@@ -159,7 +161,7 @@ impl Section<'_> {
         }
     }
 
-    /// What a failed test wrote when it panicked.
+    /// The panic message of a failed test.
     fn reason(&self, test: &str) -> String {
         let heading = format!("---- {test} stdout ----");
         let lines = self.lines.iter().skip_while(|line| **line != heading).skip(1);
@@ -196,7 +198,8 @@ fn name_and_path(text: &str) -> Option<(&str, PathBuf)> {
     Some((name.strip_prefix("unittests ").unwrap_or(name), PathBuf::from(path)))
 }
 
-/// The number of tests in a closing line: `test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; ...`.
+/// The number of tests in a closing line:
+/// `test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; ...`.
 fn closing(line: &str) -> Option<usize> {
     let counts = line.strip_prefix("test result: ")?.split_once(". ")?.1;
     let number = |word: &str| -> Option<usize> {

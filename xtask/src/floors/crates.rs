@@ -77,7 +77,7 @@ impl Crates {
     }
 }
 
-/// What a crate and its build script depend on. Dependencies for development are left out.
+/// The dependencies of a crate and of its build script. Dependencies for development are left out.
 fn dependencies(manifest: &str) -> Vec<Dependency> {
     let mut found = Vec::new();
     let mut is_list = false;

@@ -102,7 +102,8 @@ impl Modules {
                     match module.content {
                         Some((_, items)) => self.read_items(base, file, &inner, child, items)?,
                         None if let Some(path) = path_of(&module.attrs) => {
-                            // Relative to the file, and the child modules' files are beside that one.
+                            // Relative to the file, and the child modules' files are beside that
+                            // one.
                             let path = base.join(file).with_file_name(path);
                             let inner = path.parent().unwrap_or(folder).to_path_buf();
                             self.read_file(base, &path, &inner, child)?;
@@ -155,7 +156,8 @@ impl Modules {
         self.references.push(Reference { from: from.to_vec(), path, is_macro, file: file.to_owned(), line });
     }
 
-    /// Finds the paths in code: also in the arguments and the definitions of macros, where there are only tokens.
+    /// Finds the paths in code: also in the arguments and the definitions of macros, where there
+    /// are only tokens.
     fn scan(&mut self, place: &[String], file: &Path, tokens: TokenStream) {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         let mut at = 0;
@@ -227,7 +229,8 @@ impl Modules {
                 let path: Vec<String> = glob.iter().chain(rest).cloned().collect();
                 self.resolve(&at, &path, depth + 1).filter(|_| path != rest)
             });
-            // A name that is nowhere: of a macro's making, or, as the first of a path, another crate.
+            // A name that is nowhere: of a macro's making, or, as the first of a path, another
+            // crate.
             return found.or_else(|| (!is_relative && depth == 0).then_some(at));
         }
         Some(at)
@@ -279,7 +282,8 @@ fn leaves_of(tree: &UseTree, prefix: &mut Vec<String>, leaves: &mut Vec<Leaf>) {
     }
 }
 
-/// The paths that go on from `path` with `::name` or `::{a, b}`; gives the number of the token behind them.
+/// The paths that go on from `path` with `::name` or `::{a, b}`; gives the number of the token
+/// behind them.
 fn paths_from(tokens: &[TokenTree], mut at: usize, mut path: Vec<String>, paths: &mut Vec<Vec<String>>) -> usize {
     let is_colon = |token: Option<&TokenTree>| matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == ':');
     while is_colon(tokens.get(at)) && is_colon(tokens.get(at + 1)) {
@@ -304,7 +308,7 @@ fn paths_from(tokens: &[TokenTree], mut at: usize, mut path: Vec<String>, paths:
     at
 }
 
-/// Whether an attribute leaves something out of everything but tests.
+/// Returns whether an attribute restricts an item to tests.
 fn is_for_tests(attribute: &Attribute) -> bool {
     let syn::Meta::List(list) = &attribute.meta else { return false };
     let condition = list.tokens.to_string();

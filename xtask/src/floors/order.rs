@@ -2,7 +2,7 @@
 
 use crate::Result;
 
-/// What the tables begin with; others in the section are for readers only.
+/// The header of the tables that are read; other tables in the section are for readers only.
 const HEADER: &str = "| of | floors |";
 
 /// The tables of the section Floors.
@@ -19,7 +19,7 @@ pub(super) struct Tables {
 /// Names, floor by floor.
 #[derive(Debug)]
 pub(super) struct Order {
-    /// What has the floors: a crate, a module of one, or `crates`.
+    /// The crate or module whose rooms the order contains, or `crates`.
     pub(super) name: String,
     floors: Vec<Floor>,
 }
@@ -115,7 +115,8 @@ impl Order {
         self.floors.iter().position(|floor| floor.groups.iter().flatten().any(|name| name == room))
     }
 
-    /// Whether one room may import from another. Rooms that are not in the order are told about elsewhere.
+    /// Returns whether one room may import from another. Rooms that are missing in the order are
+    /// reported elsewhere.
     pub(super) fn allows(&self, from: &str, to: &str) -> bool {
         let (Some(above), Some(below)) = (self.place(from), self.place(to)) else { return true };
         let is_neighbour = |group: &Vec<String>| [from, to].iter().all(|room| group.iter().any(|name| name == room));

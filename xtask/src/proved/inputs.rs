@@ -1,4 +1,4 @@
-//! What a suite's outcome depends on, and a line with a digest for each part of it.
+//! The inputs that a suite's outcome depends on, with a line with a digest for each part.
 
 use crate::Result;
 use crate::workspace::Workspace;
@@ -11,13 +11,14 @@ use std::process::Command;
 /// The parts, by their names, with their digests.
 pub(crate) struct Inputs {
     root: PathBuf,
-    /// What git tracks or would track, from the root, without the records.
+    /// The files that git tracks or would track, from the root, without the records.
     files: Vec<String>,
     parts: BTreeMap<String, String>,
 }
 
 impl Inputs {
-    /// Nothing yet; the files are those that git knows in `root`, but for those in the folder `without`.
+    /// Nothing yet; the files are those that git knows in `root`, but for those in the folder
+    /// `without`.
     pub(crate) fn new(root: &Path, without: &str) -> Result<Self> {
         let mut git = Command::new("git");
         git.current_dir(root).args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"]);
@@ -31,7 +32,8 @@ impl Inputs {
         Ok(Inputs { root: root.to_path_buf(), files: files.into_iter().collect(), parts: BTreeMap::new() })
     }
 
-    /// Adds packages of the workspace and all that they depend on: files of ours, entries of `Cargo.lock` of others.
+    /// Adds packages of the workspace and all that they depend on: files of ours, entries of
+    /// `Cargo.lock` of others.
     pub(crate) fn packages(&mut self, workspace: &Workspace, packages: &[&str]) -> Result {
         let mut tree = workspace.cargo("tree");
         tree.args(["--locked", "--edges", "normal,build,dev", "--prefix", "none", "--no-dedupe", "--format", "{p}"]);
@@ -76,7 +78,8 @@ impl Inputs {
         self.add(name, &files)
     }
 
-    /// Adds a file, or all files of a folder. One that is not there is an error: what it was for has another name now.
+    /// Adds a file, or all files of a folder. One that is not there is an error: what it was for
+    /// has another name now.
     pub(crate) fn file(&mut self, path: &str) -> Result {
         let files: Vec<String> = self.files.iter().filter(|file| *file == path || is_in(file, path)).cloned().collect();
         if files.is_empty() {
@@ -118,7 +121,7 @@ impl Inputs {
     }
 }
 
-/// Whether a path is below a folder; the empty one is the root.
+/// Returns whether a path is below a folder; the empty one is the root.
 fn is_in(path: &str, folder: &str) -> bool {
     folder.is_empty() || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
@@ -134,7 +137,8 @@ fn digest<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>) -> String {
     hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A line of `cargo tree`: `name v1.2.3`, and behind it `(proc-macro)` and the folder of one of ours.
+/// A line of `cargo tree`: `name v1.2.3`, and behind it `(proc-macro)` and the folder of one of
+/// ours.
 struct Package<'a> {
     name: &'a str,
     version: &'a str,

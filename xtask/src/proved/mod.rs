@@ -1,8 +1,10 @@
-//! Suites that need not run again: what each one's outcome depends on is written down in the repository when it passes. `cargo xtask ci`
-//! leaves a suite out whose inputs are still those; `--all` runs every suite.
+//! Suites that need not run again: what each one's outcome depends on is written down in the
+//! repository when it passes. `cargo xtask ci` leaves a suite out whose inputs are still those;
+//! `--all` runs every suite.
 //!
-//! A record has a line for each input: packages with all that they depend on, files of the suite, programs and their versions. It is the
-//! same on every machine that has these, wherever the checkout lies.
+//! A record has a line for each input: packages with all that they depend on, files of the suite,
+//! programs and their versions. It is the same on every machine that has these, wherever the
+//! checkout lies.
 
 mod inputs;
 
@@ -23,11 +25,12 @@ pub(crate) struct Suite {
     packages: &'static [&'static str],
     /// Files and folders that are in none of these packages.
     files: &'static [&'static str],
-    /// Programs whose versions matter, with what makes them say it. Python's is that of the environment in `target/venv`.
+    /// Programs whose versions matter, with what makes them say it. Python's is that of the
+    /// environment in `target/venv`.
     programs: &'static [(&'static str, &'static str)],
 }
 
-/// What runs every suite: how commands start and what they find.
+/// Inputs of every suite: the code that starts commands and prepares their environment.
 const RUNNER: [&str; 8] = [
     "Cargo.toml",
     ".cargo",
@@ -80,7 +83,7 @@ pub(crate) const RACES: Suite = Suite {
     programs: &[],
 };
 
-/// What is built for 64-bit ARM, and run under qemu.
+/// Programs built for 64-bit ARM, and run under qemu.
 pub(crate) const AARCH64: Suite = Suite {
     name: "aarch64",
     packages: &[
@@ -131,7 +134,8 @@ pub(crate) const DIFFERENTIAL: Suite = Suite {
     programs: &[("python", "--version")],
 };
 
-/// Compiler and build helper with the toolchains of Debian unstable: a command of its own, and a part of `ci --all`.
+/// Compiler and build helper with the toolchains of Debian unstable: a command of its own, and a
+/// part of `ci --all`.
 pub(crate) const TOOLCHAINS: Suite = Suite {
     name: "toolchains",
     packages: &["kernpack-build", "kernpack-cli", "kernpack-compiler", "kernpack-graph"],
@@ -157,7 +161,7 @@ pub(crate) const COMPILERS: Suite = Suite {
     programs: &[],
 };
 
-/// Which suites run.
+/// The suites to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// Every one; nothing is written down.
@@ -203,7 +207,8 @@ impl Suite {
         })
     }
 
-    /// One line for a check that leaves this suite out because it takes too long, or needs what may be missing.
+    /// One line for a check that leaves this suite out because it takes too long, or needs what may
+    /// be missing.
     pub(crate) fn left_out(&self, workspace: &Workspace) -> String {
         let name = self.name;
         let command = format!("cargo xtask {name}, or cargo xtask ci --all");
@@ -266,7 +271,8 @@ impl Due {
 mod tests {
     use super::*;
 
-    /// What has got another name would no longer count: that is seen here, not when a suite is left out.
+    /// A renamed input would no longer count: this test finds it, not the run that leaves the suite
+    /// out.
     #[test]
     fn the_inputs_of_every_suite_are_there() {
         let workspace = Workspace::find().unwrap();

@@ -7,8 +7,8 @@ use crate::Result;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Returns what is wrong, one line each: dependencies whose licence is not allowed or that do not come from the
-/// crate registry, and licences in the list that no dependency needs.
+/// Returns what is wrong, one line each: dependencies whose licence is not allowed or that do not
+/// come from the crate registry, and licences in the list that no dependency needs.
 pub(super) fn problems(metadata: &Value, deny: &str) -> Result<Vec<String>> {
     let allowed = allowed(deny)?;
     let mut problems = Vec::new();

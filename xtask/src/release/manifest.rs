@@ -1,5 +1,5 @@
-//! What the crate registry and docs.rs show of a published crate: the fields of its manifest, its README and its
-//! licence texts.
+//! The metadata of a published crate that the crate registry and docs.rs show: the fields of its
+//! manifest, its README and its licence texts.
 
 use super::list;
 use serde_json::Value;
@@ -11,7 +11,8 @@ const KEYWORDS: usize = 5;
 const KEYWORD_LENGTH: usize = 20;
 const CATEGORIES: usize = 5;
 
-/// Categories of the crate registry that concern this project. Another one is first looked up there.
+/// Categories of the crate registry that concern this project. Another one is first looked up
+/// there.
 const KNOWN_CATEGORIES: [&str; 10] = [
     "api-bindings",
     "command-line-utilities",

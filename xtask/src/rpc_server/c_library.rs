@@ -1,6 +1,8 @@
-//! A C library as a linker sees it, of a version that this machine does not have: a program that is linked with it runs on systems that are as old.
+//! A C library as a linker sees it, of a version that this machine does not have: a program that is
+//! linked with it runs on systems that are as old.
 //!
-//! glibc keeps every version of a function that it ever had, so the one here knows what an older one had. Only names are needed for linking.
+//! glibc keeps every version of a function that it ever had, so the one here knows what an older
+//! one had. Only names are needed for linking.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +19,7 @@ const NEWEST: Version = [2, 17, 0];
 
 type Version = [u32; 3];
 
-/// What a program is linked with.
+/// The libraries that a program is linked with.
 pub(super) struct Linked {
     /// Has the libraries, under the names that linkers look for.
     pub(super) folder: PathBuf,
@@ -25,7 +27,8 @@ pub(super) struct Linked {
     pub(super) start: PathBuf,
 }
 
-/// Makes what programs for boards are linked with, in a folder, with a compiler for the board's processor.
+/// Makes what programs for boards are linked with, in a folder, with a compiler for the board's
+/// processor.
 pub(super) fn prepare(workspace: &Workspace, compiler: &str, folder: &Path) -> Result<Linked> {
     fs::create_dir_all(folder)?;
     for (name, soname) in [("c", "libc.so.6"), ("m", "libm.so.6")] {
@@ -53,7 +56,8 @@ struct Symbol {
     is_function: bool,
 }
 
-/// Writes a shared library that has nothing but names: `lib<name>.so`, which programs will look for as `soname`.
+/// Writes a shared library that has nothing but names: `lib<name>.so`, which programs will look for
+/// as `soname`.
 fn stub(
     workspace: &Workspace,
     compiler: &str,
@@ -91,7 +95,8 @@ fn name_of([major, minor, patch]: Version) -> String {
     if patch == 0 { format!("GLIBC_{major}.{minor}") } else { format!("GLIBC_{major}.{minor}.{patch}") }
 }
 
-/// What a library of the compiler's glibc has for programs that were built with [`NEWEST`].
+/// The symbols that a library of the compiler's glibc has for programs that were built with
+/// [`NEWEST`].
 fn symbols(workspace: &Workspace, compiler: &str, soname: &str) -> Result<Vec<Symbol>> {
     let path = output(workspace.command(compiler).arg(format!("-print-file-name={soname}")))?;
     let table = output(workspace.command("readelf").args(["--wide", "--dyn-syms", path.trim()]))?;
@@ -109,8 +114,9 @@ fn symbols(workspace: &Workspace, compiler: &str, soname: &str) -> Result<Vec<Sy
     Ok(newest.into_iter().map(symbol).collect())
 }
 
-/// Name, version, and whether it is a function: of a line such as `  1: 0000000000026dc0   143 FUNC  GLOBAL DEFAULT   15 qsort@@GLIBC_2.2.5`, if
-/// it is of [`NEWEST`] or before.
+/// Name, version, and whether it is a function: of a line such as
+/// `  1: 0000000000026dc0   143 FUNC  GLOBAL DEFAULT   15 qsort@@GLIBC_2.2.5`, if it is of
+/// [`NEWEST`] or before.
 fn symbol(line: &str) -> Option<(&str, Version, bool)> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let [_, _, _, kind, _, _, section, name, ..] = words[..] else { return None };

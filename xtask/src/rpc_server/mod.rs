@@ -1,7 +1,8 @@
 //! `cargo xtask rpc-server`: `kernpack-rpc-server` as one file for boards, at most 2 MB.
 //!
-//! The file is the static program of runtime/rpc/launcher, with the server in it, compressed: a program of the board's own C library, which can load libraries. It is
-//! linked for glibc 2.17, and uses nothing that musl does not have, too.
+//! The file is the static program of runtime/rpc/launcher, with the server in it, compressed: a
+//! program of the board's own C library, which can load libraries. It is linked for glibc 2.17, and
+//! uses nothing that musl does not have, too.
 
 mod c_library;
 
@@ -85,7 +86,8 @@ fn build(workspace: &Workspace, processor: &str, compiler: &str) -> Result<PathB
     Ok(file)
 }
 
-/// Starts the file, which starts what it carries, and that only says its options: here, or under qemu where that is there.
+/// Starts the file, which starts what it carries, and that only says its options: here, or under
+/// qemu where that is there.
 fn start(workspace: &Workspace, processor: &str, file: &Path) -> Result {
     let emulator: &[&str] = match processor {
         std::env::consts::ARCH => &[],
