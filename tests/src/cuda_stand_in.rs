@@ -1,4 +1,5 @@
-//! The stand-in for the CUDA driver: `c/fake_libcuda.c`, compiled and loaded, so that the runtime finds it instead of a real one.
+//! The stand-in for the CUDA driver: `c/fake_libcuda.c`, compiled and loaded, so that the runtime
+//! finds it instead of a real one.
 
 use std::ffi::{CStr, CString, c_char, c_long, c_void};
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ pub struct Session<'a> {
     _alone: MutexGuard<'a, ()>,
 }
 
-/// What the stand-in counts.
+/// The objects that the stand-in counts.
 #[derive(Clone, Copy)]
 pub enum Live {
     /// Loaded modules.
@@ -104,7 +105,7 @@ impl StandIn {
 }
 
 impl Session<'_> {
-    /// What was done since the last call.
+    /// The calls since the last call of this function.
     pub fn log(&self) -> String {
         // SAFETY: the log is a C string of ours until it is freed.
         unsafe {
@@ -115,7 +116,7 @@ impl Session<'_> {
         }
     }
 
-    /// How many there are.
+    /// The number of live objects of a kind.
     pub fn live(&self, what: Live) -> i64 {
         // SAFETY: one of the stand-in's counters.
         unsafe { (self.stand_in.live)(what as i32) }

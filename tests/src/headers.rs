@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Where the headers are: `KERNPACK_TVM_FFI_INCLUDE`, else what the `tvm_ffi` package of `KERNPACK_PYTHON` or of
-/// target/venv says.
+/// The include folders of the headers: `KERNPACK_TVM_FFI_INCLUDE`, else the folders that the
+/// `tvm_ffi` package of `KERNPACK_PYTHON` or of `target/venv` reports.
 ///
 /// # Errors
 /// A line that says why there are none.

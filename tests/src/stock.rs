@@ -1,10 +1,11 @@
-//! Where the libraries of others are, which `cargo xtask test` installs and names in variables.
+//! The paths of libraries of others, which `cargo xtask test` installs and names in variables.
 
 use std::path::{Path, PathBuf};
 
 use crate::skip::skip;
 
-/// The stock `libtvm_ffi.so`, in the folder `KERNPACK_TVM_FFI_LIB`; without that variable `None`, and a line that says so.
+/// The stock `libtvm_ffi.so`, in the folder `KERNPACK_TVM_FFI_LIB`; without that variable `None`,
+/// and a line that says so.
 ///
 /// # Panics
 /// Panics on CI when the variable is not set.
@@ -16,7 +17,8 @@ pub fn stock_library() -> Option<PathBuf> {
     folder.map(|folder| Path::new(&folder).join("libtvm_ffi.so"))
 }
 
-/// A Python with Apache TVM: `KERNPACK_APACHE_TVM`, else the one in `target/venv-tvm`; `None`, and a line that says so, without.
+/// A Python with Apache TVM: `KERNPACK_APACHE_TVM`, else the one in `target/venv-tvm`; `None`, and
+/// a line that says so, without.
 ///
 /// # Panics
 /// Panics on CI when there is none.
@@ -24,7 +26,8 @@ pub fn apache_tvm() -> Option<PathBuf> {
     python("KERNPACK_APACHE_TVM", "venv-tvm", "apache-tvm 0.27")
 }
 
-/// A Python with the stock package: `KERNPACK_PYTHON`, else the one in `target/venv`; `None`, and a line that says so, without.
+/// A Python with the stock package: `KERNPACK_PYTHON`, else the one in `target/venv`; `None`, and a
+/// line that says so, without.
 ///
 /// # Panics
 /// Panics on CI when there is none.

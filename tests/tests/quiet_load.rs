@@ -1,5 +1,5 @@
-//! Loading a library makes no error value and takes no backtrace: neither may cost anything where the answer "no" is expected,
-//! such as for a type key that is not registered yet.
+//! Loading a library makes no error value and takes no backtrace: neither may cost anything where
+//! the answer "no" is expected, such as for a type key that is not registered yet.
 
 use std::path::Path;
 use std::process::Command;
@@ -71,7 +71,7 @@ macro_rules! watched {
 for_each_function!(watched);
 
 unsafe extern "C" {
-    /// How a host hands its table to a library; this program has one, too.
+    /// Passes the table of a host to a library; this program has this function, too.
     fn __kernpack_api_v1(table: *const ApiTable) -> *const ApiTable;
 }
 
@@ -98,7 +98,8 @@ fn no_function_of_the_host_fails() {
     assert!(FAILED.lock().unwrap().contains(&"TVMFFITypeKeyToIndex"));
 }
 
-/// Counts what the stock library takes of backtraces: preloaded, so that its own calls come here as well.
+/// Counts what the stock library takes of backtraces: preloaded, so that its own calls come here as
+/// well.
 const COUNTER: &str = r#"
 #include <dlfcn.h>
 #include <stddef.h>

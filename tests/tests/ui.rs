@@ -1,7 +1,9 @@
-//! What the compiler says about each mistake: the files of `ui/`, each beside the text that is expected. What the macros accept is there,
-//! too (`pass_*.rs`): each of these files is a test program of its own.
+//! The compiler's messages for each mistake: the files of `ui/`, each beside the expected text.
+//! Code that the macros accept is there, too (`pass_*.rs`): each of these files is a test program
+//! of its own.
 //!
-//! `TRYBUILD=overwrite cargo test -p kernpack-tests --test ui` writes the expected texts anew; read the difference.
+//! `TRYBUILD=overwrite cargo test -p kernpack-tests --test ui` writes the expected texts anew; read
+//! the difference.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What `#[packed_func]` accepts.
+//! Functions that `#[packed_func]` accepts.
 #![deny(warnings, non_ascii_idents)]
 #![forbid(unsafe_code)]
 

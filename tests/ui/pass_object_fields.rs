@@ -1,4 +1,4 @@
-//! What `#[field(...)]` and `#[object(...)]` accept.
+//! Options that `#[field(...)]` and `#[object(...)]` accept.
 #![deny(warnings, non_ascii_idents)]
 
 use std::collections::BTreeMap;

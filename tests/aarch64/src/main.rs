@@ -2,7 +2,8 @@
 //!
 //! - `aarch64-host report LIBRARY`: what `libimagekit.so` does, as text.
 //! - `aarch64-host devices LIBRARY`: what its functions for devices say on a machine that has none.
-//! - `aarch64-host exported LIBRARY...`: what `tests/tests/export/on_aarch64.rs` exported calls itself.
+//! - `aarch64-host exported LIBRARY...`: what `tests/tests/export/on_aarch64.rs` exported calls
+//!   itself.
 
 #[path = "../../tests/export/length.rs"]
 mod length;

@@ -1,4 +1,5 @@
-//! All that `libimagekit.so` does with one picture, as text: the same on every machine, to the last bit of each number.
+//! All that `libimagekit.so` does with one picture, as text: the same on every machine, to the last
+//! bit of each number.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -62,7 +63,7 @@ fn message(result: Result<Any>) -> String {
 /// Calls everything, and writes down what comes.
 ///
 /// # Errors
-/// What a call reports that must not fail.
+/// The error of a call that must not fail.
 pub(crate) fn report(library: &Path) -> Result<String> {
     let kit = Module::load(library)?;
     let mut out = String::new();

@@ -1,4 +1,5 @@
-//! Makes the programs ready for every library, and links the static library that a test names into one of them.
+//! Makes the programs ready for every library, and links the static library that a test names into
+//! one of them.
 
 fn main() {
     kernpack_build::export_abi();

@@ -173,7 +173,7 @@ fn sum_columns(kernel: &mut Kernel) -> Result<(), CompileError> {
     Ok(())
 }
 
-/// Where the largest of each row is, as a float.
+/// The index of the largest element of each row, as a float.
 fn row_argmax(kernel: &mut Kernel) -> Result<(), CompileError> {
     let n = 1024;
     let x = kernel.input("x", [n, n], F32);
@@ -183,7 +183,7 @@ fn row_argmax(kernel: &mut Kernel) -> Result<(), CompileError> {
     Ok(())
 }
 
-/// Where the largest of each column is, as a float.
+/// The index of the largest element of each column, as a float.
 fn column_argmax(kernel: &mut Kernel) -> Result<(), CompileError> {
     let n = 1024;
     let x = kernel.input("x", [n, n], F32);

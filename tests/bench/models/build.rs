@@ -31,7 +31,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Seconds by the clock and of all processors, and the most memory in mebibytes, as Linux tells them.
+/// Seconds by the clock and of all processors, and the most memory in mebibytes, as Linux tells
+/// them.
 fn report(start: Instant) -> Result<String, Box<dyn std::error::Error>> {
     let wall = start.elapsed().as_secs_f64();
     let stat = std::fs::read_to_string("/proc/self/stat")?;

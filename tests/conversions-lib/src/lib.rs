@@ -1,5 +1,6 @@
-//! One function per type that converts. `tests/python/conversions.json` has the rows: what goes in, what comes out or
-//! which error. The Rust test and the Python test both load this library and run the same rows.
+//! One function per type that converts. `tests/python/conversions.json` has the rows: what goes in,
+//! what comes out or which error. The Rust test and the Python test both load this library and run
+//! the same rows.
 
 use std::collections::HashMap;
 
@@ -187,7 +188,7 @@ pub struct Point {
 pub struct Place {
     #[base]
     point: Point,
-    /// What it is called.
+    /// The name.
     pub name: Str,
 }
 

@@ -1,4 +1,5 @@
-//! Loads this crate's own library, as a host that knows nothing of the crate does. This program does not link the crate: nothing here names it.
+//! Loads this crate's own library, as a host that knows nothing of the crate does. This program
+//! does not link the crate: nothing here names it.
 
 use kernpack::{Function, Module, Tensor};
 use std::path::PathBuf;
@@ -61,7 +62,8 @@ fn errors_name_what_was_wrong() {
 
 #[test]
 fn the_library_carries_no_builtins() {
-    // A library joins its host's global functions; those of the runtime come with the feature `builtins`, which this crate does not ask for.
+    // A library joins its host's global functions; those of the runtime come with the feature
+    // `builtins`, which this crate does not ask for.
     let bytes = std::fs::read(library()).unwrap();
     let has = |text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
     assert!(
@@ -80,7 +82,8 @@ fn the_library_carries_no_builtins() {
     }
 }
 
-/// A C program that this library serves asks for the loader: it is not there, which the C function says with NULL.
+/// A C program that this library serves asks for the loader: it is not there, which the C function
+/// says with NULL.
 #[test]
 fn a_c_program_finds_no_loader() {
     let checkout = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");

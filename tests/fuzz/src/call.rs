@@ -14,7 +14,7 @@ thread_local! {
 }
 
 thread_local! {
-    /// How often this thread panicked: a panic that became an error is one all the same.
+    /// The number of panics of this thread: a panic that became an error counts as well.
     static PANICS: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn check_error(what: &str, error: &Error) {
     assert_eq!(PANICS.get(), 0, "{what}: {error}");
 }
 
-/// What a status of the C API says.
+/// Converts a status of the C API to a result.
 pub(crate) fn check_status(name: &str, status: i32) -> Result<()> {
     if status == 0 {
         return Ok(());

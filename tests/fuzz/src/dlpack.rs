@@ -1,6 +1,8 @@
-//! Tensors from elsewhere: `TVMFFITensorFromDLPack` and `TVMFFITensorFromDLPackVersioned`, and what is done with the tensors.
+//! Tensors from elsewhere: `TVMFFITensorFromDLPack` and `TVMFFITensorFromDLPackVersioned`, and what
+//! is done with the tensors.
 //!
-//! The input says what a producer claims: any numbers, but arrays that are as long as it says. Elements that are not there are not read.
+//! The input says what a producer claims: any numbers, but arrays that are as long as it says.
+//! Elements that are not there are not read.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -15,7 +17,8 @@ use kernpack::{Any, IntoAny, Result, Tensor, sys::provider};
 
 use crate::call::{call, check_status, must};
 
-/// Imports the tensor that the input describes; it comes back exactly once, or stays with the producer when it is refused.
+/// Imports the tensor that the input describes; it comes back exactly once, or stays with the
+/// producer when it is refused.
 pub fn check(input: &[u8]) {
     let claim = Claim::read(input);
     match claim.versioned {
@@ -30,7 +33,7 @@ const MOST_DIMENSIONS: i32 = 31;
 /// Bytes that a tensor may claim as its data, and that are there.
 const BUFFER: usize = 256;
 
-/// What a producer says of its tensor, and what the importer wants.
+/// The properties that a producer claims for its tensor, and the requirements of the importer.
 struct Claim {
     versioned: bool,
     has_deleter: bool,
@@ -108,13 +111,13 @@ impl Claim {
         }
     }
 
-    /// Whether an importer that wants nothing must take it.
+    /// Returns whether an importer without requirements must accept the tensor.
     fn is_possible(&self) -> bool {
         let padded = self.versioned && self.flags & dlpack_flags::IS_SUBBYTE_TYPE_PADDED != 0;
         !padded && self.ndim >= 0 && (self.ndim == 0 || self.shape.is_some())
     }
 
-    /// Whether the elements that it claims are in its buffer, one behind the other.
+    /// Returns whether the claimed elements are in its buffer, contiguously.
     fn is_in_buffer(&self) -> bool {
         let shape = self.shape.as_deref().unwrap_or_default();
         let bytes = (u128::from(self.dtype.bits) * u128::from(self.dtype.lanes)).div_ceil(8);
@@ -123,7 +126,7 @@ impl Claim {
     }
 }
 
-/// What the producer's struct belongs to, and how often it came back.
+/// The owner of the producer's struct, with the number of times that it was returned.
 struct Producer {
     shape: Option<Vec<i64>>,
     strides: Option<Vec<i64>>,
@@ -230,7 +233,7 @@ fn check_import<M: Managed>(claim: &Claim) {
     }
 }
 
-/// What an imported tensor offers.
+/// Checks an imported tensor.
 fn check_tensor(claim: &Claim, expected: &DLTensor, value: &Any) {
     let tensor: Tensor = value.to().expect("a tensor");
     let strides = match &claim.strides {
@@ -281,7 +284,8 @@ fn check_tensor(claim: &Claim, expected: &DLTensor, value: &Any) {
     assert!(same.to::<bool>().expect("a flag"));
     must("ffi.StructuralHash", &[value, &no, &yes]);
     if claim.is_in_buffer() {
-        // With the elements; for a device whose memory cannot be read, or gaps between them, that is an error.
+        // With the elements; for a device whose memory cannot be read, or gaps between them, that
+        // is an error.
         let _ = call("ffi.StructuralHash", &[value, &no, &no]);
         if let Ok(view) = &view {
             let _ = call("ffi.StructuralEqual", &[value, view, &no, &no]);
@@ -289,7 +293,7 @@ fn check_tensor(claim: &Claim, expected: &DLTensor, value: &Any) {
     }
 }
 
-/// What the type of a view promises.
+/// Checks the guarantees of a view's type.
 fn check_view<T: kernpack::Element>(tensor: &Tensor) {
     let Ok(view) = tensor.view::<T>() else { return };
     let bytes = view.len().checked_mul(size_of::<T>()).expect("no more than memory");

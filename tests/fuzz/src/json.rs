@@ -16,7 +16,8 @@ pub fn check(input: &[u8]) {
             return;
         }
     };
-    // A float without a fraction may be written as an integer, as the stock library does; from then on nothing changes.
+    // A float without a fraction may be written as an integer, as the stock library does; from then
+    // on nothing changes.
     let written = must("ffi.json.Stringify", &[&value, &Any::NONE]);
     let again = must("ffi.json.Parse", &[&written]);
     let written_again = must("ffi.json.Stringify", &[&again, &Any::NONE]);

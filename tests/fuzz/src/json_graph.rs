@@ -1,15 +1,18 @@
-//! Graphs of objects as JSON: `ffi.FromJSONGraphString`, `ffi.ToJSONGraphString`, and what is done with the objects that come out.
+//! Graphs of objects as JSON: `ffi.FromJSONGraphString`, `ffi.ToJSONGraphString`, and what is done
+//! with the objects that come out.
 
 use kernpack::{Any, Array, IntoAny, Map, Str};
 
 use crate::call::{bytes_of, call, must, text};
 use crate::node;
 
-/// Types of nodes that are looked up by what they say. Every other key of a map is looked up by its address.
+/// Types of nodes that are looked up by what they say. Every other key of a map is looked up by its
+/// address.
 const KEYS_BY_VALUE: [&str; 8] = ["None", "bool", "int", "float", "DataType", "Device", "ffi.String", "ffi.Bytes"];
 
-/// Whatever is decoded can be encoded; what is decoded again is equal, and so are copies and hashes. The exception is the stock
-/// library's: a map with a container or another object as key has no equal but those that share the key.
+/// Whatever is decoded can be encoded; what is decoded again is equal, and so are copies and
+/// hashes. The exception is the stock library's: a map with a container or another object as key
+/// has no equal but those that share the key.
 pub fn check(input: &[u8]) {
     node::register();
     let Ok(value) = call("ffi.FromJSONGraphString", &[&text(input)]) else { return };
@@ -23,7 +26,8 @@ pub fn check(input: &[u8]) {
         String::from_utf8_lossy(bytes_of(&encoded)),
         String::from_utf8_lossy(bytes_of(&encoded_again))
     );
-    // The other way to write it: a value that is then written as JSON. A data type that was read may have a simpler one's text.
+    // The other way to write it: a value that is then written as JSON. A data type that was read
+    // may have a simpler one's text.
     let graph = must("ffi.ToJSONGraph", &[&value, &none]);
     check_same(&again, &must("ffi.FromJSONGraph", &[&graph]), &encoded);
     check_same(&again, &must("ffi.FromJSONGraphString", &[&encoded_again]), &encoded);
@@ -50,7 +54,7 @@ fn check_same(one: &Any, other: &Any, encoded: &Any) {
     assert_eq!(one.to::<i64>().expect("a number"), other.to::<i64>().expect("a number"));
 }
 
-/// Whether a map of the graph has a key that is found by its address.
+/// Returns whether a map of the graph has a key that is found by its address.
 fn has_keys_by_address(encoded: &Any) -> bool {
     let graph: Map<Str, Any> = must("ffi.json.Parse", &[encoded]).to().expect("a graph is a map");
     let nodes: Array<Map<Str, Any>> = graph.get("nodes").expect("a graph has nodes").to().expect("an array of maps");

@@ -10,7 +10,7 @@ pub fn check(input: &[u8]) {
     check_tree(&[&(input.len() as u64).to_le_bytes(), input].concat());
 }
 
-/// What can be read can be written, and says the same.
+/// A tree that can be read can be written, and has the same contents.
 fn check_tree(bytes: &[u8]) {
     if let Some(header) = bytes.first_chunk() {
         match LibraryBin::total_size(*header) {

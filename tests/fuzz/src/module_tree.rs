@@ -1,4 +1,5 @@
-//! A whole import tree: every module restored through the loader of its kind, asked for what it has, and serialized again.
+//! A whole import tree: every module restored through the loader of its kind, asked for what it
+//! has, and serialized again.
 
 use std::collections::HashSet;
 
@@ -12,8 +13,8 @@ use crate::call::check_error;
 const KINDS: [&str; 10] =
     ["cuda", "opencl", "hip", "rocm", "metal", "vulkan", "webgpu", "c", "static_library", "kernpack.zstd"];
 
-/// The input as a tree behind a size that is right; and as the payload of a module of the kind that the first byte says, because a
-/// tree with a sound payload in it is much to ask of chance.
+/// The input as a tree behind a size that is right; and as the payload of a module of the kind that
+/// the first byte says, because a tree with a sound payload in it is much to ask of chance.
 pub fn check(input: &[u8]) {
     check_tree(&[&(input.len() as u64).to_le_bytes(), input].concat());
     let Some((kind, payload)) = input.split_first() else { return };
@@ -28,7 +29,7 @@ pub fn check(input: &[u8]) {
     check_tree(&writer.to_vec());
 }
 
-/// What is restored can be asked, and serialized to the same bytes once more.
+/// A restored module can be called, and is serialized to the same bytes once more.
 fn check_tree(bytes: &[u8]) {
     let root = match Module::deserialize(bytes) {
         Ok(root) => root,

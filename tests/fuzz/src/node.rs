@@ -1,4 +1,5 @@
-//! Types with fields, for graphs of objects: a tree, variables and what binds them, nodes that are shared.
+//! Types with fields, for graphs of objects: a tree, variables and what binds them, nodes that are
+//! shared.
 
 use core::ffi::{c_int, c_void};
 use core::mem::offset_of;
@@ -12,7 +13,7 @@ use kernpack::sys::abi::{
 use kernpack::sys::embedded::{HEADER_SIZE, body, new_object};
 use kernpack::{Any, AnyView, Function, IntoAny, Result, bail, sys::provider};
 
-/// What all of these types have: anything, an array or another object, and a number.
+/// The fields that all of these types have: anything, an array or another object, and a number.
 #[repr(C)]
 struct Node {
     first: Any,

@@ -40,7 +40,7 @@ fn options() -> ModelOptions {
     options
 }
 
-/// What a node reads is an input, is known, or was computed before.
+/// Each value that a node reads is an input, is known, or was computed before.
 fn check_order(graph: &Graph) {
     let mut is_there: Vec<bool> = graph.values.iter().map(|value| value.known.is_some()).collect();
     for input in &graph.inputs {

@@ -1,4 +1,5 @@
-//! What RPC servers, clients and trackers read from the network: handshakes, packets, packed sequences, messages.
+//! The data that RPC servers, clients and trackers read from the network: handshakes, packets,
+//! packed sequences, messages.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -68,7 +69,7 @@ pub fn check(input: &[u8]) {
     }
 }
 
-/// What a peer sends to a tracker. What is answered begins as the protocol does.
+/// Messages of a peer to a tracker. An answer begins as the protocol requires.
 fn tracker(input: &[u8]) {
     let answers = kernpack_rpc::tracker::answers_to(input).expect("sockets");
     assert!(answers.is_empty() || answers.starts_with(b"\x71\xf2\x02\0"), "{}", answers.escape_ascii());
@@ -143,7 +144,7 @@ fn packets(input: &[u8], step: usize) {
     }
 }
 
-/// What can be read can be written, and is read as the same.
+/// A sequence that can be read can be written, and is read back unchanged.
 fn sequence(input: &[u8]) {
     let bounds = Bounds::default();
     let mut source = input;

@@ -1,4 +1,5 @@
-//! Every input that was worth keeping, through its function: what fuzzing found once stays found, on every machine.
+//! Every input that was worth keeping, through its function: what fuzzing found once stays found,
+//! on every machine.
 
 #[cfg(feature = "models")]
 #[path = "corpus/limits.rs"]
@@ -7,7 +8,7 @@ mod limits;
 use std::fs;
 use std::path::Path;
 
-/// How much memory the process may ever have had: no input of a few kilobytes is worth more.
+/// The limit for the peak memory of the process: no input of a few kilobytes justifies more.
 const MOST_MEMORY: u64 = 512 << 20;
 
 fn replay(target: &str) {

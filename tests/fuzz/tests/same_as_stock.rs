@@ -1,4 +1,5 @@
-//! The texts of the corpus, once with our implementation and once with the stock library: what comes out is the same, errors included.
+//! The texts of the corpus, once with our implementation and once with the stock library: what
+//! comes out is the same, errors included.
 
 use core::ffi::CStr;
 use std::ffi::CString;
@@ -13,8 +14,8 @@ use kernpack::sys::abi::{
 use kernpack::sys::embedded::{body, text_of};
 use kernpack::{sys::embedded, sys::provider};
 
-/// Errors of ours where the stock library dies: it follows a node that is a part of itself until the stack ends, and looks up the
-/// name of a kind that has none.
+/// Errors of ours where the stock library dies: it follows a node that is a part of itself until
+/// the stack ends, and looks up the name of a kind that has none.
 const STOCK_DIES: [&str; 2] = ["is a part of itself", "an access step of unknown kind"];
 
 /// One of the two implementations.
@@ -25,14 +26,16 @@ type Outcome = Result<TVMFFIAny, String>;
 
 const NONE: TVMFFIAny = TVMFFIAny::NONE;
 
-// Values are not released: each implementation's own are read by no other code, and the process ends soon.
+// Values are not released: each implementation's own are read by no other code, and the process
+// ends soon.
 impl Implementation<'_> {
     fn outcome(&self, status: i32, value: TVMFFIAny) -> Outcome {
         if status == 0 {
             return Ok(value);
         }
         let mut error: TVMFFIObjectHandle = core::ptr::null_mut();
-        // SAFETY: a failed call has raised an error, whose cell both implementations lay out as the ABI says.
+        // SAFETY: a failed call has raised an error, whose cell both implementations lay out as the
+        // ABI says.
         unsafe {
             (self.0.error_move_from_raised)(&mut error);
             let cell = body::<TVMFFIErrorCell>(error);
@@ -149,7 +152,8 @@ fn stock() -> Option<ApiTable> {
         return None;
     };
     let path = CString::new(Path::new(&folder).join("libtvm_ffi.so").into_os_string().into_encoded_bytes()).unwrap();
-    // SAFETY: loading the stock library runs its constructors; its symbols are the functions of the ABI.
+    // SAFETY: loading the stock library runs its constructors; its symbols are the functions of the
+    // ABI.
     unsafe {
         let library = libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
         assert!(!library.is_null(), "{}", path.to_string_lossy());

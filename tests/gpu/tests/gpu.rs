@@ -1,5 +1,5 @@
-//! What needs a GPU: the library's kernels against the CPU, streams, memory that runs out, several devices, many threads. Without one each
-//! test says so in one line.
+//! Tests that need a GPU: the library's kernels against the CPU, streams, memory that runs out,
+//! several devices, many threads. Without a GPU each test reports so in one line.
 
 mod library;
 

@@ -1,5 +1,5 @@
-//! What needs no GPU: the kernels' image is in the library, is saved and restored byte for byte, and its PTX is accepted by NVIDIA's
-//! assembler.
+//! Tests that need no GPU: the kernels' image is in the library, is saved and restored byte for
+//! byte, and its PTX is accepted by NVIDIA's assembler.
 
 mod library;
 

@@ -1,5 +1,5 @@
-//! A program that links the crate, as this test does: its functions find their kernels without a library that is loaded. On a machine with a GPU
-//! they run; on any other they say what is missing.
+//! A program that links the crate, as this test does: its functions find their kernels without a
+//! library that is loaded. On a machine with a GPU they run; on any other they say what is missing.
 
 use std::io::Write as _;
 
@@ -13,7 +13,7 @@ fn numbers(rows: i64, columns: i64) -> Result<Tensor> {
     Tensor::from_vec((0..rows * columns).map(|i| (i % 7) as f32 - 3.0).collect(), &[rows, columns])
 }
 
-/// Whether the library was built with nvcc; else says why not.
+/// Returns whether the library was built with nvcc; if not, prints the reason.
 fn is_built() -> bool {
     match kernels::matmul_tiled.status() {
         ImageStatus::NotBuilt(why) => {

@@ -1,5 +1,5 @@
-//! Launches of the thread pool: a thread that joins one is done with it before its caller goes on, no thread sleeps through a call, and the
-//! barrier keeps phases apart.
+//! Launches of the thread pool: a thread that joins one is done with it before its caller goes on,
+//! no thread sleeps through a call, and the barrier keeps phases apart.
 
 use core::time::Duration;
 
@@ -18,7 +18,7 @@ mod progress;
 #[path = "../../../runtime/core/src/thread_pool/signal.rs"]
 mod signal;
 
-/// What `runtime/core/src/thread_pool/sync.rs` is to the runtime.
+/// The counterpart of `runtime/core/src/thread_pool/sync.rs`.
 mod sync {
     use core::time::Duration;
 
@@ -99,8 +99,8 @@ impl Launch {
     }
 }
 
-/// Offers a launch of some tasks in the only slot, works on it, and changes everything when it is over. Does nothing when the slot
-/// is taken.
+/// Offers a launch of some tasks in the only slot, works on it, and changes everything when it is
+/// over. Does nothing when the slot is taken.
 fn launch(board: &Board<Launch>, tasks: u32) {
     let launch = Launch::new(tasks);
     let Some(slot) = board.reserve() else { return };
@@ -153,7 +153,8 @@ pub fn a_launch_and_two_workers() {
     });
 }
 
-/// Two callers use the slot one after the other, if they do not meet, while a worker looks for work.
+/// Two callers use the slot one after the other, if they do not meet, while a worker looks for
+/// work.
 pub fn two_callers_and_a_worker() {
     check_with_interruptions(2, || {
         let board = Arc::new(Board::<Launch>::new());
@@ -175,7 +176,8 @@ pub fn two_callers_and_a_worker() {
     });
 }
 
-/// A worker sleeps, or is about to, when a launch comes that needs it: the caller waits for it at the barrier.
+/// A worker sleeps, or is about to, when a launch comes that needs it: the caller waits for it at
+/// the barrier.
 pub fn a_worker_that_sleeps() {
     check_with_interruptions(3, || {
         let board = Arc::new(Board::<Launch>::new());

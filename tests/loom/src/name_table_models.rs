@@ -44,7 +44,8 @@ fn look_up(table: &Table, name: &[u8]) -> Option<usize> {
     table.get(name).map(Value::get)
 }
 
-/// A thread that finds a name finds its value complete, and what was registered in order is found in order.
+/// A thread that finds a name finds its value complete, and what was registered in order is found
+/// in order.
 pub fn looked_up() {
     check(|| {
         let table = new_table();

@@ -7,7 +7,8 @@ use crate::counted::{Object, Shared};
 use crate::ref_count;
 use crate::shared_ref::Counted;
 
-/// Threads give up strong references; the last one destroys the object after all others have used it.
+/// Threads give up strong references; the last one destroys the object after all others have used
+/// it.
 pub fn strong_references() {
     check(|| {
         let object = Shared(Object::new());
@@ -26,7 +27,8 @@ pub fn strong_references() {
     });
 }
 
-/// The last strong reference goes while others give up weak ones: destroyed once, freed once, in this order.
+/// The last strong reference goes while others give up weak ones: destroyed once, freed once, in
+/// this order.
 pub fn weak_references() {
     check(|| {
         let object = Shared(Object::new());
@@ -44,7 +46,8 @@ pub fn weak_references() {
     });
 }
 
-/// A weak reference is promoted while the last strong one goes: the promoted one is good, or there is none.
+/// A weak reference is promoted while the last strong one goes: the promoted one is good, or there
+/// is none.
 pub fn promotion() {
     check(|| {
         let object = Shared(Object::new());
@@ -68,7 +71,8 @@ pub fn promotion() {
     });
 }
 
-/// The holder of the only reference may change the object: no other code has it, or is still reading it.
+/// The holder of the only reference may change the object: no other code has it, or is still
+/// reading it.
 pub fn uniqueness() {
     check(|| {
         let object = Shared(Object::new());
@@ -90,12 +94,14 @@ pub fn uniqueness() {
     });
 }
 
-/// Threads change an object under its lock, while others take and give up references: one at a time, and each sees what the one before
-/// did; the last reference destroys the object all the same.
+/// Threads change an object under its lock, while others take and give up references: one at a
+/// time, and each sees what the one before did; the last reference destroys the object all the
+/// same.
 pub fn lock() {
     check(|| {
         let object = Shared(Object::new());
-        // SAFETY: every thread owns the references that it gives up, and has the lock when it writes.
+        // SAFETY: every thread owns the references that it gives up, and has the lock when it
+        // writes.
         unsafe {
             Object::add_references(object.get(), 1);
             let change = move || {

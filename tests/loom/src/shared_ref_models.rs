@@ -66,7 +66,8 @@ pub fn set() {
     });
 }
 
-/// Two threads copy the reference while it is removed: what they get is alive, and nothing is left at the end.
+/// Two threads copy the reference while it is removed: what they get is alive, and nothing is left
+/// at the end.
 pub fn removed() {
     check_with_interruptions(4, || {
         let (reference, object) = new_reference();
@@ -100,7 +101,8 @@ pub fn replaced() {
     });
 }
 
-/// The same object is removed and comes back, with other threads between pin and unpin: counts are right in the end.
+/// The same object is removed and comes back, with other threads between pin and unpin: counts are
+/// right in the end.
 pub fn comes_back() {
     check_with_interruptions(3, || {
         let (reference, object) = new_reference();

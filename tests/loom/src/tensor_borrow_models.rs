@@ -1,4 +1,5 @@
-//! The record of live views of tensors. What the views look at are two numbers: a view of one of them, or of both.
+//! The record of live views of tensors. What the views look at are two numbers: a view of one of
+//! them, or of both.
 
 use core::ops::Range;
 use std::array::from_fn;
@@ -74,7 +75,8 @@ impl Memory {
             return false;
         }
         for number in self.numbers(&range) {
-            // SAFETY: loom reports it when another thread reads or writes without an order between them.
+            // SAFETY: loom reports it when another thread reads or writes without an order between
+            // them.
             number.with_mut(|number| unsafe { *number += 1 });
         }
         // SAFETY: acquired above.
@@ -91,7 +93,8 @@ impl Memory {
     }
 }
 
-/// Two threads use the memory at once; `before` is what happened earlier, `after` what the first thread does at last.
+/// Two threads use the memory at once; `before` is what happened earlier, `after` what the first
+/// thread does at last.
 fn together(
     before: impl Fn(&Memory) + Send + Sync + 'static,
     first: impl Fn(&Memory) + Send + Sync + 'static,
@@ -164,7 +167,8 @@ pub fn a_reader_of_a_part() {
     );
 }
 
-/// While a part is read, the whole is read, which leaves its cell crowded for the writer that comes next.
+/// While a part is read, the whole is read, which leaves its cell crowded for the writer that comes
+/// next.
 pub fn a_cell_stays_crowded() {
     together(
         |memory| assert!(memory.read(BOTH)),
@@ -192,7 +196,8 @@ pub fn a_cell_is_given_up() {
     );
 }
 
-/// A writer in the crowd ends; a reader finds the cell crowded and opens it, and another one comes after it.
+/// A writer in the crowd ends; a reader finds the cell crowded and opens it, and another one comes
+/// after it.
 pub fn a_cell_is_opened_again() {
     check_with_interruptions(3, || {
         let memory = Memory::new();
@@ -207,7 +212,8 @@ pub fn a_cell_is_opened_again() {
     });
 }
 
-/// A writer of a part ends; a reader gives its cell up for the whole, and another one finds the new cell.
+/// A writer of a part ends; a reader gives its cell up for the whole, and another one finds the new
+/// cell.
 pub fn a_cell_is_settled() {
     check_with_interruptions(2, || {
         let memory = Memory::new();

@@ -1,4 +1,4 @@
-//! How many objects there are: what a leak test asks.
+//! The number of live objects, for leak tests.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -40,7 +40,7 @@ pub struct Tracked {
     presence: Presence,
 }
 
-/// How many objects of type `Tracked` live.
+/// The number of live objects of type `Tracked`.
 #[packed_func]
 pub fn alive() -> i64 {
     ALIVE.load(Ordering::Relaxed)

@@ -63,7 +63,7 @@ pub struct Options {
     pub tensor: Option<Tensor>,
 }
 
-/// What the ABI has besides numbers and text.
+/// The kinds of values that the ABI has besides numbers and text.
 #[derive(Object)]
 #[object(key = "objects.Handles")]
 #[repr(C)]

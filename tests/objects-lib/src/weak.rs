@@ -101,7 +101,7 @@ pub fn folder(name: &str) -> ObjRef<Folder> {
     })
 }
 
-/// How many folders live.
+/// The number of live folders.
 #[packed_func]
 pub fn folders_alive() -> i64 {
     ALIVE.load(Ordering::Relaxed)

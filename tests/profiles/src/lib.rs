@@ -1,4 +1,5 @@
-//! One of everything: functions, types, an enum, a module kind of its own and what loads it, kernels, images.
+//! One of everything: functions, types, an enum, a module kind of its own and what loads it,
+//! kernels, images.
 
 #![allow(dead_code, reason = "this crate does not call what callers of the ABI call")]
 

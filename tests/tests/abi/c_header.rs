@@ -1,8 +1,10 @@
-//! `runtime/capi/include/kernpack/c_api.h` is made from `kernpack::sys::abi`; this test
-//! makes it again and compares. After a change: `UPDATE_EXPECT=1 cargo test -p kernpack-tests --test abi c_header`.
+//! `runtime/capi/include/kernpack/c_api.h` is made from `kernpack::sys::abi`; this test makes it
+//! again and compares. After a change:
+//! `UPDATE_EXPECT=1 cargo test -p kernpack-tests --test abi c_header`.
 //!
-//! That the header says the same as the stock headers is the business of `headers.rs`, whose C program is compiled with
-//! both; here a C compiler and a C++ compiler read it with all warnings on.
+//! That the header says the same as the stock headers is the business of `headers.rs`, whose C
+//! program is compiled with both; here a C compiler and a C++ compiler read it with all warnings
+//! on.
 
 mod generate;
 

@@ -1,8 +1,9 @@
-//! Our `libtvm_ffi.so` beside the stock one: a C++ program calls all functions of the ABI, with good and bad arguments, and prints
-//! what comes of it. It runs once with each library, and the lines must be the same.
+//! Our `libtvm_ffi.so` beside the stock one: a C++ program calls all functions of the ABI, with
+//! good and bad arguments, and prints what comes of it. It runs once with each library, and the
+//! lines must be the same.
 //!
-//! Where the stock library dies, ours must live. Other differences are listed in [`INTENDED`]. A second program compares
-//! backtraces.
+//! Calls that crash the stock library must not crash ours. Other differences are listed in
+//! [`INTENDED`]. A second program compares backtraces.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,8 @@ use kernpack_tests::{headers, library};
 
 /// Steps where ours differs from a stock library that lives, and what ours prints.
 const INTENDED: &[(&str, &str)] = &[
-    // Only functions are registered. The stock library registers anything, and dies when it is called.
+    // Only functions are registered. The stock library registers anything, and dies when it is
+    // called.
     ("FunctionSetGlobalFromMethodInfo of 0", "-1 \"TypeError\": \"Cannot convert from type `None` to `ffi.Function`\""),
     ("FunctionSetGlobal of an error", "-1 \"TypeError\": \"Cannot convert from type `ffi.Error` to `ffi.Function`\""),
     ("FunctionSetGlobal of NULL", "-1 \"TypeError\": \"Cannot convert from type `None` to `ffi.Function`\""),
@@ -55,12 +57,12 @@ fn stock_or_skip() -> Option<(Vec<PathBuf>, PathBuf)> {
     Some((include_dirs, stock?))
 }
 
-/// What a program prints with a library.
+/// The output of a program with a library.
 fn printed(program: &Path, library_folder: &Path) -> String {
     printed_for(program, library_folder, &[])
 }
 
-/// What a program prints with a library and arguments.
+/// The output of a program with a library and arguments.
 fn printed_for(program: &Path, library_folder: &Path, arguments: &[&str]) -> String {
     let output = headers::run(Command::new(program).args(arguments).env("LD_LIBRARY_PATH", library_folder));
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -146,7 +148,8 @@ fn graphs_of_objects_are_compared_hashed_and_serialized_alike() {
         if theirs == " -> died" {
             assert!(ours.ends_with("is a part of itself"), "{ours}");
         } else {
-            // A text with escapes is never a small one in the stock library, which only messages tell.
+            // A text with escapes is never a small one in the stock library, which only messages
+            // tell.
             let message = |line: &str| line.replace("ffi.SmallStr", "ffi.String");
             assert_eq!(message(theirs), message(ours));
         }

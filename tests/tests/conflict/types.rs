@@ -1,5 +1,5 @@
-//! A library whose object type is not the one that the process already has under that key must not share objects with it, however
-//! alike the two look from outside.
+//! A library whose object type is not the one that the process already has under that key must not
+//! share objects with it, however alike the two look from outside.
 
 use kernpack::reflect::TypeInfo;
 use kernpack::sys::abi::TVMFFIByteArray;

@@ -1,4 +1,5 @@
-//! CUDA devices against the stand-in for the driver: tensors, copies, streams, events, attributes, and what goes wrong.
+//! CUDA devices against the stand-in for the driver: tensors, copies, streams, events, attributes,
+//! and what goes wrong.
 
 use std::io::Write as _;
 use std::path::Path;

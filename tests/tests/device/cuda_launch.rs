@@ -1,4 +1,5 @@
-//! Kernels of device images on CUDA devices, against a stand-in for the driver that records what it is given.
+//! Kernels of device images on CUDA devices, against a stand-in for the driver that records what it
+//! is given.
 
 use std::path::{Path, PathBuf};
 

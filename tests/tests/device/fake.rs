@@ -1,5 +1,6 @@
-//! Devices in this process that are nothing like the CPU: their memory is known by handles to which nothing can be added, their
-//! streams are threads that work behind the caller's back, and memory runs out on request.
+//! Devices in this process that are nothing like the CPU: their memory is known by handles to which
+//! nothing can be added, their streams are threads that work behind the caller's back, and memory
+//! runs out on request.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -56,7 +57,7 @@ impl Stream {
 
 struct Event {
     device: i32,
-    /// What it was recorded behind last.
+    /// The work that it was last recorded behind.
     recorded: Option<Arc<Signal>>,
 }
 
@@ -92,7 +93,7 @@ impl Fake {
         Device::new(self.kind, index)
     }
 
-    /// How many blocks, streams (without the default ones) and events are alive.
+    /// The numbers of live blocks, streams (without the default ones) and events.
     pub fn alive(&self) -> [usize; 3] {
         self.with(|state| {
             let own = state.streams.keys().filter(|&&handle| handle >= FIRST_HANDLE).count();

@@ -1,4 +1,5 @@
-//! Devices with memory and queues of their own: tensors on them, streams and events, many threads, and memory that runs out.
+//! Devices with memory and queues of their own: tensors on them, streams and events, many threads,
+//! and memory that runs out.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +14,8 @@ static MAIA: Fake = Fake::new(device_type::MAIA, "maia", 2);
 static TRN: Fake = Fake::new(device_type::TRN, "trn", 1);
 static MADE: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: its memory is vectors behind handles; all work checks its bounds and keeps what it uses alive.
+// SAFETY: its memory is vectors behind handles; all work checks its bounds and keeps what it uses
+// alive.
 kernpack::device_api!(unsafe device_type::MAIA, || {
     MADE.fetch_add(1, Ordering::Relaxed);
     &MAIA
@@ -26,7 +28,8 @@ const MAIA_1: Device = Device::new(device_type::MAIA, 1);
 const TRN_0: Device = Device::new(device_type::TRN, 0);
 const ALL: [Device; 4] = [Device::CPU, MAIA_0, MAIA_1, TRN_0];
 
-/// What a test counts is the process's, so one runs at a time. At its end nothing of it is left.
+/// The counters belong to the process, so one test runs at a time. At its end all counters are
+/// zero.
 struct Alone(#[expect(dead_code, reason = "held")] MutexGuard<'static, ()>);
 
 fn alone() -> Alone {
@@ -439,7 +442,8 @@ fn many_threads_and_many_devices() {
                     let there = stream.scope(|| here.to(device)).unwrap();
                     let next = ALL[(thread as usize + round) % ALL.len()];
                     let moved = stream.scope(|| there.to(next)).unwrap();
-                    // Copies inside a device are in this thread's stream, which the others do not wait for.
+                    // Copies inside a device are in this thread's stream, which the others do not
+                    // wait for.
                     stream.synchronize().unwrap();
                     drop(there);
                     let back = stream.scope(|| moved.slice(1..257).unwrap().to(Device::CPU)).unwrap();

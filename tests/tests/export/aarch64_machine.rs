@@ -1,4 +1,5 @@
-//! A 64-bit ARM machine on this one: the workspace's libraries and programs, built for it as a user builds them, and run by qemu.
+//! A 64-bit ARM machine on this one: the workspace's libraries and programs, built for it as a user
+//! builds them, and run by qemu.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -12,10 +13,12 @@ use kernpack_tests::headers;
 /// Rust's name of the target.
 pub(crate) const TARGET: &str = "aarch64-unknown-linux-gnu";
 
-/// What Debian's and Ubuntu's compilers for it are called in front of `gcc`, `g++`, `nm`, ...
+/// The prefix of Debian's and Ubuntu's compilers for the target, in front of `gcc`, `g++`, `nm`,
+/// ...
 pub(crate) const PREFIX: &str = "aarch64-linux-gnu-";
 
-/// What runs its programs. The folder has the dynamic linker and the C library of the compiler's packages.
+/// The command that runs its programs. The folder has the dynamic linker and the C library of the
+/// compiler's packages.
 const EMULATOR: [&str; 3] = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"];
 
 /// Checks that a program can be run.
@@ -23,7 +26,8 @@ fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// Whether rustc has the standard library for the target, also if it comes by `CARGO_TARGET_..._RUSTFLAGS`.
+/// Returns whether rustc has the standard library for the target, also if
+/// `CARGO_TARGET_..._RUSTFLAGS` provides it.
 fn has_standard_library() -> bool {
     let flags = std::env::var("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS").unwrap_or_default();
     let mut rustc = Command::new("rustc");
@@ -33,7 +37,7 @@ fn has_standard_library() -> bool {
     entries.any(|entry| entry.file_name().to_string_lossy().starts_with("libstd-"))
 }
 
-/// What is missing on this machine, and how to get it; empty where everything is there.
+/// The programs that this machine lacks, and how to install them; empty if nothing is missing.
 fn missing() -> String {
     let mut missing = Vec::new();
     if !has_standard_library() {
@@ -48,7 +52,8 @@ fn missing() -> String {
     missing.join(", ")
 }
 
-/// Whether programs for 64-bit ARM can be built and run here; if not, a line that says so.
+/// Returns whether programs for 64-bit ARM can be built and run here; if not, prints a line with
+/// the reason.
 pub(crate) fn is_there() -> bool {
     static IS_THERE: OnceLock<bool> = OnceLock::new();
     *IS_THERE.get_or_init(|| {
@@ -64,7 +69,8 @@ pub(crate) fn is_there() -> bool {
     })
 }
 
-/// cargo, into the folder that the tests were built into, with the compilers that it needs for the target.
+/// cargo, into the folder that the tests were built into, with the compilers that it needs for the
+/// target.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(arguments).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
@@ -72,7 +78,8 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     cargo
 }
 
-/// What a user's `.cargo/config.toml` says, and where the tests' own build has put what can be used again.
+/// Sets the linker, as a user's `.cargo/config.toml` does, and the target folder, so that the
+/// tests' own build is reused.
 pub(crate) fn describe(command: &mut Command) {
     let test = std::env::current_exe().unwrap();
     let folder = test.ancestors().nth(3).unwrap();
@@ -82,7 +89,8 @@ pub(crate) fn describe(command: &mut Command) {
     command.env_remove("LD_LIBRARY_PATH");
 }
 
-/// The folder with everything that is built for 64-bit ARM: libraries, programs and, in `deps`, the tests.
+/// The folder with everything that is built for 64-bit ARM: libraries, programs and, in `deps`, the
+/// tests.
 pub(crate) fn programs() -> Option<&'static Path> {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
     if !is_there() {

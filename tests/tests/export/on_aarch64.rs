@@ -1,5 +1,5 @@
-//! Cross compiling: the workspace's libraries and programs for 64-bit ARM, made on this machine and run under qemu. What they do is
-//! what they do here.
+//! Cross compiling: the workspace's libraries and programs for 64-bit ARM, made on this machine and
+//! run under qemu. What they do is what they do here.
 
 #[path = "../../aarch64/src/report.rs"]
 mod report;
@@ -20,7 +20,7 @@ fn stdout(command: &mut Command) -> String {
     String::from_utf8(headers::run(command).stdout).unwrap()
 }
 
-/// What a program of the compiler's package says of a file.
+/// The output of a program of the compiler's package for a file.
 fn about(program: &str, arguments: &[&str], file: &Path) -> String {
     stdout(Command::new(format!("{PREFIX}{program}")).args(arguments).arg(file))
 }
@@ -101,7 +101,8 @@ fn a_plain_c_program_opens_a_library() {
     assert_eq!(printed, "TypeError: add(a: int, b: int): argument 'a': expected int, got str\nok\n");
 }
 
-/// `kernpack_build::export_abi()`: the program exports the C functions, and loads libraries that call them by name.
+/// `kernpack_build::export_abi()`: the program exports the C functions, and loads libraries that
+/// call them by name.
 #[test]
 fn a_program_hosts_every_library() {
     let Some(programs) = machine::programs() else { return };
@@ -128,7 +129,8 @@ fn a_program_hosts_every_library() {
     assert_eq!(printed.matches("all checks passed").count(), 3, "{printed}");
 }
 
-/// Classes of C++ that Rust calls, and modules in Rust that C++ calls: results in registers of their own, and exceptions.
+/// Classes of C++ that Rust calls, and modules in Rust that C++ calls: results in registers of
+/// their own, and exceptions.
 #[test]
 fn cpp_modules_and_rust_modules_call_each_other() {
     let Some(programs) = machine::programs() else { return };
@@ -167,7 +169,8 @@ fn tests_of_the_runtime_pass() {
     let Some(programs) = machine::programs() else { return };
     let variables = [("KERNPACK_CHAIN_LENGTH", OsStr::new("2000"))];
     let mut guest = machine::run(machine::guest(programs), &variables);
-    // They run other programs, which the emulator leaves to this machine: a compiler, themselves once more.
+    // They run other programs, which the emulator leaves to this machine: a compiler, themselves
+    // once more.
     for test in [
         "cpp_modules::",
         "module_lookup::a_later_lookup",

@@ -1,5 +1,5 @@
-//! Libraries that are exported at run time: every packer gives the same library, and our host, the stock `tvm_ffi` and Apache TVM
-//! load and call it.
+//! Libraries that are exported at run time: every packer gives the same library, and our host, the
+//! stock `tvm_ffi` and Apache TVM load and call it.
 
 use std::ffi::{CString, c_void};
 use std::path::{Path, PathBuf};
@@ -54,7 +54,8 @@ fn object(test: &str, name: &str, value: i64) -> Module {
     Module::static_library_file(&object, &[name]).unwrap()
 }
 
-/// C, an object, an archive, C++ and LLVM IR, and two modules that travel as bytes, one of them shared.
+/// C, an object, an archive, C++ and LLVM IR, and two modules that travel as bytes, one of them
+/// shared.
 fn tree(test: &str, payload: Vec<u8>) -> Module {
     let root = Module::c_source(&constant("from_c", 1), "c", &["from_c"]);
     let shared = length(payload);
@@ -112,7 +113,7 @@ fn symbol(path: &Path, name: &str) -> *const c_void {
     }
 }
 
-/// What may be done with the memory at an address, as the system says: `r--p`.
+/// The permissions of the memory at an address, as the system reports them: `r--p`.
 fn permissions(address: usize) -> String {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let has = |line: &&str| {
@@ -137,7 +138,8 @@ fn every_packer_gives_the_same_library() {
         let path = export(&root, &format!("packer_{name}.so"), &options);
         let blob = symbol(&path, "__tvm_ffi__library_bin").cast::<u8>();
         assert!(!blob.is_null() && blob.addr().is_multiple_of(BLOB_ALIGNMENT as usize), "{name}: {blob:?}");
-        // SAFETY: the library holds so many bytes there: the comparison below would find another size field first.
+        // SAFETY: the library holds so many bytes there: the comparison below would find another
+        // size field first.
         let bytes = unsafe { std::slice::from_raw_parts(blob, expected.len()) };
         assert!(bytes == expected, "{name}");
         assert_eq!(permissions(blob.addr()), "r--p", "{name}");

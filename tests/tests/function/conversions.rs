@@ -1,5 +1,5 @@
-//! The conversion rules of `tests/python/conversions.json`, from Rust. `tests/python/test_conversions.py` runs the same
-//! rows from Python and says what the rows mean.
+//! The conversion rules of `tests/python/conversions.json`, from Rust.
+//! `tests/python/test_conversions.py` runs the same rows from Python and says what the rows mean.
 
 use std::path::PathBuf;
 use std::ptr;

@@ -1,4 +1,5 @@
-//! `#[packed_func(parallel)]`: functions for one element or row, called with whole tensors as any language calls them.
+//! `#[packed_func(parallel)]`: functions for one element or row, called with whole tensors as any
+//! language calls them.
 
 use kernpack::{Any, Device, Element, Error, Function, Result, Tensor, TensorView, packed_func};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -172,7 +173,7 @@ fn strides() {
     assert_eq!(values::<i32>(&even), [0, -2]);
 }
 
-/// What is wrong with arguments, as a caller reads it.
+/// The messages for wrong arguments.
 #[test]
 fn messages() {
     let x = tensor(vec![1.0f32, 2.0, 3.0], &[3]);

@@ -1,5 +1,5 @@
-//! Safe code and well-behaved foreign code cannot break the process: panics in odd places, ends of threads, races, names that
-//! two libraries share.
+//! Safe code and well-behaved foreign code cannot break the process: panics in odd places, ends of
+//! threads, races, names that two libraries share.
 
 use std::cell::RefCell;
 use std::ffi::CString;
@@ -119,8 +119,8 @@ fn keys_that_cannot_be_hashed() {
     assert!(error.message().ends_with("a key cannot be hashed: unhashable"), "{error}");
 }
 
-/// Text that is borrowed from an argument stays, whatever is done with the argument: an object that the caller offers to be
-/// taken is lent, not offered on.
+/// Text that is borrowed from an argument stays, whatever is done with the argument: an object that
+/// the caller offers to be taken is lent, not offered on.
 #[test]
 fn offered_objects_are_not_offered_on() {
     let seen = Function::from_packed(|args: &[AnyView<'_>]| Ok(Any::from(args[0].type_index())));
@@ -141,7 +141,8 @@ fn offered_objects_are_not_offered_on() {
     assert!(!slot.is_null());
 }
 
-/// With RTLD_GLOBAL the first definition of a name serves the whole process; a library's own functions stay its own.
+/// With RTLD_GLOBAL the first definition of a name serves the whole process; a library's own
+/// functions stay its own.
 #[test]
 fn libraries_that_export_the_same_name() {
     let other = Path::new(env!("CARGO_TARGET_TMPDIR")).join("other_add.so");
@@ -167,7 +168,8 @@ fn libraries_that_export_the_same_name() {
     assert_eq!(theirs.function("add").unwrap().call_as::<i64>((1, 2)).unwrap(), 999);
 }
 
-/// Views of one memory, across functions and libraries: a writer is refused while a reader lives, and the other way round.
+/// Views of one memory, across functions and libraries: a writer is refused while a reader lives,
+/// and the other way round.
 #[test]
 fn a_tensor_is_not_written_to_while_it_is_viewed() {
     let library = Module::load(std::env::current_exe().unwrap().with_file_name("libconversions.so")).unwrap();

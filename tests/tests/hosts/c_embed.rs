@@ -1,5 +1,5 @@
-//! The C host in `examples/c-host`: compiled with our header alone, linked with our `libtvm_ffi.so`, and nothing else.
-//! `cargo xtask valgrind` sees that it leaves no memory behind.
+//! The C host in `examples/c-host`: compiled with our header alone, linked with our
+//! `libtvm_ffi.so`, and nothing else. `cargo xtask valgrind` sees that it leaves no memory behind.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,5 +1,6 @@
-//! What a loader owes to compiled libraries, with a library as Apache TVM's compiler makes them (`c/generated.c`): in a Rust
-//! program, in a C program with `libtvm_ffi.so` of ours, and in Python with the stock library (`python/test_generated.py`).
+//! The duties of a loader towards compiled libraries, with a library as Apache TVM's compiler makes
+//! them (`c/generated.c`): in a Rust program, in a C program with `libtvm_ffi.so` of ours, and in
+//! Python with the stock library (`python/test_generated.py`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +11,8 @@ use kernpack_tests::beside::{cargo_build_programs, test_again};
 use kernpack_tests::stock::stock_library;
 use kernpack_tests::{headers, library};
 
-/// Builds packages of the workspace as the tests were built, and says in which folder the results are.
+/// Builds packages of the workspace as the tests were built, and says in which folder the results
+/// are.
 fn build() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -28,8 +30,8 @@ fn compile(source: &str, output: &Path, options: &[&str]) {
     headers::compile("cc", &tests.join("c").join(source), output, &[include], options);
 }
 
-/// The libraries: one that is linked to nothing, one that was linked to a `libtvm_ffi.so` that is not there any more, and one that
-/// calls everything by name.
+/// The libraries: one that is linked to nothing, one that was linked to a `libtvm_ffi.so` that is
+/// not there any more, and one that calls everything by name.
 struct Libraries {
     plain: PathBuf,
     linked: PathBuf,
@@ -136,8 +138,9 @@ fn a_c_program_with_our_library() {
     }
 }
 
-/// This test is a Rust program, too, but its build script does not call `kernpack_build::export_abi()`. It runs itself again without
-/// what cargo says about the places of libraries.
+/// This test is a Rust program, too, but its build script does not call
+/// `kernpack_build::export_abi()`. It runs itself again without what cargo says about the places of
+/// libraries.
 #[test]
 fn a_program_that_is_no_host_says_what_to_do() {
     const LIBRARIES: &str = "KERNPACK_TEST_LIBRARIES";

@@ -1,4 +1,5 @@
-//! A program that links a library's crate and loads the library as well, as an integration test of one's own library does.
+//! A program that links a library's crate and loads the library as well, as an integration test of
+//! one's own library does.
 
 use conversions as _;
 use kernpack::{Any, Function, Module, ObjRef, Result};
@@ -29,7 +30,8 @@ fn a_program_and_a_library_have_a_crate_in_common() -> Result<()> {
     Ok(())
 }
 
-/// Modules that a library makes, whose imports this program changes: both see the same tree, at any time.
+/// Modules that a library makes, whose imports this program changes: both see the same tree, at any
+/// time.
 #[test]
 fn imports_of_a_librarys_modules() -> Result<()> {
     let library = Module::load(std::env::current_exe().unwrap().with_file_name("libleft.so"))?;

@@ -1,5 +1,6 @@
-//! Modules made in C++ with the stock headers (`c/modules.cc`), used by Rust, and modules made in Rust, used by that C++ code:
-//! every virtual function, with errors, and import trees of both. In processes of the stock library and of ours.
+//! Modules made in C++ with the stock headers (`c/modules.cc`), used by Rust, and modules made in
+//! Rust, used by that C++ code: every virtual function, with errors, and import trees of both. In
+//! processes of the stock library and of ours.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -86,8 +87,9 @@ fn in_a_program_of_ours() {
         assert_eq!(output.stdout, b"modules.so: all checks passed\n");
     };
     run("Embedded", None);
-    // Rust's libLLVM has a C++ runtime inside, whose symbols are found before those of the runtime that throws. The one of the toolchain is
-    // for the machine that builds: the program of tests/aarch64 has none.
+    // Rust's libLLVM has a C++ runtime inside, whose symbols are found before those of the runtime
+    // that throws. The one of the toolchain is for the machine that builds: the program of
+    // tests/aarch64 has none.
     #[cfg(not(target_arch = "aarch64"))]
     run("Embedded", Some(Path::new(kernpack_llvm_link::LLVM_LIBRARY)));
     run("Process", Some(library::library()));
@@ -156,7 +158,7 @@ fn cpp_modules_in_rust() -> Result<()> {
     Ok(())
 }
 
-/// What each virtual function throws is an error here, for every caller.
+/// An exception of each virtual function is an error here, for every caller.
 fn cpp_errors_in_rust() -> Result<()> {
     type Ask = fn(&Module) -> Result<()>;
     let asks: [(&str, Ask); 8] = [
@@ -266,7 +268,7 @@ impl ModuleImpl for Told {
     }
 }
 
-/// What C++ code is told of a module in Rust.
+/// The results that C++ code gets from a module in Rust.
 fn rust_modules_in_cpp(throws: bool) -> Result<()> {
     let module = Module::new(Told::default());
     let describe = |module: &Module, name: &str| global::<String>("cpp_modules.describe", (module, name));
@@ -314,7 +316,8 @@ fn rust_modules_in_cpp(throws: bool) -> Result<()> {
     Ok(())
 }
 
-/// The functions of the implementation that serves call our module as one of strangers; its errors come back all the same.
+/// The functions of the implementation that serves call our module as one of strangers; its errors
+/// come back all the same.
 fn rust_errors_across_artifacts() -> Result<()> {
     for (told, name, args) in [
         ("get_function", "ffi.ModuleGetFunction", 3),

@@ -1,5 +1,6 @@
-//! Libraries made of several crates, and several libraries with crates in common: everything registers, in whatever order they
-//! are loaded. Each case is a process of its own, in which this test runs itself again.
+//! Libraries made of several crates, and several libraries with crates in common: everything
+//! registers, in whatever order they are loaded. Each case is a process of its own, in which this
+//! test runs itself again.
 
 use std::path::{Path, PathBuf};
 
@@ -10,21 +11,23 @@ use kernpack::{Any, DataType, Device, Function, IntoAny, Module, Result, Tensor}
 use kernpack_tests::beside::test_again;
 use kernpack_tests::stock::stock_library;
 
-/// What the inner process does: the libraries in their order, `host` for a first use by the program itself.
+/// The steps of the inner process: the libraries in their order, `host` for a first use by the
+/// program itself.
 const STEPS: &str = "KERNPACK_TEST_STEPS";
 
 fn library(name: &str) -> PathBuf {
     std::env::current_exe().unwrap().with_file_name(format!("lib{name}.so"))
 }
 
-/// Where the process's implementation of the C ABI comes from.
+/// The source of the process's implementation of the C ABI.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Host {
     Program,
     Stock,
 }
 
-/// Whether this is the inner process; the outer one starts it with each of `cases`, under each host.
+/// Returns whether this is the inner process; the outer one starts it with each of `cases`, under
+/// each host.
 fn runs_inside(test: &str, cases: &[&str], hosts: &[Host]) -> bool {
     if std::env::var_os(STEPS).is_some() {
         return true;
@@ -123,7 +126,8 @@ fn one_device_for_all_libraries() -> Result<()> {
     assert_eq!(made(), [0, 0], "not before it is used");
     assert!(device::exists(canvas) && !device::exists(Device::new(device_type::HEXAGON, 1)));
 
-    // Allocated by one library, read by the other and by the program, regardless of which library brought the device.
+    // Allocated by one library, read by the other and by the program, regardless of which library
+    // brought the device.
     let numbers = Tensor::from_slice(&[1i32, 2, 3], &[3])?;
     let there: Tensor = Function::global("left.onto_canvas")?.call_as((&numbers,))?;
     assert_eq!(there.device(), canvas);
@@ -157,7 +161,7 @@ fn one_device_for_all_libraries() -> Result<()> {
     Ok(())
 }
 
-/// Where a line of a library's source is, as messages say it.
+/// The place of a line of a library's source, as messages show it.
 fn place(krate: &str, line: &str) -> String {
     let file = format!("decentralised/{krate}/src/lib.rs");
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(&file)).unwrap();

@@ -53,7 +53,7 @@ fn cuda_launches_are_checked_first() {
     );
 }
 
-/// Where Apache TVM's loader would be asked for, ours is: the kinds that are kept.
+/// Kinds that are kept are loaded by our loader, in the place of Apache TVM's.
 #[test]
 fn kept_images_go_through_the_global_loader() {
     let fill = DeviceFunction::new("fill", vec![ArgType::POINTER], false);

@@ -1,4 +1,5 @@
-//! Files that are not libraries, and libraries with a broken import tree: each is refused with one clear message.
+//! Files that are not libraries, and libraries with a broken import tree: each is refused with one
+//! clear message.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -263,7 +264,7 @@ fn modules_of_the_tree() {
     assert_eq!(module.find_function_in_tree("one").unwrap().unwrap().call_as::<i64>(()).unwrap(), 1);
 }
 
-/// Where a module object is.
+/// The address of a module object.
 fn address(module: &Module) -> usize {
     // SAFETY: the value of a module is an object.
     unsafe { module.clone().into_any().as_view().as_raw().payload.v_obj.addr() }

@@ -1,5 +1,6 @@
-//! Functions of modules, found again: without an allocation, never a stale one, by many threads. And trees of modules that are as deep
-//! or as wide as no stack and no square of their size would bear.
+//! Functions of modules, found again: without an allocation, never a stale one, by many threads.
+//! And trees of modules that are as deep or as wide as no stack and no square of their size would
+//! bear.
 
 use std::ffi::c_long;
 use std::path::{Path, PathBuf};
@@ -41,7 +42,7 @@ impl ModuleImpl for Constant {
     }
 }
 
-/// What a function of the tree gives; `None` when there is none.
+/// The result of a function of the tree; `None` if there is no such function.
 fn ask(module: &Module, name: &str) -> Option<i64> {
     let function = module.find_function_in_tree(name).unwrap()?;
     Some(function.call_as(()).unwrap())
@@ -166,7 +167,8 @@ fn a_later_lookup_allocates_nothing() {
 }
 
 fn count_allocations() {
-    // SAFETY: the preloaded library's variable; only other threads of the test harness could change it, and they wait.
+    // SAFETY: the preloaded library's variable; only other threads of the test harness could change
+    // it, and they wait.
     let counter = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"kernpack_test_allocations".as_ptr()) }.cast::<c_long>();
     assert!(!counter.is_null());
     // SAFETY: as above.
@@ -220,7 +222,8 @@ fn register_loader() {
     }
 }
 
-/// A chain in which every module imports the next one: loaded, searched, printed and dropped on a small stack.
+/// A chain in which every module imports the next one: loaded, searched, printed and dropped on a
+/// small stack.
 #[test]
 fn a_long_chain_needs_no_deep_stack() {
     register_loader();

@@ -55,8 +55,8 @@ fn constants(symbol: &str) -> Vec<u8> {
     [words(&[0, 0, 1, symbol.len() as u64]), symbol.into(), words(&[1, 0])].concat()
 }
 
-/// `data/import_trees.json` is what Apache TVM 0.27 made of these trees (`apache-tvm/trees.py`). `make` makes module number so and so
-/// of a kind.
+/// `data/import_trees.json` is what Apache TVM 0.27 made of these trees (`apache-tvm/trees.py`).
+/// `make` makes module number so and so of a kind.
 fn check_trees(make: impl Fn(&str, usize) -> Module) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/import_trees.json");
     let trees: Vec<serde_json::Value> = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
@@ -195,7 +195,8 @@ proptest! {
         }
         let bytes = modules[0].serialize_without_library().unwrap();
         let back = Module::deserialize(&bytes).unwrap();
-        // The chain orders all modules, so places are their numbers, and imports are in order and unique.
+        // The chain orders all modules, so places are their numbers, and imports are in order and
+        // unique.
         let expected: Vec<(String, Vec<u8>, Vec<usize>)> = modules.iter().enumerate().map(|(number, module)| {
             let mut row = imports.get(&number).cloned().unwrap_or_default();
             row.sort_unstable();

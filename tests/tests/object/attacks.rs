@@ -1,4 +1,5 @@
-//! What foreign code may do within the ABI's contract, and safe Rust code may do at all: neither may break an object that Rust code uses.
+//! Operations that foreign code may do within the ABI's contract, and that safe Rust code may do at
+//! all: neither may break an object that Rust code uses.
 
 use core::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +22,7 @@ fn object_of(value: &Any) -> *mut TVMFFIObject {
     unsafe { value.as_view().as_raw().payload.v_obj }
 }
 
-/// What a frontend does to set a field: it looks neither at flags nor at reference counts.
+/// Sets a field as a frontend does: without regard to flags and reference counts.
 fn set(value: &Any, key: &str, name: &str, to: impl IntoAny) -> Result<()> {
     let to = to.into_any();
     // SAFETY: the object has the field; whether other code uses it is what the setter finds out.
@@ -43,13 +44,13 @@ fn on_a_small_stack(run: impl FnOnce() + Send + 'static) {
 
 thread_local! {
     static LIVE: Cell<isize> = const { Cell::new(0) };
-    /// What the next clone or drop of a `Wild` does.
+    /// The action of the next clone or drop of a `Wild`.
     static ON_CLONE: Hook = const { RefCell::new(None) };
     static ON_DROP: Hook = const { RefCell::new(None) };
     static ON_DEFAULT: Hook = const { RefCell::new(None) };
 }
 
-/// What a `Wild` does once.
+/// An action that a `Wild` does once.
 type Hook = RefCell<Option<Box<dyn FnOnce()>>>;
 
 fn run(hook: &'static std::thread::LocalKey<Hook>) {
@@ -159,7 +160,8 @@ fn a_getter_whose_clone_sets_the_same_field() {
             // Rust code has had a reference: from now on only the sole owner sets.
             drop(value.to::<ObjRef<Zoo>>().unwrap());
         }
-        // The caller's reference, which the callback uses, too: in Python both are the same variable.
+        // The caller's reference, which the callback uses, too: in Python both are the same
+        // variable.
         let object = object_of(&value) as usize;
         let refused = std::rc::Rc::new(Cell::new(None));
         let seen_by_hook = refused.clone();
@@ -273,7 +275,8 @@ fn objects_are_destroyed_when_the_thread_ends() {
     thread_local!(static KEPT: RefCell<Vec<ObjRef<Phoenix>>> = const { RefCell::new(Vec::new()) });
     std::thread::spawn(|| {
         KEPT.with_borrow_mut(Vec::clear);
-        // Uses the queue of what waits after this thread-local was made, so that it is gone first or last.
+        // Uses the queue of what waits after this thread-local was made, so that it is gone first
+        // or last.
         for length in [200, 300] {
             let chain = (0..length).fold(None, |next, _| Some(ObjRef::new(Phoenix { next, ashes: Ashes::default() })));
             KEPT.with_borrow_mut(|kept| kept.extend(chain.clone()));
@@ -361,8 +364,8 @@ fn a_weak_reference_to_what_is_not_complete() {
     assert!(weak.upgrade().is_none());
 }
 
-/// A thread that only reads, through a reference to any value, while another one sets the fields of an object that no Rust code has
-/// seen with its type.
+/// A thread that only reads, through a reference to any value, while another one sets the fields of
+/// an object that no Rust code has seen with its type.
 #[test]
 fn a_reader_on_another_thread_sees_no_changes() {
     for _ in 0..5 {

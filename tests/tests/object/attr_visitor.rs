@@ -1,5 +1,6 @@
-//! Visitors of fields: the same calls through generated code and through registered fields, on Rust types; registered fields of
-//! C++ types, with the stock libtvm_ffi in the process and with ours; JSON, repr and trees of both.
+//! Visitors of fields: the same calls through generated code and through registered fields, on Rust
+//! types; registered fields of C++ types, with the stock libtvm_ffi in the process and with ours;
+//! JSON, repr and trees of both.
 
 use std::path::Path;
 
@@ -15,7 +16,7 @@ use kernpack_tests::beside::test_again;
 use kernpack_tests::stock::stock_library;
 use kernpack_tests::{headers, library};
 
-/// Which `libtvm_ffi.so` a second run of this program has.
+/// The variable that names the `libtvm_ffi.so` of a second run of this program.
 const INSIDE: &str = "KERNPACK_TEST_INSIDE_HOST";
 /// The library made of `fields.cc`.
 const CPP_LIBRARY: &str = "KERNPACK_TEST_CPP_LIBRARY";
@@ -251,7 +252,7 @@ fn types_of_cpp() {
     run_inside("stock", &stock, &fields);
 }
 
-/// What runs in the process with another implementation; nothing in an ordinary run.
+/// The part that runs in the process with another implementation; empty in an ordinary run.
 #[test]
 fn inside() {
     let Ok(host) = std::env::var(INSIDE) else { return };

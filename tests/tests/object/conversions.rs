@@ -7,7 +7,7 @@ use kernpack::{Any, Array, Function, IntoAny, ObjRef, Object, ObjectRoot, Result
 #[object(key = "objects.Named")]
 #[repr(C)]
 pub struct Named {
-    /// What it is called.
+    /// The name.
     pub name: String,
 }
 

@@ -1,4 +1,5 @@
-//! The life of an object: when it may be written to, how other languages make one, weak references, copies, long chains.
+//! The life of an object: when it may be written to, how other languages make one, weak references,
+//! copies, long chains.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -9,7 +10,8 @@ use kernpack::sys::abi::{TVMFFIAny, TVMFFIFieldSetter, field_flag};
 use kernpack::{Any, Array, Field, Function, IntoAny, Map, ObjRef, Object, ObjectRoot, Result, Str, WeakRef};
 
 thread_local! {
-    /// Values of `Counted` that this thread made and has not dropped. Each test has a thread of its own.
+    /// Values of `Counted` that this thread made and has not dropped. Each test has a thread of its
+    /// own.
     static LIVE: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -86,7 +88,7 @@ fn object_of(value: &Any) -> *mut kernpack::sys::abi::TVMFFIObject {
     unsafe { value.as_view().as_raw().payload.v_obj }
 }
 
-/// What a frontend does to set a field: it looks neither at flags nor at reference counts.
+/// Sets a field as a frontend does: without regard to flags and reference counts.
 fn set(value: &Any, key: &str, name: &str, to: impl IntoAny) -> Result<()> {
     let to = to.into_any();
     // SAFETY: the object has the field; whether other code uses it is what the setter finds out.
@@ -142,7 +144,8 @@ fn a_setter_writes_only_for_the_sole_owner() {
 
 #[test]
 fn a_setter_during_a_call_is_refused() {
-    // Rust code reads `point` while the callback, which has the caller's only reference, tries to change it.
+    // Rust code reads `point` while the callback, which has the caller's only reference, tries to
+    // change it.
     let read = Function::from_fn(|point: ObjRef<Point>, change: Function| -> Result<(i64, bool)> {
         let before = point.x;
         let refused = change.call(()).is_err();

@@ -219,8 +219,8 @@ fn an_object_under_construction_is_its_variant_once_it_is_complete() -> Result<(
     let creator = info.metadata().unwrap().creator.unwrap();
     let evaluate = Function::from_fn(|expr: ObjRef<Expr>| evaluate(&expr));
     let mut handle = std::ptr::null_mut();
-    // SAFETY: the ABI's convention of creators: the new object's one reference goes over to the value. Its fields are set before
-    // anyone else knows it.
+    // SAFETY: the ABI's convention of creators: the new object's one reference goes over to the
+    // value. Its fields are set before anyone else knows it.
     unsafe {
         assert_eq!(creator(&raw mut handle), 0);
         let object: *mut kernpack::sys::abi::TVMFFIObject = handle.cast();

@@ -1,5 +1,5 @@
-//! No operation on objects leaks one: `objects.Tracked` of tests/objects-lib counts how many of it live. In a process of its own,
-//! so that no other test makes objects meanwhile.
+//! No operation on objects leaks one: `objects.Tracked` of tests/objects-lib counts how many of it
+//! live. In a process of its own, so that no other test makes objects meanwhile.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,6 @@
-//! Graphs of objects with shared parts, cycles and long chains: copies, JSON and hooks. The walks over containers, and those that need
-//! nothing of a type, are tested where they are (`engines/shapes.rs` of kernpack-builtins).
+//! Graphs of objects with shared parts, cycles and long chains: copies, JSON and hooks. The walks
+//! over containers, and those that need nothing of a type, are tested where they are
+//! (`engines/shapes.rs` of kernpack-builtins).
 
 use kernpack::reflect::{Tree, from_json, repr, to_json};
 use kernpack::structural::{self, Rewrite};

@@ -1,5 +1,5 @@
-//! Structural operations in Rust: on types of Rust and of another language, in our own host and in the stock one, compared with the
-//! global functions where the host has them.
+//! Structural operations in Rust: on types of Rust and of another language, in our own host and in
+//! the stock one, compared with the global functions where the host has them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -176,7 +176,8 @@ mod foreign {
         static INDEX: Once = Once::new();
         let api = provider::api();
         let key = TVMFFIByteArray::new(b"structural.Foreign");
-        // SAFETY: texts and values live for the calls; offsets are those of `Body` behind the header of 24 bytes.
+        // SAFETY: texts and values live for the calls; offsets are those of `Body` behind the
+        // header of 24 bytes.
         unsafe {
             let index = (api.type_get_or_alloc_index)(&key, -1, 1, 0, 1, type_index::OBJECT);
             INDEX.call_once(|| {
@@ -622,7 +623,8 @@ fn containers_are_changed_in_place_when_nobody_else_has_them() -> Result<()> {
     assert_ne!(address(&changed), before);
     assert_eq!((other.get(0).unwrap().to::<i64>()?, changed.get(0).unwrap().to::<i64>()?), (2, 3));
     drop((other, changed));
-    // A closure that keeps the array keeps it as it was; one that only looks does not stand in the way.
+    // A closure that keeps the array keeps it as it was; one that only looks does not stand in the
+    // way.
     for keep in [false, true] {
         let array = Array::from(vec![1.into_any(), 2.into_any()]);
         let before = address(&array);
@@ -711,7 +713,8 @@ fn a_variable_becomes_the_same_wherever_it_is_used() -> Result<()> {
 #[test]
 fn callbacks_that_go_on_by_themselves() -> Result<()> {
     let (x, y) = (var("x"), var("y"));
-    // Renames definitions and remembers it; uses follow. What is in a sum is mutated from right to left.
+    // Renames definitions and remembers it; uses follow. What is in a sum is mutated from right to
+    // left.
     let (count, order) = (Cell::new(0), RefCell::new(Vec::new()));
     let mut mutate = Mutate::new()
         .on(|var: ObjRef<Var>, mutator: &Mutator<'_>| -> Result<ObjRef<Var>> {

@@ -1,5 +1,6 @@
-//! The table of types and operations, `tests/data/objects.json`, from Rust, with the typed operations. `tests/python/objects_table.py`
-//! says what the table means and runs the same rows from Python, `tests/c/objects_table.cc` from C++.
+//! The table of types and operations, `tests/data/objects.json`, from Rust, with the typed
+//! operations. `tests/python/objects_table.py` says what the table means and runs the same rows
+//! from Python, `tests/c/objects_table.cc` from C++.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ fn table() -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// What the rows run with.
+/// The context of the rows.
 struct Table {
     library: Module,
     names: HashMap<String, Any>,
@@ -147,7 +148,8 @@ fn method(info: TypeInfo, name: &str) -> Function {
 
 fn set(target: &Any, name: &str, value: &Any) -> Result<()> {
     let field = TypeInfo::find(target.type_index()).unwrap().fields().find(|field| field.name() == name).unwrap();
-    // SAFETY: the field is one of the object's type, `target` keeps the object alive, and no other thread knows it.
+    // SAFETY: the field is one of the object's type, `target` keeps the object alive, and no other
+    // thread knows it.
     unsafe { field.set(target.as_view().as_raw().payload.v_obj, value.as_view()) }
 }
 
@@ -226,7 +228,8 @@ fn unhex(digits: &str) -> Vec<u8> {
     (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect()
 }
 
-/// Whether a row is for Rust. Arguments by name need the embedded builtins, which are there when the whole workspace is built.
+/// Returns whether a row is for Rust. Arguments by name need the embedded builtins, which are there
+/// when the whole workspace is built.
 fn is_ours(row: &Value) -> bool {
     let hosts = row.get("hosts").is_none_or(|hosts| hosts.as_array().unwrap().contains(&json!("rust")));
     let keywords =

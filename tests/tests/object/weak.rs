@@ -1,4 +1,5 @@
-//! Weak references as fields: cycles that are freed, what structural operations make of them, threads that upgrade while the last strong reference goes.
+//! Weak references as fields: cycles that are freed, what structural operations make of them,
+//! threads that upgrade while the last strong reference goes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
@@ -46,7 +47,8 @@ fn cycles_of_parents_and_children_are_freed() {
     assert_eq!(folders_alive(), before);
 }
 
-/// What walks through objects does not see the reference back, so that nothing goes in circles.
+/// Operations that walk through objects do not follow the reference back, so they do not run in
+/// circles.
 #[test]
 fn structural_operations_leave_them_out() -> Result<()> {
     let _alone = COUNTED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,7 +117,8 @@ fn references_to_nothing() -> Result<()> {
     Ok(())
 }
 
-/// The last strong reference goes while other threads upgrade, and while fields are written: each gets the object, whole, or nothing.
+/// The last strong reference goes while other threads upgrade, and while fields are written: each
+/// gets the object, whole, or nothing.
 #[test]
 fn threads_upgrade_while_the_last_reference_goes() {
     let _alone = COUNTED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,8 +1,10 @@
-//! Both ways with Apache TVM 0.27: what it exports (`apache-tvm/export.py`) runs in Rust programs with nothing of Apache in them
-//! (`apache-tvm/host`), and our libraries run in its processes (`apache-tvm/load.py`).
+//! Both ways with Apache TVM 0.27: what it exports (`apache-tvm/export.py`) runs in Rust programs
+//! with nothing of Apache in them (`apache-tvm/host`), and our libraries run in its processes
+//! (`apache-tvm/load.py`).
 //!
-//! `cargo xtask test` installs what this needs: `KERNPACK_APACHE_TVM` is a Python with the package `apache-tvm`,
-//! `KERNPACK_TVM_FFI_PINNED` a folder with the version of `tvm_ffi` that it pins. Without them `target/` is looked at.
+//! `cargo xtask test` installs what this needs: `KERNPACK_APACHE_TVM` is a Python with the package
+//! `apache-tvm`, `KERNPACK_TVM_FFI_PINNED` a folder with the version of `tvm_ffi` that it pins.
+//! Without them `target/` is looked at.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +19,8 @@ const TESTS: &str = env!("CARGO_MANIFEST_DIR");
 /// Files that this build of TVM may lack a compiler for.
 const OPTIONAL: [&str; 2] = ["vulkan.so", "rocm.so"];
 
-/// The files that TVM exports into a folder of this name, without those that this build of it cannot make.
+/// The files that TVM exports into a folder of this name, without those that this build of it
+/// cannot make.
 fn export(folder: &str) -> Option<(PathBuf, Vec<String>)> {
     let folder = (apache_tvm()?, headers::scratch_dir(folder));
     let script = Path::new(TESTS).join("apache-tvm/export.py");
@@ -37,7 +40,8 @@ fn export(folder: &str) -> Option<(PathBuf, Vec<String>)> {
     Some((folder.1, files))
 }
 
-/// Builds the programs of `apache-tvm/host` as the tests were built, and says in which folder they are.
+/// Builds the programs of `apache-tvm/host` as the tests were built, and says in which folder they
+/// are.
 fn build(variables: &[(&str, &Path)]) -> PathBuf {
     let (mut cargo, folder) = cargo_build_programs(&["kernpack-apache-tvm-host"]);
     headers::run(cargo.envs(variables.iter().copied()));

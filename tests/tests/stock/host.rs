@@ -1,4 +1,5 @@
-//! A Rust program in a process that has the stock libtvm_ffi already: everything goes through that one.
+//! A Rust program in a process that has the stock libtvm_ffi already: everything goes through that
+//! one.
 
 use std::path::Path;
 use std::process::Command;
@@ -37,7 +38,8 @@ fn joins_the_stock_library() {
     assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }
 
-/// A library's payloads are read in place, as in a process without the stock library; that one's loader copies them.
+/// A library's payloads are read in place, as in a process without the stock library; that one's
+/// loader copies them.
 fn payloads_are_read_in_place() -> Result<()> {
     static ADDRESSES: Mutex<Vec<usize>> = Mutex::new(Vec::new());
     let load = Function::from_fn(|bytes: Bytes| {

@@ -1,6 +1,7 @@
-//! What our `libtvm_ffi.so` registers, against what the stock one does (apache-tvm-ffi 0.1.15.post2): all global functions with
-//! their metadata, all types with fields, methods and attributes. `data/globals.json` and `data/types.json` are dumps of the
-//! stock library. Every difference is listed.
+//! Registrations of our `libtvm_ffi.so` against those of the stock one (apache-tvm-ffi
+//! 0.1.15.post2): all global functions with their metadata, all types with fields, methods and
+//! attributes. `data/globals.json` and `data/types.json` are dumps of the stock library. Every
+//! difference is listed.
 
 use std::ffi::c_int;
 use std::ptr::null_mut;
@@ -43,7 +44,8 @@ impl Api {
 
     fn globals(&self) -> Value {
         let names = self.call(self.global("ffi.FunctionListGlobalNamesFunctor").unwrap(), &[]);
-        // SAFETY: the result is a function that lives as long as it is not released; its results are an integer and strings.
+        // SAFETY: the result is a function that lives as long as it is not released; its results
+        // are an integer and strings.
         unsafe {
             let names = names.payload.v_obj;
             let count = self.call(names, &[TVMFFIAny::int(-1)]).payload.v_int64;
@@ -77,7 +79,8 @@ impl Api {
     }
 
     unsafe fn describe(&self, info: &TVMFFITypeInfo, columns: &[&str]) -> Value {
-        // SAFETY: the caller passes what the library says about a type; all it points to lives forever.
+        // SAFETY: the caller passes what the library says about a type; all it points to lives
+        // forever.
         unsafe {
             let ancestors: Vec<String> =
                 slice(info.type_ancestors, info.type_depth).iter().map(|info| string(&(**info).type_key)).collect();
@@ -133,7 +136,8 @@ impl Api {
     }
 
     fn column(&self, name: &str) -> Option<&TVMFFITypeAttrColumn> {
-        // SAFETY: the name is valid for the call; columns live forever, and they do not change meanwhile.
+        // SAFETY: the name is valid for the call; columns live forever, and they do not change
+        // meanwhile.
         unsafe { (self.TVMFFIGetTypeAttrColumn)(&bytes(name)).as_ref() }
     }
 
@@ -225,8 +229,8 @@ fn assert_same(expected: &Value, got: &Value) {
     assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
 }
 
-/// What the stock library does not have: through these, libraries share the record of borrowed tensors, the CPU, and the symbols
-/// that they give their own libraries.
+/// Functions that the stock library does not have: through these, libraries share the record of
+/// borrowed tensors, the CPU, and the symbols that they give their own libraries.
 const OWN: &[&str] = &["kernpack.tensor_borrows_v3", "kernpack.device_api_v1.1", "kernpack.context_symbols_v1"];
 
 #[test]

@@ -1,4 +1,5 @@
-//! Beside the stock `libtvm_ffi`, and Apache TVM: in their processes, and what ours registers against what theirs does.
+//! Beside the stock `libtvm_ffi`, and Apache TVM: in their processes, and what ours registers
+//! against what theirs does.
 
 mod apache_tvm;
 mod host;

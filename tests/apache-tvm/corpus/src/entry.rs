@@ -73,7 +73,8 @@ impl Graph<'_> {
         let number = |graph: &Self, key: &str| attr(key).map(|value| graph.integer(value)).transpose();
         let convention = number(self, "calling_conv")?.unwrap_or(0);
         let kind = match convention {
-            // Kernels and functions of other conventions are C functions when they are compiled for the cpu.
+            // Kernels and functions of other conventions are C functions when they are compiled for
+            // the cpu.
             -1 | 0 | 2 => FuncKind::Internal,
             1 => FuncKind::Host,
             other => return Err(problem(format!("calling convention {other}"))),

@@ -100,7 +100,8 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// The type that a type node means: of a pointer, buffer or text that of a pointer; none for no value.
+    /// The type that a type node means: of a pointer, buffer or text that of a pointer; none for no
+    /// value.
     pub(crate) fn dtype(&self, index: usize) -> Result<Option<DataType>> {
         match self.key(index)? {
             "ir.PrimType" => parse_dtype(self.data(index)["dtype"].as_str().unwrap_or_default()),

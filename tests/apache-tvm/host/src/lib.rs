@@ -1,14 +1,14 @@
-//! What both programs ask of the functions that Apache TVM has compiled.
+//! Calls of functions that Apache TVM has compiled, shared by both programs.
 
 use kernpack::{Device, Error, Function, Module, Result, Tensor, bail};
 
-/// How many numbers the functions work on.
+/// The number of elements of the vectors.
 const LENGTH: usize = 1000;
 
 /// Calls a function of two vectors, and compares what it writes into the second one.
 ///
 /// # Errors
-/// What the function reports; RuntimeError that names the first wrong number.
+/// The error of the function; RuntimeError that names the first wrong number.
 pub fn check(function: &Function, expected: impl Fn(&[f32], usize) -> f32) -> Result<()> {
     check_on(Device::CPU, function, expected)
 }

@@ -1,8 +1,11 @@
-//! What launching a CUDA kernel costs, ours and cudarc's `launch_builder`, in interleaved rounds.
+//! The cost of launching a CUDA kernel with our launcher and with cudarc's `launch_builder`, in
+//! interleaved rounds.
 //!
-//! `kernpack-bench-cuda-launch [--driver LIBCUDA] [--rounds N] [--only NAME:SIDE:LAUNCHES]`: against the machine's driver, or a library that
-//! stands in for it (`tests/c/fake_libcuda.c`, compiled with `-DQUIET -Wl,-soname,libcuda.so`: its launches do nothing). Prints lines `name<TAB>ours<TAB>peer`: the
-//! median nanoseconds of one launch. `--only` runs one side of one case, for a profiler; SIDE is `ours` or `peer`.
+//! `kernpack-bench-cuda-launch [--driver LIBCUDA] [--rounds N] [--only NAME:SIDE:LAUNCHES]`:
+//! against the machine's driver, or a library that stands in for it (`tests/c/fake_libcuda.c`,
+//! compiled with `-DQUIET -Wl,-soname,libcuda.so`: its launches do nothing). Prints lines
+//! `name<TAB>ours<TAB>peer`: the median nanoseconds of one launch. `--only` runs one side of one
+//! case, for a profiler; SIDE is `ours` or `peer`.
 
 use std::error::Error;
 use std::ffi::CString;
@@ -22,7 +25,8 @@ type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 /// Launches that are timed at once; the device's queue holds more.
 const BATCH: usize = 256;
 
-/// Kernels without a body: without arguments, with two buffers and two numbers, with eight buffers and four numbers.
+/// Kernels without a body: without arguments, with two buffers and two numbers, with eight buffers
+/// and four numbers.
 const CODE: &str = "
 .version 6.3
 .target sm_75
@@ -137,7 +141,8 @@ impl Bench {
     }
 }
 
-/// Opens a library that stands in for the driver; what is open under the driver's name is what both sides find.
+/// Opens a library that stands in for the driver; what is open under the driver's name is what both
+/// sides find.
 fn stand_in(path: &str) -> Result {
     let path = CString::new(path)?;
     // SAFETY: the caller's library.

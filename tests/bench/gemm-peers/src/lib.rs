@@ -1,4 +1,5 @@
-//! Matrix products and other operations of other crates, for `cargo xtask bench compiler`: C functions that Python calls.
+//! Matrix products and other operations of other crates, for `cargo xtask bench compiler`: C
+//! functions that Python calls.
 
 mod ndarrays;
 

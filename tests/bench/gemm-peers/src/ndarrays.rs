@@ -1,4 +1,5 @@
-//! Operations of the crate `ndarray`, as its users write them: element by element with `Zip`, by rayon if there are several threads.
+//! Operations of the crate `ndarray`, as its users write them: element by element with `Zip`, by
+//! rayon if there are several threads.
 
 use ndarray::linalg::general_mat_mul;
 use ndarray::parallel::prelude::*;

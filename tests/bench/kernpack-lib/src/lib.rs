@@ -1,4 +1,5 @@
-//! Our benchmark library: `add` and `fail`, functions that take one argument of some type, and a type.
+//! Our benchmark library: `add` and `fail`, functions that take one argument of some type, and a
+//! type.
 
 use kernpack::{Result, bail, packed_func};
 

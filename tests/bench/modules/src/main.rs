@@ -5,7 +5,8 @@ use kernpack::{Bytes, Error, Function, Module, Result, packed_func};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Bytes of a module of the tree that is serialized: as many as Apache TVM's modules of this kind have.
+/// Bytes of a module of the tree that is serialized: as many as Apache TVM's modules of this kind
+/// have.
 const SIZE: usize = 58;
 
 /// A module that keeps its bytes.
@@ -69,7 +70,8 @@ fn load(path: &str, functions: usize) -> Result<()> {
     Ok(())
 }
 
-/// Makes the tree of modules that a file describes (line `i`: what module `i` imports), and serializes it.
+/// Makes the tree of modules that a file describes (line `i`: what module `i` imports), and
+/// serializes it.
 fn serialize(file: &str, times: usize) -> Result<()> {
     let text = std::fs::read_to_string(file)?;
     let new =

@@ -1,6 +1,8 @@
-//! Copies and launches on opencl:0, ours beside clEnqueue* used directly on the same buffers and in the same queue.
+//! Copies and launches on opencl:0, ours beside clEnqueue* used directly on the same buffers and in
+//! the same queue.
 //!
-//! Prints one line for each measurement: name, nanoseconds of ours, nanoseconds of the peer, separated by tabs; medians.
+//! Prints one line for each measurement: name, nanoseconds of ours, nanoseconds of the peer,
+//! separated by tabs; medians.
 
 use kernpack::device::{self, DeviceMemory, Place};
 use kernpack::module::device_image::{ArgType, DeviceFunction, DeviceImage};
@@ -45,7 +47,7 @@ macro_rules! peer {
     };
 }
 
-/// What is in an Option.
+/// The type inside an `Option`.
 trait Unwrapped {
     type Function;
 }
@@ -141,7 +143,7 @@ fn main() -> Result<()> {
     launches(&peer, device, queue)
 }
 
-/// What it takes to set three arguments and put a kernel into the queue; the kernels themselves do nothing.
+/// Measures setting three arguments and enqueueing a kernel; the kernels themselves do nothing.
 fn launches(peer: &Peer, device: Device, queue: *mut c_void) -> Result<()> {
     let kernels = vec![DeviceFunction::new("touch", vec![ArgType::POINTER, ArgType::FLOAT32, ArgType::INT32], false)];
     let module = Module::from_image("opencl", &DeviceImage::new("cl", kernels, SOURCE.as_bytes()))?;

@@ -93,7 +93,8 @@ fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The pieces that a careful user of rayon takes: some for each thread, none smaller than a few microseconds.
+/// The pieces that a careful user of rayon takes: some for each thread, none smaller than a few
+/// microseconds.
 fn chunk(elements: usize) -> usize {
     elements.div_ceil(threads() * 8).max(4096)
 }

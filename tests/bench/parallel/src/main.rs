@@ -1,9 +1,11 @@
 //! Loops of `kernpack::parallel` beside rayon's and beside a plain loop on one thread.
 //!
-//! `kernpack-bench-parallel cases` prints one line for each case: elements, milliseconds of pause in front of each batch, and its
-//! name, separated by tabs. `kernpack-bench-parallel run` is a caller (see ../../README.md): its cases are numbers of those lines,
-//! its libraries are `ours`, `par_iter`, `par_chunks` and `plain`. A process measures one of them, so that there is one pool of
-//! threads in it. The result of each case is compared with that of the plain loop before it is measured.
+//! `kernpack-bench-parallel cases` prints one line for each case: elements, milliseconds of pause
+//! in front of each batch, and its name, separated by tabs. `kernpack-bench-parallel run` is a
+//! caller (see ../../README.md): its cases are numbers of those lines, its libraries are `ours`,
+//! `par_iter`, `par_chunks` and `plain`. A process measures one of them, so that there is one pool
+//! of threads in it. The result of each case is compared with that of the plain loop before it is
+//! measured.
 
 mod jobs;
 

@@ -14,7 +14,7 @@ pub const CANVAS: Device = Device::new(device_type::HEXAGON, 0);
 
 static MADE: AtomicI64 = AtomicI64::new(0);
 
-/// How often this copy of the crate made the device.
+/// The number of times that this copy of the crate made the device.
 pub fn made() -> i64 {
     MADE.load(Ordering::Relaxed)
 }
@@ -23,7 +23,8 @@ pub fn made() -> i64 {
 #[derive(Default)]
 struct Canvas(Mutex<HashMap<usize, Vec<u8>>>);
 
-// SAFETY: memory is vectors of the size that was asked for; copies check their bounds and are done when they return.
+// SAFETY: memory is vectors of the size that was asked for; copies check their bounds and are done
+// when they return.
 kernpack::device_api!(unsafe device_type::HEXAGON, || {
     MADE.fetch_add(1, Ordering::Relaxed);
     Canvas::default()

@@ -8,8 +8,8 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, Fields, Ident, Item, Lit, Meta, ReturnType, Token, Type, braced, parenthesized};
 
-/// The names that C gives to constants: the Rust module, the prefix in C, and how words are written there that are not simply
-/// capitalized.
+/// The names that C gives to constants: the Rust module, the prefix in C, and how words are written
+/// there that are not simply capitalized.
 const ENUMS: [EnumNames; 9] = [
     (
         "type_index",
@@ -198,7 +198,7 @@ pub(crate) fn header(root: &Path) -> String {
     out
 }
 
-/// Whether the stock headers declare the function in `extra/c_env_api.h`.
+/// Returns whether the stock headers declare the function in `extra/c_env_api.h`.
 fn is_environment(function: &Function) -> bool {
     function.name.to_string().starts_with("TVMFFIEnv")
 }
@@ -210,7 +210,7 @@ fn section(out: &mut String, title: &str) {
 /// The documentation of an item, and its members: documentation, name and type or value.
 type Documented<T> = (Vec<String>, Vec<(Vec<String>, Ident, T)>);
 
-/// What the Rust sources say.
+/// The items of the Rust sources.
 #[derive(Default)]
 struct Sources {
     structs: BTreeMap<String, Documented<Type>>,
@@ -302,7 +302,8 @@ impl Sources {
         out.push_str("};\n");
     }
 
-    /// The payload is an unnamed union in C, and the length of a small text shares its place with the padding.
+    /// The payload is an unnamed union in C, and the length of a small text shares its place with
+    /// the padding.
     fn write_any(&self, out: &mut String) {
         let (docs, fields) = &self.structs["TVMFFIAny"];
         out.push('\n');
@@ -500,7 +501,8 @@ impl Parse for Function {
     }
 }
 
-/// What `macro_rules! for_each_function` has: `($make:ident) => { $make! { required { ... } optional { ... } } };`.
+/// The functions of `macro_rules! for_each_function`:
+/// `($make:ident) => { $make! { required { ... } optional { ... } } };`.
 struct Table(Vec<Function>);
 
 impl Parse for Table {

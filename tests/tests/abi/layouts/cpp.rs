@@ -53,8 +53,8 @@ functions! {
 
 static TABLE: OnceLock<ApiTable> = OnceLock::new();
 
-/// The C++ functions, or `None` (with a line that says why) without headers. The cells of this process use the tables of
-/// libtvm_ffi.so from then on, as C++ does.
+/// The C++ functions, or `None` (with a line that says why) without headers. The cells of this
+/// process use the tables of libtvm_ffi.so from then on, as C++ does.
 pub(crate) fn containers() -> Option<&'static Containers> {
     static CONTAINERS: OnceLock<Option<Containers>> = OnceLock::new();
     let containers = CONTAINERS.get_or_init(|| {

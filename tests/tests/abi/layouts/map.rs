@@ -52,7 +52,8 @@ fn position(model: &Model, key: &Value) -> Option<usize> {
     model.iter().position(|(known, _)| known == key)
 }
 
-/// `small` is how the container looks after the change: a dense one moves a key that is set again to the end.
+/// `small` is how the container looks after the change: a dense one moves a key that is set again
+/// to the end.
 fn set(model: &mut Model, key: &Value, value: &Value, small: bool) {
     match position(model, key) {
         Some(place) if small => model[place].1 = value.clone(),
@@ -99,7 +100,7 @@ unsafe fn check_entries(cpp: &Containers, handle: Handle, model: &Model, objects
     }
 }
 
-/// What both sides say about a key.
+/// Compares the results of both sides for a key.
 unsafe fn check_key(cpp: &Containers, handle: Handle, key: &Value, model: &Model, objects: &Objects) {
     let owned = OwnedValues::of(core::slice::from_ref(key), objects);
     let key = &owned.0[0];
@@ -154,7 +155,8 @@ fn create(cpp: &Containers, is_dict: bool, pairs: &Model, way: u8, objects: &Obj
     };
     let mut model = Model::new();
     for (key, value) in pairs {
-        // From a range of four or more pairs, a map is dense from the beginning; else it is dense from the fifth key on.
+        // From a range of four or more pairs, a map is dense from the beginning; else it is dense
+        // from the fifth key on.
         let dense = if way < 2 { pairs.len() >= 4 } else { model.len() >= 5 || (model.len() == 4) };
         set(&mut model, key, value, !dense);
     }

@@ -1,4 +1,4 @@
-//! What is done to a sequence: the same list for C++, for us, and for the model.
+//! Operations on a sequence: the same list for C++, for us, and for the model.
 
 use std::ptr::null;
 

@@ -60,7 +60,7 @@ unsafe fn check_elements(cpp: &Containers, handle: Handle, model: &[Value], obje
     }
 }
 
-/// What both sides say about an index.
+/// Compares the results of both sides for an index.
 unsafe fn check_index(cpp: &Containers, handle: Handle, index: i64, model: &[Value], objects: &Objects) {
     // SAFETY: the caller passes a live sequence; C++ gives an owned value.
     unsafe {
@@ -177,8 +177,8 @@ fn lists_are_changed_by_both_sides() {
     check(300, steps(list_operation()), |case| lists(cpp, case));
 }
 
-/// Our side of an operation on an array, which is copied first when there are other references: in place where that is possible,
-/// else through a new array of the `result`.
+/// Our side of an operation on an array, which is copied first when there are other references: in
+/// place where that is possible, else through a new array of the `result`.
 ///
 /// # Safety
 /// `handle` is a live array to which the test owns a reference.

@@ -16,7 +16,8 @@ use super::value::{Objects, OwnedValues, Text, Value};
 fn weak_references_of_both_sides() {
     let Some(cpp) = containers() else { return };
     let inner = new_string_object(b"what dies with the object");
-    // SAFETY: every reference is given back once; after the last strong one, only weak ones are used.
+    // SAFETY: every reference is given back once; after the last strong one, only weak ones are
+    // used.
     unsafe {
         for theirs_first in [false, true] {
             kernpack::sys::embedded::inc_ref(inner);

@@ -172,7 +172,8 @@ fn text() -> impl Strategy<Value = Text> {
     (prop::sample::select(texts), any::<bool>()).prop_map(|(bytes, on_heap)| Text { bytes: bytes.to_vec(), on_heap })
 }
 
-/// Values of all kinds from a range so small that they come again; `numbers` is how many integers there are.
+/// Values of all kinds from a range so small that they come again; `numbers` is how many integers
+/// there are.
 pub(crate) fn value(numbers: i64) -> impl Strategy<Value = Value> {
     prop_oneof![
         4 => (0..numbers).prop_map(Value::Int),

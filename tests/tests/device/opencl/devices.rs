@@ -10,7 +10,7 @@ use kernpack_tests::skip::skip;
 
 use super::machine;
 
-/// Where a slice is.
+/// The place of a slice.
 fn host<T>(bytes: &[T]) -> Place {
     Place { device: Device::CPU, data: bytes.as_ptr().cast_mut().cast(), byte_offset: 0 }
 }
@@ -152,7 +152,8 @@ fn many_buffers_run_out_of_memory_and_the_process_goes_on() {
     assert_eq!(said, expected.collect::<Vec<_>>().join(", "));
 }
 
-/// The other process: it may have 6 GiB of addresses, so that memory runs out on a CPU that lends more than it has, too.
+/// The other process: it may have 6 GiB of addresses, so that memory runs out on a CPU that lends
+/// more than it has, too.
 #[test]
 #[ignore = "started by another test"]
 fn runs_out_of_memory() {
@@ -238,7 +239,8 @@ fn attributes_are_what_clinfo_says() {
         let value: Any = device::attribute(device, attribute).unwrap();
         value.to::<String>().unwrap_or_else(|_| value.to::<i64>().map_or("none".into(), |number| number.to_string()))
     };
-    // The devices come in another order than those of clinfo, so all values of an attribute are compared.
+    // The devices come in another order than those of clinfo, so all values of an attribute are
+    // compared.
     let rows: &[(A, &str)] = &[
         (A::MaxThreadsPerBlock, "CL_DEVICE_MAX_WORK_GROUP_SIZE"),
         (A::MaxSharedMemoryPerBlock, "CL_DEVICE_LOCAL_MEM_SIZE"),
@@ -265,7 +267,7 @@ fn attributes_are_what_clinfo_says() {
     }
 }
 
-/// What the test `test` says in a process of its own with this variable.
+/// The line that the test `test` prints in a process of its own with this variable.
 fn in_another_process(test: &str, name: &str, value: &str) -> String {
     let output = test_again(module_path!(), test).args(["--ignored", "--nocapture"]).env(name, value).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

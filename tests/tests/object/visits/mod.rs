@@ -82,7 +82,7 @@ pub(crate) fn open(library: &Path) {
     assert!(!handle.is_null(), "{}", library.display());
 }
 
-/// What a visitor sees of `fields.All` in `fields.cc`.
+/// The calls that a visitor gets for `fields.All` in `fields.cc`.
 pub(crate) const CPP_CALLS: [&str; 24] = [
     "i64 wide -5",
     "bool flag true",

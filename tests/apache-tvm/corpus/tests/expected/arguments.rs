@@ -6,7 +6,7 @@ use kernpack::DataType;
 use kernpack::sys::abi::{DLDevice, DLTensor, TVMFFIAny, TVMFFIAnyPayload, type_index};
 use serde_json::Value;
 
-/// What lies around each tensor, to find writes outside of it.
+/// The guard bytes around each tensor, and their value: writes outside of a tensor change them.
 const GUARD: usize = 256;
 const PATTERN: u8 = 0xa5;
 
@@ -45,7 +45,7 @@ impl Region {
         self.size
     }
 
-    /// Whether nothing was written around it.
+    /// Returns whether the guard bytes are unchanged.
     pub(crate) fn is_intact(&self) -> bool {
         let guards = [&self.raw[self.start - GUARD..self.start], &self.raw[self.start + self.size..][..GUARD]];
         guards.iter().all(|guard| guard.iter().all(|byte| *byte == PATTERN))

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::arguments::Arguments;
 use crate::{base64, stand_ins};
 
-/// What a call returned: a value, or an error's kind and text.
+/// The result of a call: a value, or an error's kind and text.
 type Outcome = Result<TVMFFIAny, (String, String)>;
 
 fn run(function: &Function, arguments: &Arguments, count: usize, is_null: bool) -> Outcome {
@@ -17,7 +17,8 @@ fn run(function: &Function, arguments: &Arguments, count: usize, is_null: bool) 
     stand_ins::begin(
         arguments.regions.iter().map(|(index, region)| (*index, region.address(), region.size())).collect(),
     );
-    // SAFETY: the function is alive; the arguments are those that the corpus has for it, or what it must refuse before it reads them.
+    // SAFETY: the function is alive; the arguments are those that the corpus has for it, or what it
+    // must refuse before it reads them.
     let status = unsafe {
         (provider::api().function_call)(function.as_ptr().cast(), args.cast_mut(), count as i32, &mut result)
     };
@@ -146,7 +147,8 @@ fn result(value: TVMFFIAny, expected: &Value) -> Option<String> {
     (!fits).then(|| format!("a result of type {index} in place of {expected}"))
 }
 
-/// The first element that differs: integers in any bit, floats by more than 2 units in the last place and the tolerance.
+/// The first element that differs: integers in any bit, floats by more than 2 units in the last
+/// place and the tolerance.
 fn first_difference(dtype: DataType, found: &[u8], wanted: &[u8]) -> Option<usize> {
     let raw = dtype.as_raw();
     let bytes = usize::from(raw.bits).div_ceil(8);

@@ -1,8 +1,10 @@
-//! Lowered modules that Apache TVM's own tests produced, compiled by our code generator: results as TVM's generator has them on record, and calls that must be
-//! refused with the same kinds and texts of errors.
+//! Lowered modules that Apache TVM's own tests produced, compiled by our code generator: results as
+//! TVM's generator has them on record, and calls that must be refused with the same kinds and texts
+//! of errors.
 //!
-//! The data is not a part of the project: without it the test says so. What needs the package (stand-ins that fill tensors, the relax VM's registers) is
-//! left to `differential.py`; see `../generator.py`.
+//! The data is not a part of the project: without it the test says so. What needs the package
+//! (stand-ins that fill tensors, the relax VM's registers) is left to `differential.py`; see
+//! `../generator.py`.
 
 mod arguments;
 mod base64;
@@ -21,7 +23,7 @@ use serde_json::Value;
 /// C functions that modules of the corpus call and that only processes with Apache TVM have.
 const ABSENT: [&str; 5] = ["TVMBackendAnyList", " Dave", " Eve", " Fred", " consume"];
 
-/// What was compared, and what differs.
+/// The number of comparisons, and the differences.
 #[derive(Default)]
 struct Report {
     entries: AtomicUsize,

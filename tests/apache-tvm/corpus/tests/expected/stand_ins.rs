@@ -43,7 +43,8 @@ fn note(view: &AnyView<'_>) -> Value {
     }
 }
 
-/// What an address is of the current call's arguments.
+/// The name of an address: an argument of the current call and the offset in it, `null`, or
+/// `pointer`.
 pub(crate) fn pointer(address: usize) -> String {
     if address == 0 {
         return "null".to_owned();
