@@ -1,17 +1,16 @@
-//! A second chance for tests of Rust's harness that failed: each runs once more, with nothing else
-//! in its program beside it.
+//! Retries of failed tests of Rust's harness: each runs once more, alone in its program.
 //!
-//! On a machine with two busy cores a test of processes and sockets can lose a race that is not
-//! ours. One that passes when it runs again is no failure, but a defect of its own: it is named in
-//! the closing lines of every run. One that fails twice is a failure, and where many tests fail,
-//! that is no accident: nothing runs again.
+//! On a machine with two busy cores, a test of processes and sockets can fail because of timing. A
+//! test that passes in the second run does not count as a failure, but as a defect of the test: the
+//! closing lines of every run name it. A test that fails twice is a failure. If many tests fail,
+//! nothing is retried.
 
 use crate::Result;
 use crate::runner::failed_tests;
 use crate::totals::Totals;
 use std::collections::BTreeSet;
 
-/// More failures than this are no accident.
+/// The largest number of failures that are retried.
 const MOST: u64 = 3;
 
 /// Failed tests, and the programs that they failed in.
@@ -26,9 +25,9 @@ pub(crate) struct Again {
 }
 
 impl Again {
-    /// Reads what `cargo test --no-fail-fast` wrote. `None` if nothing failed, if too much did, or
-    /// if its lines do not name every failure: a program that crashed, a name that other output has
-    /// torn.
+    /// Reads the output of `cargo test --no-fail-fast`. `None` if nothing failed, if too many tests
+    /// failed, or if the lines do not name every failure, for instance because a program crashed or
+    /// other output is mixed into a name.
     pub(crate) fn of_cargo(output: &str) -> Option<Self> {
         let failures = Totals::of_cargo(output).failed;
         let named: Vec<&str> = failed_tests(output).collect();

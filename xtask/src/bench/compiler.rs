@@ -51,13 +51,13 @@ pub(crate) struct Options<'a> {
     torch: Torch,
     /// Parts of the names of the rows, with commas between them; empty: all rows.
     rows: &'a str,
-    /// A program with arguments that runs the measurements, such as one that keeps the machine
-    /// quiet meanwhile.
+    /// A program with arguments that runs the measurements, for instance one that keeps the machine
+    /// quiet.
     through: &'a str,
 }
 
 impl<'a> Options<'a> {
-    /// From the words behind `bench compiler`.
+    /// Reads the words after `bench compiler`.
     pub(crate) fn parse(words: &[&'a str]) -> Result<Self> {
         let mut options = Self { rounds: 9, torch: Torch::Eager, rows: "", through: "" };
         let mut words = words.iter();
@@ -130,7 +130,7 @@ pub(crate) fn run(words: &[&str]) -> Result {
         let mut what = format!("{threads} thread{}", if threads == 1 { "" } else { "s" });
         if is_avx2 {
             program.envs(AVX2);
-            // What torch.compile keeps does not say which CPU it was compiled for.
+            // The cache of torch.compile does not record the CPU that it was compiled for.
             program.env("TORCHINDUCTOR_CACHE_DIR", workspace.folder("bench")?.join("torch-compile-avx2"));
             what += ", AVX2 (onnxruntime and the crates are not held to it)";
         }

@@ -91,7 +91,7 @@ fn tract_program(workspace: &Workspace) -> PathBuf {
     workspace.cargo_target().join("bench-tract/release/kernpack-bench-tract")
 }
 
-/// `cargo xtask bench tract`: builds the program of tract, which takes long.
+/// `cargo xtask bench tract`: builds the program of tract, which takes a quarter of an hour.
 pub(crate) fn build_tract() -> Result {
     let (workspace, sources) = (Workspace::find()?, "tests/bench/tract");
     let python = Python::prepare(&workspace)?;
@@ -100,8 +100,9 @@ pub(crate) fn build_tract() -> Result {
     Ok(())
 }
 
-/// `cargo xtask accuracy`: the models beside onnxruntime without its optimizations; an error if one
-/// differs by more than ten times what its own results differ with them.
+/// `cargo xtask accuracy`: the models beside onnxruntime without its optimizations. An error if the
+/// difference of a model is more than ten times the difference that onnxruntime's own optimizations
+/// make.
 pub(crate) fn accuracy() -> Result {
     let workspace = Workspace::find()?;
     let python = Python::prepare(&workspace)?;
@@ -131,7 +132,7 @@ fn accuracies(output: &str) -> Result<String> {
     if count == 0 { Err("no model was compared".into()) } else { Ok(text) }
 }
 
-/// The folder with the models, which a Python script makes.
+/// The folder with the models, which are made by a Python script.
 fn models(workspace: &Workspace, sources: &Path, interpreter: &Path) -> Result<PathBuf> {
     let folder = workspace.folder("bench-models")?;
     let mut program = workspace.command(interpreter);
@@ -157,10 +158,10 @@ fn goal(name: &str, column: usize) -> Option<f64> {
 struct Row<'a> {
     name: &'a str,
     ours: f64,
-    /// Of onnxruntime: its figure, and ours / that.
+    /// onnxruntime's figure, and the ratio of ours to it.
     theirs: f64,
     ratio: f64,
-    /// The same of tract, if it was there and loads the model.
+    /// The same for tract, if its program exists and loads the model.
     tract: Option<(f64, f64)>,
 }
 

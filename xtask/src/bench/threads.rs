@@ -1,5 +1,5 @@
-//! The part of `cargo xtask bench calls` with several threads that call at once, each with an
-//! argument of its own. Where nothing is shared, a call takes as long as on one thread.
+//! The part of `cargo xtask bench calls` with several threads that call at once, each with its own
+//! argument. Without shared data, a call takes as long as on one thread.
 
 use super::caller::Caller;
 use super::figures::verdict;
@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 /// Numbers of threads.
 const THREADS: [usize; 3] = [1, 2, 4];
 
-/// The cases of the Kernpack caller, and what they do. The first one shares nothing: how much
-/// slower it is on more threads is what the machine does.
+/// The cases of the Kernpack caller, with their descriptions. The first one shares nothing: its
+/// slowdown on more threads is that of the machine.
 const CASES: [(&str, &str); 8] = [
     ("add", "`add(int, int) -> int`"),
     ("tensor", "`f(Tensor)`"),

@@ -9,7 +9,7 @@ use std::path::Path;
 /// The index, from the root of the checkout.
 pub(crate) const INDEX: &str = "examples/README.md";
 
-/// The cells of a row: folder, what it shows, command, needs, page.
+/// The cells of a row: folder, contents, command, needs, page.
 const CELLS: usize = 5;
 
 /// Compares the index with the folders beside it.
@@ -22,7 +22,7 @@ pub(crate) fn check(root: &Path) -> Result {
     let mut folders = BTreeSet::new();
     for entry in fs::read_dir(root.join("examples"))? {
         let path = entry?.path();
-        // A folder without a README is what a build or an editor has left.
+        // A folder without a README is a leftover of a build or an editor.
         if path.join("README.md").is_file() || path.join("Cargo.toml").is_file() {
             folders.extend(path.file_name().map(|name| name.to_string_lossy().into_owned()));
         }
@@ -31,7 +31,7 @@ pub(crate) fn check(root: &Path) -> Result {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }
 
-/// The differences between an index and the names of folders, for people.
+/// The differences between an index and the names of folders, as messages.
 fn compare(index: &str, folders: &BTreeSet<String>) -> Vec<String> {
     let mut problems = Vec::new();
     let mut rows = BTreeSet::new();

@@ -1,5 +1,5 @@
-//! Checks that every link of every document leads somewhere, and that every page of `docs/` is in
-//! the book.
+//! Checks that every link of every document has a target, and that every page of `docs/` is in the
+//! book.
 
 use super::Result;
 use std::fs;
@@ -11,8 +11,7 @@ const SUMMARY: &str = "docs/SUMMARY.md";
 /// Checks the links of these pages; `root` is the checkout.
 ///
 /// # Errors
-/// All links that lead nowhere, links that leave the book, and pages that the table of contents
-/// lacks.
+/// Links without a target, links that leave the book, and pages that the table of contents lacks.
 pub(crate) fn check(root: &Path, pages: &[PathBuf]) -> Result {
     let mut problems = Vec::new();
     for page in pages {
@@ -66,7 +65,7 @@ fn follow(root: &Path, page: &Path, target: &str) -> std::result::Result<(), Str
     Err(format!("leads nowhere: {} has no such heading, but {}", file.display(), known.join(", ")))
 }
 
-/// A path without `.` and `..`; none if it leaves.
+/// The path without `.` and `..`; `None` if it leaves its root.
 fn plain(path: &Path) -> Option<PathBuf> {
     let mut plain = PathBuf::new();
     for component in path.components() {

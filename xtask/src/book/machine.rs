@@ -9,11 +9,11 @@ use std::path::Path;
 /// The reason why this machine cannot run a block that needs `what`; `None` if it can.
 ///
 /// # Errors
-/// A need that no page can have.
+/// An unknown requirement.
 pub(crate) fn lacks(environment: &Environment, what: &str) -> Result<Option<String>> {
     let program = |name: &str| find_on_path(name).is_none().then(|| format!("there is no {name} on PATH"));
     Ok(match what {
-        // The driver's device file: asking the driver itself would load it.
+        // The driver's device file: querying the driver itself would load it.
         "gpu" => (!Path::new("/dev/nvidiactl").exists()).then(|| "there is no NVIDIA GPU".to_string()),
         "nvcc" => environment.cuda_missing().map(str::to_string),
         "opencl" => environment.opencl_missing().map(str::to_string),

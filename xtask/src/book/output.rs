@@ -1,7 +1,7 @@
 //! Compares the output that a page shows with the output of a program.
 //!
-//! A line `...` stands for any lines, none among them; `...` within a line for any text. Spaces at
-//! the ends of lines do not count, nor do empty lines at the end.
+//! A line `...` matches any lines, also none; `...` within a line matches any text. Spaces at the
+//! ends of lines and empty lines at the end are ignored.
 
 /// Compares.
 ///
@@ -14,7 +14,7 @@ pub(crate) fn compare(expected: &str, actual: &str) -> Result<(), String> {
     if matches(&expected, &actual) {
         return Ok(());
     }
-    // The longest beginning of the page's lines that can still begin the output.
+    // The longest prefix of the page's lines that matches the beginning of the output.
     let dots = "...".to_string();
     let good = (0..=expected.len())
         .rev()
