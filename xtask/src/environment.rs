@@ -21,7 +21,7 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// Finds or installs everything, and says what was found.
+    /// Finds or installs everything, and prints what was found.
     pub(crate) fn prepare() -> Result<Self> {
         let workspace = Workspace::find()?;
         let python = Python::prepare(&workspace)?;
@@ -44,14 +44,14 @@ impl Environment {
         Ok(Environment { workspace, python, cuda, opencl, magika })
     }
 
-    /// cargo, with everything that builds and tests may ask for.
+    /// cargo, with the variables that builds and tests read.
     pub(crate) fn cargo(&self, subcommand: &str) -> Command {
         let mut command = self.workspace.cargo(subcommand);
         self.describe(&mut command);
         command
     }
 
-    /// Another program, with the same.
+    /// Another program, with the same variables.
     pub(crate) fn command(&self, program: &Path) -> Command {
         let mut command = self.workspace.command(program);
         self.describe(&mut command);
@@ -66,7 +66,7 @@ impl Environment {
         }
     }
 
-    /// The folder of the CUDA toolkit, unless NVCC or PATH leads to it.
+    /// The folder of the CUDA toolkit, if a build does not find nvcc by NVCC or PATH.
     pub(crate) fn cuda_home(&self) -> Option<&Path> {
         self.cuda.home().map(PathBuf::as_path)
     }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-/// The outcomes of the stock library, and where they hold.
+/// The outcomes of the stock library, and the setting that they are valid for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Baseline {
     /// The properties of the machine that the outcomes depend on, such as `Python 3.11`.
@@ -67,8 +67,8 @@ impl Baseline {
         Ok(Baseline { setting: setting.ok_or("it has no line '# setting: '")?, outcomes })
     }
 
-    /// Every test that ended otherwise than here. In a run of only some tests, those that did not
-    /// run are no difference.
+    /// Every test with another outcome than in the baseline. In a run of some tests, missing tests
+    /// are not a difference.
     pub(crate) fn differences(&self, actual: &Outcomes, only_some: bool) -> Vec<String> {
         let mut differences = Vec::new();
         for (id, expected) in self.outcomes.iter() {

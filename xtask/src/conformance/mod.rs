@@ -1,8 +1,8 @@
-//! `cargo xtask conformance`: the suites that the source archive of apache-tvm-ffi carries, run
-//! with our libtvm_ffi.so.
+//! `cargo xtask conformance`: the suites of apache-tvm-ffi's source archive, run with our
+//! libtvm_ffi.so.
 //!
-//! The stock library's outcomes are files in `tests/conformance`; a test that ends otherwise with
-//! ours is a failure of ours.
+//! The stock library's outcomes are files in `tests/conformance`; a test with another outcome with
+//! our library is a failure.
 
 mod baseline;
 mod cpp;
@@ -69,7 +69,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Every suite as a whole, with our library.
+    /// All suites completely, with our library.
     pub(crate) fn everything() -> Self {
         Run::whole(&Suite::ALL)
     }
@@ -126,8 +126,8 @@ impl Run {
     }
 }
 
-/// Runs the suites, each whatever the others said, and fails on any difference to the stock
-/// library.
+/// Runs the suites, each regardless of the others' outcomes, and fails on any difference to the
+/// stock library.
 pub(crate) fn run(run: &Run) -> Result {
     let workspace = Workspace::find()?;
     let subject = Subject::prepare(&workspace, &run.choice)?;
@@ -197,8 +197,8 @@ fn setting(workspace: &Workspace, subject: &Subject, suite: Suite) -> Result<Str
     }
 }
 
-/// The stock library's outcomes where the file in the repository does not hold: made once, below
-/// `target`.
+/// The stock library's outcomes for a setting that the file in the repository is not valid for:
+/// computed once, below `target`.
 fn stock_baseline(
     workspace: &Workspace,
     sdist: &Sdist,

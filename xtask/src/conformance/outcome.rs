@@ -6,19 +6,19 @@ use std::fmt;
 /// The outcome of one test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
-    /// It passed.
+    /// Passed.
     Passed,
-    /// An assertion of it failed, or it raised.
+    /// An assertion failed, or the test raised an exception.
     Failed,
-    /// It did not get as far as running, or its tearing down failed.
+    /// The test did not start, or its teardown failed.
     Error,
-    /// Its process died under it, or was ended because it hung.
+    /// The process died during the test, or was killed because it hung.
     Crashed,
-    /// It left itself out.
+    /// The test skipped itself.
     Skipped,
-    /// It failed, as it says it does.
+    /// The test failed, and is marked as expected to fail.
     Xfailed,
-    /// It passed, though it says it fails.
+    /// The test passed, although it is marked as expected to fail.
     Xpassed,
 }
 
@@ -34,7 +34,7 @@ impl Outcome {
         Outcome::Xpassed,
     ];
 
-    /// The word for it, in files and in print.
+    /// The word for the outcome, in files and in print.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Outcome::Passed => "passed",
@@ -53,7 +53,7 @@ impl Outcome {
     }
 }
 
-/// One test's end.
+/// The outcome of one test, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
     /// The outcome.
@@ -69,8 +69,8 @@ pub(crate) struct Outcomes {
 }
 
 impl Outcomes {
-    /// Notes how a test ended; what was noted before is forgotten. Of a long reason only its ends
-    /// are kept.
+    /// Notes the outcome of a test and replaces an earlier note. Of a long reason only the start
+    /// and the end are kept.
     pub(crate) fn note(&mut self, id: impl Into<String>, outcome: Outcome, detail: impl AsRef<str>) {
         self.tests.insert(id.into(), Ended { outcome, detail: shortened(detail.as_ref()) });
     }
@@ -143,7 +143,7 @@ impl Counts {
 }
 
 impl fmt::Display for Counts {
-    /// Passed and failed always, the others if there are any.
+    /// Passed and failed always, the others if they are not zero.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
         for outcome in Outcome::ALL {

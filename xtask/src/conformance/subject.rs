@@ -1,5 +1,5 @@
-//! The library under test: the stock package in an environment of its own, with another libtvm_ffi
-//! in its place or without.
+//! The library under test: an environment with the stock package, with its own libtvm_ffi or with
+//! another one in its place.
 
 use crate::Result;
 use crate::python::{self, Recipe};
@@ -74,7 +74,7 @@ impl Subject {
         shared_library(&self.library_folder, "tvm_ffi")
     }
 
-    /// A program in the root of the checkout that finds this environment's programs first and
+    /// A command in the root of the checkout that finds this environment's programs first and
     /// builds into its folders.
     pub(crate) fn command(&self, workspace: &Workspace, program: &Path) -> Result<Command> {
         self.describe(workspace.command(program))
@@ -87,13 +87,12 @@ impl Subject {
         let path = env::join_paths([programs].into_iter().chain(env::split_paths(&path)))?;
         command.env("PATH", path).env("PYTHONDONTWRITEBYTECODE", "1");
         command.env("TVM_FFI_CACHE_DIR", self.builds.join("jit")).env("CARGO_TARGET_DIR", self.builds.join("rust"));
-        // Another package must not come before this environment's.
+        // Another package must not come before the one of this environment.
         command.env_remove("PYTHONPATH").env_remove("PYTHONHOME");
         Ok(command)
     }
 
-    /// Puts a copy of the library where the package's own was. The stock one stays in the other
-    /// environment.
+    /// Copies the library over the package's own. The stock one stays in the other environment.
     fn swap_in(&self, library: &Path) -> Result {
         let place = self.library();
         let part = place.with_extension("part");
@@ -102,7 +101,7 @@ impl Subject {
             .map_err(|error| format!("cannot copy {} to {}: {error}", library.display(), place.display()).into())
     }
 
-    /// Looks whether the file is the one it must be: so that it is clear what the suites judge.
+    /// Checks that the file is the expected library.
     fn check(&self) -> Result {
         let place = self.library();
         let bytes = fs::read(&place).map_err(|error| format!("cannot read {}: {error}", place.display()))?;
@@ -114,8 +113,8 @@ impl Subject {
         }
     }
 
-    /// Asks the dynamic linker which libtvm_ffi programs run with in this environment. Another one,
-    /// or none in any, is an error.
+    /// Checks with the dynamic linker that programs use the libtvm_ffi of this environment. Another
+    /// one, or none in all programs, is an error.
     pub(crate) fn check_programs(&self, workspace: &Workspace, programs: &[PathBuf]) -> Result {
         let mut users = 0;
         for program in programs {
@@ -137,7 +136,7 @@ impl Subject {
     }
 }
 
-/// The path of libtvm_ffi in what the dynamic linker lists:
+/// The path of libtvm_ffi in the output of the dynamic linker:
 /// `\tlibtvm_ffi.so => /path/libtvm_ffi.so (0x00007f...)`.
 fn loaded_from(list: &str) -> Option<&str> {
     let line = list.lines().find_map(|line| line.trim().strip_prefix("libtvm_ffi.so => "))?;

@@ -1,4 +1,4 @@
-//! The order as ARCHITECTURE.md writes it.
+//! The order of rooms and crates, as ARCHITECTURE.md defines it.
 
 use crate::Result;
 
@@ -12,7 +12,7 @@ pub(super) struct Tables {
     pub(super) crates: Vec<Order>,
     /// Orders of rooms.
     pub(super) rooms: Vec<Order>,
-    /// Rooms that may reach up.
+    /// Rooms that may use higher ones.
     pub(super) exceptions: Vec<Exception>,
 }
 
@@ -30,7 +30,7 @@ struct Floor {
     groups: Vec<Vec<String>>,
 }
 
-/// A room that may reach up to another one; both with the crate in front.
+/// A room that may use a higher one; both with the name of the crate.
 #[derive(Debug)]
 pub(super) struct Exception {
     pub(super) from: String,
@@ -100,12 +100,12 @@ impl Order {
         self.floors.iter().flat_map(|floor| floor.groups.iter().flatten())
     }
 
-    /// The crate that the order is of.
+    /// The name of the order's crate.
     pub(super) fn crate_name(&self) -> &str {
         self.name.split("::").next().unwrap_or_default()
     }
 
-    /// The module whose rooms these are, from the root of the crate.
+    /// The path of the module whose rooms these are, from the root of the crate.
     pub(super) fn path(&self) -> Vec<String> {
         self.name.split("::").skip(1).map(str::to_owned).collect()
     }
