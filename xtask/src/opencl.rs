@@ -1,5 +1,5 @@
-//! The OpenCL device that tests run on: what is on this machine, else PoCL, which makes one of the
-//! CPU.
+//! The OpenCL device that tests run on: that of this machine, else PoCL, which provides the CPU as
+//! a device.
 
 use crate::Result;
 use crate::debian;
@@ -9,19 +9,19 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The loader, a device of the CPU, and the program that the tests compare attributes with.
+/// The loader, a driver for the CPU, and the program that the tests compare attributes with.
 const PACKAGES: [&str; 3] = ["ocl-icd-libopencl1", "pocl-opencl-icd", "clinfo"];
 
 /// The OpenCL of this machine.
 pub(crate) enum OpenCl {
-    /// There is a driver; tests that need a device fail where they find none.
+    /// A driver is installed; tests that need a device fail if they do not find one.
     Found,
-    /// There is none; the text says what to do.
+    /// No driver is installed; the text is the remedy.
     Missing(String),
 }
 
-/// Finds OpenCL or installs PoCL, which only root can. On CI a machine without it is an error;
-/// `KERNPACK_OPENCL=off` says not to look.
+/// Finds OpenCL or installs PoCL, which only root can do. On CI, a machine without it is an error;
+/// `KERNPACK_OPENCL=off` disables the search.
 pub(crate) fn prepare(workspace: &Workspace) -> Result<OpenCl> {
     let policy = env::var("KERNPACK_OPENCL").unwrap_or_default();
     if policy == "off" {

@@ -1,5 +1,5 @@
-//! The files that a checker writes about what it found: one for each process, and none or an empty
-//! one when there is nothing.
+//! The report files of a checker: one for each process, missing or empty if there is nothing to
+//! report.
 
 use crate::Result;
 use crate::workspace::Workspace;
@@ -15,7 +15,7 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    /// An empty folder below `target/`.
+    /// Makes an empty folder below `target/`.
     pub(crate) fn new(workspace: &Workspace, folder: &str) -> Result<Self> {
         let reports = Reports { folder: workspace.folder(folder)? };
         reports.forget()?;
@@ -27,12 +27,12 @@ impl Reports {
         &self.folder
     }
 
-    /// All that has been reported.
+    /// The text of all reports.
     pub(crate) fn text(&self) -> Result<String> {
         Ok(self.read()?.into_iter().map(|(_, text)| text).collect())
     }
 
-    /// Removes what has been reported.
+    /// Removes all reports.
     pub(crate) fn forget(&self) -> Result {
         for entry in fs::read_dir(&self.folder)? {
             let path = entry?.path();
@@ -41,7 +41,7 @@ impl Reports {
         Ok(())
     }
 
-    /// Prints the start of each report; one at all is an error.
+    /// Prints the start of each report. It is an error if there is one.
     pub(crate) fn judge(&self, what: &str) -> Result {
         let reports = self.read()?;
         for (file, text) in &reports {

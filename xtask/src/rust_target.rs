@@ -1,4 +1,4 @@
-//! Rust's standard library for another target than this machine.
+//! Rust's standard library for another target than that of this machine.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,8 +10,7 @@ use crate::rust_source;
 use crate::step::{self, Show};
 use crate::workspace::{Workspace, find_on_path};
 
-/// Makes rustc able to build for the target. The result is what it needs in `RUSTFLAGS` for that,
-/// if anything.
+/// Installs the target's standard library. Returns the `RUSTFLAGS` that rustc needs for it, if any.
 pub(crate) fn prepare(environment: &Environment, target: &str) -> Result<Option<OsString>> {
     let workspace = &environment.workspace;
     let folder = libdir(workspace, target)?;

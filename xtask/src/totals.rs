@@ -8,9 +8,9 @@ use std::ops::AddAssign;
 pub(crate) struct Totals {
     /// Tests that passed.
     pub(crate) passed: u64,
-    /// Tests that failed, or did not get as far as running.
+    /// Tests that failed or could not start.
     pub(crate) failed: u64,
-    /// Tests that were left out.
+    /// Tests that were skipped.
     pub(crate) skipped: u64,
 }
 
