@@ -1,6 +1,6 @@
-//! A library that Python imports as an extension module. `tests/python_extension` does it with
-//! every Python at hand; the functions of tests/conversions-lib are in it as well, so that the rows
-//! of tests/python/conversions.json run through this way in, too.
+//! A library that Python imports as an extension module. `tests/python_extension` imports it with
+//! every available Python; it also contains the functions of tests/conversions-lib, so that the
+//! rows of tests/python/conversions.json run through extension modules as well.
 
 pub mod interface;
 pub mod places;
@@ -177,8 +177,8 @@ static KEPT: Mutex<Option<Function>> = Mutex::new(None);
 #[packed_func]
 pub fn keep(f: Option<Function>) {
     let before = std::mem::replace(&mut *KEPT.lock().unwrap_or_else(|poisoned| poisoned.into_inner()), f);
-    // Not while the mutex is locked: the end of a callable takes Python's lock, which a thread may
-    // have that waits for the mutex.
+    // Not while the mutex is locked: dropping a callable takes Python's lock, which may belong to a
+    // thread that waits for the mutex.
     drop(before);
 }
 

@@ -1,4 +1,4 @@
-//! CUDA kernels, packed functions that launch them, and the same on the CPU to compare with.
+//! CUDA kernels, packed functions that launch them, and CPU implementations for comparison.
 //!
 //! Matrices are tensors `float32[rows, columns]`, contiguous, on one CUDA device. A function that
 //! takes them puts its work into the current stream and does not wait for it.
@@ -95,7 +95,7 @@ pub fn synchronize(device: Device) -> Result<()> {
     unsafe { api.synchronize(device.index(), kernpack::device::current_stream(device)) }
 }
 
-/// The address of the current stream of a tensor's device: where a kernel would be put now.
+/// The address of the current stream of a tensor's device, which would be used for a kernel now.
 #[packed_func]
 pub fn stream_for(tensor: Tensor) -> i64 {
     kernpack::device::current_stream(tensor.device()).0.addr() as i64
@@ -110,7 +110,7 @@ pub fn copy_to(tensor: Tensor, device: Device) -> Result<Tensor> {
 /// The number of CUDA devices.
 ///
 /// # Errors
-/// RuntimeError that says why there is none.
+/// RuntimeError with the reason if there is no device.
 #[packed_func]
 pub fn cuda_device_count() -> Result<i32> {
     kernpack::device::api(kernpack::device::device_type::CUDA)?.device_count()

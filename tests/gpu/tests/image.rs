@@ -10,7 +10,7 @@ use std::process::Command;
 use kernpack::module::device_image::DeviceImage;
 use kernpack::{Bytes, Function, Module};
 
-/// The image of the library, if there was an nvcc to make it.
+/// The image of the library, if nvcc was available.
 fn images() -> Option<Vec<Module>> {
     let images: Vec<Module> = library::load().imports().into_iter().filter(|module| module.kind() == "cuda").collect();
     if images.is_empty() {

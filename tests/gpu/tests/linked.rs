@@ -1,5 +1,6 @@
 //! A program that links the crate, as this test does: its functions find their kernels without a
-//! library that is loaded. On a machine with a GPU they run; on any other they say what is missing.
+//! loaded library. On a machine with a GPU they run; on any other, their errors name the missing
+//! requirement.
 
 use std::io::Write as _;
 
@@ -42,7 +43,7 @@ fn kernels_have_names_types_and_images() -> Result<()> {
         kernel.function()?;
         assert!(kernel.metadata().contains("\"launch_params\""), "{}", kernel.metadata());
     }
-    // Arguments are checked before the driver is asked.
+    // Arguments are checked before the driver is called.
     let error = matmul(numbers(2, 3)?, numbers(3, 2)?, numbers(2, 2)?).unwrap_err();
     assert_eq!(
         error.to_string(),

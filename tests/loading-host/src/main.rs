@@ -1,8 +1,8 @@
-//! Loads libraries and calls what is in them; `tests/tests/hosts/context_symbols.rs` runs it, in
+//! Loads libraries and calls their functions; `tests/tests/hosts/context_symbols.rs` runs it, in
 //! several processes.
 //!
-//! The first argument says which implementation must serve the process, as
-//! `kernpack::sys::provider::Origin` names it; the others are libraries: `tests/c/generated.c`,
+//! The first argument is the implementation that must serve the process, by its name in
+//! `kernpack::sys::provider::Origin`; the others are libraries: `tests/c/generated.c`,
 //! `tests/c/modules.cc`, or one of ours.
 
 use std::thread;
@@ -55,7 +55,7 @@ fn generated(library: &Module) -> Result<()> {
         "{error}"
     );
     assert_eq!(int("workspace_on", &[1])?, 1);
-    // 8 is metal.
+    // 8 is Metal.
     let problem =
         "no library in this process provides metal devices; load a library that brings them (kernpack::device_api!)";
     check_error(int("workspace_on", &[8]), "RuntimeError", problem);

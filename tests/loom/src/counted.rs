@@ -7,7 +7,7 @@ use crate::ref_count;
 use crate::shared_ref::Counted;
 
 /// An object whose content is written when it is made and when it is destroyed, and read through
-/// every reference. Its storage is never freed, so that a late access is an assertion that fails.
+/// every reference. Its storage is never freed, so that a late access is a failed assertion.
 #[repr(align(16))]
 pub(crate) struct Object {
     pub(crate) counts: AtomicU64,
@@ -63,14 +63,14 @@ impl Object {
         unsafe { (*this).content.with(|content| *content) == Content::Freed }
     }
 
-    /// Number of strong references. Only for when all threads have ended.
+    /// Number of strong references. To be called only after all threads have ended.
     pub(crate) unsafe fn strong(this: *mut Self) -> u32 {
         // SAFETY: objects are never freed.
         ref_count::strong(unsafe { &(*this).counts })
     }
 
     fn become_(&self, from: Content, to: Content) {
-        // SAFETY: loom reports another access at the same time.
+        // SAFETY: loom reports a concurrent access.
         self.content.with_mut(|content| unsafe {
             assert_eq!(*content, from);
             *content = to;
@@ -100,7 +100,7 @@ unsafe impl Counted for Object {
     }
 }
 
-/// A pointer that may go to other threads.
+/// A pointer that may be sent to other threads.
 #[derive(Clone, Copy)]
 pub(crate) struct Shared(pub(crate) *mut Object);
 

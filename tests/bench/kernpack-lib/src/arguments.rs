@@ -1,4 +1,4 @@
-//! Functions that do next to nothing with one argument.
+//! Functions with one argument that do almost nothing.
 
 use kernpack::{Function, ObjRef, Tensor, TensorView, TensorViewMut, packed_func};
 

@@ -1,5 +1,5 @@
-//! A library like imagekit without kernels, to weigh: six packed functions, tensors in and out, a
-//! callback, an object.
+//! A library like imagekit without kernels, for measurements of size: six packed functions, tensors
+//! in and out, a callback, an object.
 
 use kernpack::{Array, Function, ObjRef, Object, Result, Tensor, TensorView, TensorViewMut, ensure, packed_func};
 

@@ -1,4 +1,4 @@
-//! A library that refers to `shapes` in its code, and to `colors` nowhere but here:
+//! A library that refers to `shapes` in its code, and to `colors` only here:
 
 kernpack::library!(with = [colors]);
 
@@ -20,7 +20,7 @@ fn shift(point: kernpack::ObjRef<shapes::point::Point>, by: f64) -> kernpack::Ob
     shapes::point::point(point.x + by, point.y)
 }
 
-/// A module with one function, which has its name and gives its number.
+/// A module with one function, which has the module's name and returns its number.
 struct Numbered {
     name: String,
     number: i64,

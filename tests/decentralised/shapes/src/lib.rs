@@ -1,4 +1,4 @@
-//! Types and functions that two libraries bring, each in a module of its own.
+//! Types and functions that are part of two libraries, in a separate module of each.
 
 kernpack::library!();
 

@@ -52,11 +52,11 @@ impl Region {
     }
 }
 
-/// Arguments, with all that they point to.
+/// Arguments, with the memory that they point to.
 #[derive(Default)]
 pub(crate) struct Arguments {
     pub(crate) values: Vec<TVMFFIAny>,
-    /// The memory of argument `.0`.
+    /// The memory of each argument, by the argument's index.
     pub(crate) regions: Vec<(usize, Region)>,
     #[expect(clippy::vec_box, reason = "arguments point to them, so they do not move when the list grows")]
     tensors: Vec<Box<DLTensor>>,
@@ -77,7 +77,7 @@ fn number(value: &Value, default: i64) -> i64 {
 }
 
 impl Arguments {
-    /// The arguments of a list; none: a kind that this test does not make.
+    /// The arguments of a list; `None` if one is of an unsupported kind.
     pub(crate) fn of(list: &[Value]) -> Option<Self> {
         let mut this = Self::default();
         for (index, argument) in list.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! The functions and the type of `cargo xtask bench python`, as `../../pyo3` and `../../nanobind`
-//! have them.
+//! The functions and the type of `cargo xtask bench python`, the same as in `../../pyo3` and
+//! `../../nanobind`.
 
 use kernpack::{Function, ObjRef, Object, Result, Tensor, TensorView, bail, object_methods, packed_func};
 
