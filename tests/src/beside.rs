@@ -1,9 +1,10 @@
-//! Packages of the workspace that a test needs built: as the test itself was built, and beside it.
+//! Builds of workspace packages that a test needs: with the profile of the test itself, and in the
+//! same folder.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folder below the target folder in which tests write: what cargo calls `CARGO_TARGET_TMPDIR`.
+/// The folder below the target folder in which tests write; cargo calls it `CARGO_TARGET_TMPDIR`.
 ///
 /// # Panics
 /// If the running program is not a test that cargo built.
@@ -41,7 +42,7 @@ fn prefix(module_path: &str) -> String {
     module_path.split_once("::").map_or_else(String::new, |(_, module)| format!("{module}::"))
 }
 
-/// The command that builds these packages, and the folder in which the results are after it.
+/// The command that builds these packages, and the folder that contains the results.
 ///
 /// # Panics
 /// If the running program is not a test that cargo built.
@@ -64,8 +65,8 @@ pub fn cargo_build(packages: &[&str]) -> (Command, PathBuf) {
 /// The packages that give the runtime all the features that it has in a build of the workspace.
 const WITH_ALL_FEATURES: [&str; 2] = ["kernpack-tests", "kernpack-core"];
 
-/// The same for programs, with the runtime that the tests were built with: no other is built for
-/// them.
+/// The same for programs, with the features of the runtime that the tests were built with, so that
+/// it is not built again.
 ///
 /// # Panics
 /// If the running program is not a test that cargo built.

@@ -1,6 +1,6 @@
-//! Tests that cross crates live in `tests/`: hosts in C, C++ and Rust, layouts against the C
-//! headers, conversion rules, hostile libraries, compile-fail tests. Their C and C++ programs are
-//! in `c/`, the Python half in `python/`.
+//! Tests of several crates together are in `tests/`: hosts in C, C++ and Rust, layouts compared
+//! with the C headers, conversion rules, hostile libraries, compile-fail tests. Their C and C++
+//! programs are in `c/`, the Python tests in `python/`.
 
 pub mod beside;
 pub mod cuda_stand_in;

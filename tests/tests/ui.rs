@@ -2,12 +2,12 @@
 //! Code that the macros accept is there, too (`pass_*.rs`): each of these files is a test program
 //! of its own.
 //!
-//! `TRYBUILD=overwrite cargo test -p kernpack-tests --test ui` writes the expected texts anew; read
+//! `TRYBUILD=overwrite cargo test -p kernpack-tests --test ui` writes the expected texts; review
 //! the difference.
 
 use std::path::PathBuf;
 
-/// The files of `ui/` that are to compile, or those that are not.
+/// The files of `ui/` that must compile, or those that must not.
 fn files(accepted: bool) -> Vec<String> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("ui");
     let names = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());

@@ -1,5 +1,5 @@
-//! Types whose fields have options: defaults, keywords, what comparing and printing leave out, what
-//! other languages do not see.
+//! Types whose fields have options: defaults, keywords, fields that comparing and printing leave
+//! out, and fields that other languages do not see.
 
 use kernpack::{Array, ObjRef, Object, packed_func};
 

@@ -1,4 +1,4 @@
-//! A type derived from a type derived from a type.
+//! Three types, each derived from the one before.
 
 use kernpack::Object;
 

@@ -1,4 +1,4 @@
-//! Types whose fields are values: numbers, text, containers, what may be missing.
+//! Types whose fields are values: numbers, text, containers, optional values.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,9 +1,9 @@
-//! `kernpack::sys::abi` is what the C headers of the PyPI wheel say: sizes, offsets, constants, and
-//! the types of all functions.
+//! Compares `kernpack::sys::abi` with the C headers of the PyPI wheel: sizes, offsets, constants,
+//! and the types of all functions.
 //!
 //! A C program, generated from the names below and compiled with the headers, prints the values
-//! that the C compiler sees; they are compared with those of Rust. The prototypes are compared by
-//! the C compiler itself.
+//! that the C compiler computes; they are compared with those of Rust. The prototypes are compared
+//! by the C compiler itself.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -184,7 +184,7 @@ impl<T: CType> CType for *mut T {
 
 impl<T: CType> CType for *const T {
     fn name() -> String {
-        // C has no const between two pointers in these headers.
+        // In these headers, C has no const between two pointers.
         if T::name().ends_with('*') { format!("{}*", T::name()) } else { format!("const {}*", T::name()) }
     }
 }
@@ -285,7 +285,7 @@ fn layouts_constants_and_prototypes_are_those_of_the_headers() {
 #[test]
 fn our_header_says_the_same() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtime/capi/include");
-    // The version is not part of the interface: `TVMFFIGetVersion` gives it.
+    // The version is not part of the interface: `TVMFFIGetVersion` returns it.
     let version = version();
     let version =
         format!("#define TVM_FFI_VERSION_MAJOR {}\n#define TVM_FFI_VERSION_MINOR {}\n", version.major, version.minor);
@@ -307,7 +307,7 @@ fn compare(name: &str, includes: &str, include_dirs: &[std::path::PathBuf]) {
         writeln!(program, "  printf(\"%s=%lld\\n\", \"{expression}\", (long long)({expression}));").unwrap();
     }
     for (name, prototype) in &prototypes {
-        // `f()` of an old header is a prototype without parameter types, which is compatible with
+        // In an old header, `f()` is a prototype without parameter types, which is compatible with
         // any.
         writeln!(
             program,

@@ -1,5 +1,5 @@
-//! A 64-bit ARM machine on this one: the workspace's libraries and programs, built for it as a user
-//! builds them, and run by qemu.
+//! A 64-bit ARM machine emulated on this one: the workspace's libraries and programs, built for it
+//! as a user builds them, and run by qemu.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -69,8 +69,7 @@ pub(crate) fn is_there() -> bool {
     })
 }
 
-/// cargo, into the folder that the tests were built into, with the compilers that it needs for the
-/// target.
+/// cargo, with the target folder of the tests, and with the compilers for the target.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(arguments).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
@@ -85,11 +84,11 @@ pub(crate) fn describe(command: &mut Command) {
     let folder = test.ancestors().nth(3).unwrap();
     command.env("CARGO_TARGET_DIR", folder);
     command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", format!("{PREFIX}gcc"));
-    // cargo's value for tests has folders with libraries of this machine.
+    // cargo's value for tests contains folders with libraries of this machine.
     command.env_remove("LD_LIBRARY_PATH");
 }
 
-/// The folder with everything that is built for 64-bit ARM: libraries, programs and, in `deps`, the
+/// The folder with all files that are built for 64-bit ARM: libraries, programs and, in `deps`, the
 /// tests.
 pub(crate) fn programs() -> Option<&'static Path> {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
@@ -112,7 +111,7 @@ pub(crate) fn programs() -> Option<&'static Path> {
 const PACKAGES: [&str; 6] =
     ["conversions", "imagekit", "kernpack-aarch64", "kernpack-capi", "kernpack-loading-host", "objects"];
 
-/// A program for 64-bit ARM with these variables, which the emulator itself does not get.
+/// A command for 64-bit ARM with these variables, which the emulator itself does not get.
 pub(crate) fn run(program: impl AsRef<OsStr>, variables: &[(&str, &OsStr)]) -> Command {
     let mut command = Command::new(EMULATOR[0]);
     command.args(&EMULATOR[1..]).env_remove("LD_LIBRARY_PATH");
@@ -126,7 +125,7 @@ pub(crate) fn run(program: impl AsRef<OsStr>, variables: &[(&str, &OsStr)]) -> C
     command
 }
 
-/// The test program in `deps`, which cargo gives a name with a hash: the newest.
+/// The newest test program in `deps`; cargo adds a hash to its name.
 pub(crate) fn guest(programs: &Path) -> PathBuf {
     let entries = std::fs::read_dir(programs.join("deps")).unwrap().flatten().map(|entry| entry.path());
     let is_test = |path: &PathBuf| {
@@ -136,7 +135,7 @@ pub(crate) fn guest(programs: &Path) -> PathBuf {
     newest.expect("cargo has built it")
 }
 
-/// The stock `libtvm_ffi.so` for 64-bit ARM; without it a line that says so.
+/// The stock `libtvm_ffi.so` for 64-bit ARM; without it, prints a line and returns `None`.
 pub(crate) fn stock_library() -> Option<PathBuf> {
     let folder = std::env::var_os("KERNPACK_AARCH64_TVM_FFI_LIB");
     if folder.is_none() {

@@ -13,7 +13,7 @@ fn scale() -> DeviceFunction<'static> {
     DeviceFunction::new("scale", vec![ArgType::POINTER, ArgType::FLOAT32, ArgType::INT32], true)
 }
 
-/// Arguments are checked where there is no driver, too.
+/// Arguments are checked even without a driver.
 #[test]
 fn cuda_launches_are_checked_first() {
     let module = Module::from_image("cuda", &DeviceImage::new("ptx", vec![scale()], b".version 8.0\n")).unwrap();

@@ -21,7 +21,7 @@ pub struct Series {
     pub values: Array<f64>,
     pub scale: f32,
     pub limit: Option<i64>,
-    /// Not public, so no other language sees it.
+    /// Not public, so other languages do not see it.
     secret: u64,
 }
 

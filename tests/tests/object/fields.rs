@@ -19,7 +19,7 @@ pub struct Parent {
     pub made: u64,
 }
 
-/// A value that only an expression makes.
+/// A value that only an expression creates.
 #[derive(Clone)]
 struct Token(&'static str);
 
@@ -70,7 +70,7 @@ impl Every {
 
 struct NoDefault;
 
-/// Its private field cannot be made, so only Rust makes objects.
+/// Its private field has no default, so only Rust creates objects.
 #[derive(Object)]
 #[object(key = "object_fields.Handle", structural = "singleton")]
 #[repr(C)]
@@ -79,7 +79,7 @@ pub struct Handle {
     secret: NoDefault,
 }
 
-/// The parent cannot be made.
+/// Only Rust creates its parent.
 #[derive(Object)]
 #[object(key = "object_fields.DerivedHandle")]
 #[repr(C)]

@@ -1,6 +1,6 @@
 //! The table of types and operations, `tests/data/objects.json`, from Rust, with the typed
-//! operations. `tests/python/objects_table.py` says what the table means and runs the same rows
-//! from Python, `tests/c/objects_table.cc` from C++.
+//! operations. `tests/python/objects_table.py` documents the table and runs the same rows from
+//! Python, `tests/c/objects_table.cc` from C++.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ impl Table {
         Self { library: Module::load(path.to_str().unwrap()).unwrap(), names: HashMap::new() }
     }
 
-    /// The value that a value of the table stands for.
+    /// The Rust value of a value in the table.
     fn evaluate(&self, value: &Value) -> Result<Any> {
         let object = match value {
             Value::Null => return Ok(Any::NONE),
@@ -130,7 +130,7 @@ fn failure(error: &Error) -> Value {
     json!([error.kind(), error.message()])
 }
 
-/// The constructor of a type: a method, or a type attribute when it is made of the fields.
+/// The constructor of a type: a method, or a type attribute if it is made of the fields.
 fn constructor(key: &str) -> Result<Function> {
     static INIT: AttrColumn = AttrColumn::new("__ffi_init__");
     let info = TypeInfo::by_key(key.as_bytes())?;
@@ -275,7 +275,7 @@ fn every_operation_on_every_sample() {
         }
         for name in ["copy", "deepcopy", "json"] {
             match sample["fails"].get(name) {
-                // How a type says that it cannot be copied is Python's matter.
+                // Python tests the way in which a type declares that it cannot be copied.
                 Some(_) if name == "copy" => assert!(operation(name, from_ref(&value)).is_err()),
                 Some(expected) => check(name, outcome(name, from_ref(&value)), expected),
                 None => {

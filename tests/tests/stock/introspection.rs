@@ -15,7 +15,7 @@ use kernpack_tests::symbols::{functions, open};
 type Handle = TVMFFIObjectHandle;
 
 functions! {
-    /// The C functions that tell what is registered.
+    /// The C functions that report registrations.
     struct Api {
         fn TVMFFIFunctionGetGlobal(name: *const TVMFFIByteArray, out: *mut Handle) -> c_int;
         fn TVMFFIFunctionCall(function: Handle, args: *const TVMFFIAny, num_args: i32, result: *mut TVMFFIAny) -> c_int;
@@ -69,7 +69,7 @@ impl Api {
         };
         let types = keys.iter().map(|key| {
             let mut index = -1;
-            // SAFETY: the key is valid for the call; what is known about a type lives forever.
+            // SAFETY: the key is valid for the call; descriptions of types live forever.
             unsafe {
                 assert_eq!((self.TVMFFITypeKeyToIndex)(&bytes(key), &mut index), 0, "{key}");
                 (key.clone(), self.describe(&*(self.TVMFFIGetTypeInfo)(index), columns))
@@ -79,8 +79,8 @@ impl Api {
     }
 
     unsafe fn describe(&self, info: &TVMFFITypeInfo, columns: &[&str]) -> Value {
-        // SAFETY: the caller passes what the library says about a type; all it points to lives
-        // forever.
+        // SAFETY: the caller passes the library's description of a type; everything that it points
+        // to lives forever.
         unsafe {
             let ancestors: Vec<String> =
                 slice(info.type_ancestors, info.type_depth).iter().map(|info| string(&(**info).type_key)).collect();
@@ -136,7 +136,7 @@ impl Api {
     }
 
     fn column(&self, name: &str) -> Option<&TVMFFITypeAttrColumn> {
-        // SAFETY: the name is valid for the call; columns live forever, and they do not change
+        // SAFETY: the name is valid for the call; columns live forever, and do not change
         // meanwhile.
         unsafe { (self.TVMFFIGetTypeAttrColumn)(&bytes(name)).as_ref() }
     }
@@ -190,14 +190,14 @@ fn data(name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// A list of objects as one object, by the value of a member.
+/// A list of objects as one object, with the value of a member as key.
 fn by(member: &str, list: &Value) -> Value {
     let entries =
         list.as_array().unwrap().iter().map(|entry| (entry[member].as_str().unwrap().to_owned(), entry.clone()));
     Value::Object(entries.collect())
 }
 
-/// Lists how two values differ.
+/// Lists the differences of two values.
 fn compare(path: &str, expected: &Value, got: &Value, differences: &mut Vec<String>) {
     match (expected, got) {
         (Value::Object(expected), Value::Object(got)) => {
