@@ -1,4 +1,5 @@
-//! Compiles the kernels into the library: machine code for Turing and Hopper, PTX for all others from Turing on.
+//! Compiles the kernels into the library: machine code for Turing and Hopper, PTX for all others
+//! from Turing on.
 
 fn main() -> kernpack_build::Result<()> {
     kernpack_build::Library::new()

@@ -1,4 +1,4 @@
-//! Kernels for the CPU and for devices, and modules that fit compression and that do not.
+//! Kernels for the CPU and for devices, and modules with compressible and incompressible bytes.
 
 use kernpack_build::Module;
 

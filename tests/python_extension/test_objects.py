@@ -21,7 +21,7 @@ def test_constructors(extmod):
     assert extmod.objects.Place(5).y == 0.0
     assert str(inspect.signature(extmod.objects.Place)) == "(x, y=0.0)"
     assert (Record.__name__, Record.__module__, Record.__doc__) == ("Record", "extmod", "A count with a label.")
-    assert Record.count.__doc__ == "How many."
+    assert Record.count.__doc__ == "The count."
 
 
 def test_a_constructor_is_given_what_no_field_takes(extmod):

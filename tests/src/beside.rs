@@ -1,22 +1,24 @@
-//! Packages of the workspace that a test needs built: as the test itself was built, and beside it.
+//! Builds of workspace packages that a test needs: with the profile of the test itself, and in the
+//! same folder.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folder below the target folder in which tests write: what cargo calls `CARGO_TARGET_TMPDIR`.
+/// The folder below the target folder in which tests write; cargo calls it `CARGO_TARGET_TMPDIR`.
 ///
 /// # Panics
-/// Where the running program is not a test that cargo built.
+/// If the running program is not a test that cargo built.
 #[must_use]
 pub fn scratch() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows where it is");
     test.ancestors().nth(3).expect("tests are in target/<profile>/deps").join("tmp")
 }
 
-/// The command that runs one test of this program again, in a process of its own: `test_again(module_path!(), "name")`.
+/// The command that runs one test of this program again, in a process of its own:
+/// `test_again(module_path!(), "name")`.
 ///
 /// # Panics
-/// Where the running program does not know where it is.
+/// If the running program does not know its own path.
 #[must_use]
 pub fn test_again(module_path: &str, test: &str) -> Command {
     let mut again = Command::new(std::env::current_exe().expect("a test knows where it is"));
@@ -27,7 +29,7 @@ pub fn test_again(module_path: &str, test: &str) -> Command {
 /// The same for all tests of a module: `tests_again(module_path!())`.
 ///
 /// # Panics
-/// Where the running program does not know where it is.
+/// If the running program does not know its own path.
 #[must_use]
 pub fn tests_again(module_path: &str) -> Command {
     let mut again = Command::new(std::env::current_exe().expect("a test knows where it is"));
@@ -35,15 +37,15 @@ pub fn tests_again(module_path: &str) -> Command {
     again
 }
 
-/// What the names of a module's tests begin with: its path without the crate's name.
+/// The prefix of the names of a module's tests: its path without the crate's name.
 fn prefix(module_path: &str) -> String {
     module_path.split_once("::").map_or_else(String::new, |(_, module)| format!("{module}::"))
 }
 
-/// The command that builds these packages, and the folder in which the results are after it.
+/// The command that builds these packages, and the folder that contains the results.
 ///
 /// # Panics
-/// Where the running program is not a test that cargo built.
+/// If the running program is not a test that cargo built.
 #[must_use]
 pub fn cargo_build(packages: &[&str]) -> (Command, PathBuf) {
     let test = std::env::current_exe().expect("a test knows where it is");
@@ -63,10 +65,11 @@ pub fn cargo_build(packages: &[&str]) -> (Command, PathBuf) {
 /// The packages that give the runtime all the features that it has in a build of the workspace.
 const WITH_ALL_FEATURES: [&str; 2] = ["kernpack-tests", "kernpack-core"];
 
-/// The same for programs, with the runtime that the tests were built with: no other is built for them.
+/// The same for programs, with the features of the runtime that the tests were built with, so that
+/// it is not built again.
 ///
 /// # Panics
-/// Where the running program is not a test that cargo built.
+/// If the running program is not a test that cargo built.
 #[must_use]
 pub fn cargo_build_programs(packages: &[&str]) -> (Command, PathBuf) {
     cargo_build(&[packages, &WITH_ALL_FEATURES].concat())

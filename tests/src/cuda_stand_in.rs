@@ -1,4 +1,5 @@
-//! The stand-in for the CUDA driver: `c/fake_libcuda.c`, compiled and loaded, so that the runtime finds it instead of a real one.
+//! The stand-in for the CUDA driver: `c/fake_libcuda.c`, compiled and loaded, so that the runtime
+//! finds it in place of a real one.
 
 use std::ffi::{CStr, CString, c_char, c_long, c_void};
 use std::path::{Path, PathBuf};
@@ -14,13 +15,13 @@ pub struct StandIn {
     alone: Mutex<()>,
 }
 
-/// A test's time alone with the stand-in, whose log is shared.
+/// Exclusive access of a test to the stand-in, whose log is shared.
 pub struct Session<'a> {
     stand_in: &'a StandIn,
     _alone: MutexGuard<'a, ()>,
 }
 
-/// What the stand-in counts.
+/// The objects that the stand-in counts.
 #[derive(Clone, Copy)]
 pub enum Live {
     /// Loaded modules.
@@ -33,11 +34,11 @@ pub enum Live {
     Blocks = 3,
 }
 
-/// Compiles the stand-in into `folder`, under a name of this process.
+/// Compiles the stand-in into `folder`, with a file name that contains the process id.
 pub fn compile(folder: &str, name: &str, flags: &[&str]) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c/fake_libcuda.c");
     let library = Path::new(folder).join(format!("{name}-{}.so", std::process::id()));
-    // The name that cudarc looks for first; what is loaded under it already is what it finds.
+    // cudarc looks for this name first, and finds the library that is loaded under it.
     let status = Command::new("cc")
         .args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-Wl,-soname,libcuda.so"])
         .args(flags)
@@ -53,14 +54,14 @@ pub fn compile(folder: &str, name: &str, flags: &[&str]) -> PathBuf {
 /// Loads a library for the rest of the process.
 pub fn open(library: &Path) -> *mut c_void {
     let path = CString::new(library.to_str().expect("a path in UTF-8")).expect("a path without NUL");
-    // SAFETY: libraries without constructors, or ones that the caller trusts.
+    // SAFETY: the library has no constructors, or the caller trusts it.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     assert!(!handle.is_null(), "{}", library.display());
     handle
 }
 
 impl StandIn {
-    /// The stand-in, compiled into `folder` and loaded once; the file is not left behind.
+    /// The stand-in, compiled into `folder` and loaded once; the file is removed.
     pub fn load(folder: &str) -> &'static Self {
         static STAND_IN: OnceLock<StandIn> = OnceLock::new();
         STAND_IN.get_or_init(|| {
@@ -94,7 +95,7 @@ impl StandIn {
         })
     }
 
-    /// Waits until no other test uses it; the log is empty then.
+    /// Waits until no other test uses the stand-in, and clears the log.
     pub fn session(&'static self) -> Session<'static> {
         let alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
         let session = Session { stand_in: self, _alone: alone };
@@ -104,9 +105,9 @@ impl StandIn {
 }
 
 impl Session<'_> {
-    /// What was done since the last call.
+    /// The calls since the last call of this function.
     pub fn log(&self) -> String {
-        // SAFETY: the log is a C string of ours until it is freed.
+        // SAFETY: the log is a C string, which is ours until it is freed.
         unsafe {
             let text = (self.stand_in.take_log)();
             let log = CStr::from_ptr(text).to_str().expect("a log in UTF-8").to_owned();
@@ -115,13 +116,13 @@ impl Session<'_> {
         }
     }
 
-    /// How many there are.
+    /// The number of live objects of a kind.
     pub fn live(&self, what: Live) -> i64 {
-        // SAFETY: one of the stand-in's counters.
+        // SAFETY: this is one of the stand-in's counters.
         unsafe { (self.stand_in.live)(what as i32) }
     }
 
-    /// Lets the next call of a function of the driver return `status` and do nothing else.
+    /// Makes the next call of a function of the driver return `status` without any effect.
     pub fn fail(&self, function: &CStr, status: u32) {
         // SAFETY: the name is copied.
         unsafe { (self.stand_in.fail)(function.as_ptr(), status) }

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Where the headers are: `KERNPACK_TVM_FFI_INCLUDE`, else what the `tvm_ffi` package of `KERNPACK_PYTHON` or of
-/// target/venv says.
+/// The include folders of the headers: `KERNPACK_TVM_FFI_INCLUDE`, else the folders that the
+/// `tvm_ffi` package of `KERNPACK_PYTHON` or of `target/venv` reports.
 ///
 /// # Errors
-/// A line that says why there are none.
+/// A line with the reason if the headers are missing.
 pub fn include_dirs() -> Result<Vec<PathBuf>, String> {
     if let Some(dir) = std::env::var_os("KERNPACK_TVM_FFI_INCLUDE") {
         let dir = PathBuf::from(dir);
@@ -32,12 +32,12 @@ pub fn include_dirs() -> Result<Vec<PathBuf>, String> {
     }
 }
 
-/// The headers, or a line that says why the test is skipped; on CI a panic.
+/// The headers; without them, prints a line with the reason for skipping the test, or panics on CI.
 pub fn include_dirs_or_skip() -> Option<Vec<PathBuf>> {
     include_dirs().map_err(crate::skip::skip).ok()
 }
 
-/// Runs a command and asserts that it succeeds; its output is shown if not.
+/// Runs a command and asserts that it succeeds; prints its output if it fails.
 pub fn run(command: &mut Command) -> Output {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(
@@ -54,13 +54,13 @@ pub fn run(command: &mut Command) -> Output {
 pub fn compile(compiler: &str, source: &Path, output: &Path, include_dirs: &[PathBuf], options: &[&str]) {
     let mut command = Command::new(compiler);
     for dir in include_dirs {
-        // System headers: their warnings are not ours.
+        // As system headers, so that the compiler does not report their warnings.
         command.arg("-isystem").arg(dir);
     }
     run(command.arg("-Wall").arg("-Wextra").arg("-Werror").arg(source).arg("-o").arg(output).args(options));
 }
 
-/// An empty folder for what a test builds.
+/// An empty folder for the files that a test builds.
 pub fn scratch_dir(test: &str) -> PathBuf {
     let dir = crate::beside::scratch().join(test);
     let _ = std::fs::remove_dir_all(&dir);

@@ -1,19 +1,23 @@
-//! What a test says when something that it needs is not on this machine.
+//! The line that a test prints if this machine lacks something that it needs.
 
 use std::fmt::Display;
 use std::io::Write as _;
 
-/// Says in one line that a test, or a part of one, does not run; `cargo xtask test` counts these lines.
+/// Prints one line that a test, or a part of one, does not run; `cargo xtask test` counts these
+/// lines.
 ///
 /// # Panics
-/// Panics on CI (`CI` is set): `cargo xtask` installs there whatever tests need but a GPU.
+/// Panics on CI (`CI` is set): `cargo xtask` installs all requirements of tests there, except a
+/// GPU.
 pub fn skip(why: impl Display) {
     assert!(std::env::var_os("CI").is_none(), "cannot be skipped on CI: {why}");
     skip_anywhere(why);
 }
 
-/// [`skip`] for what depends on the machine's hardware, or on what a package of others was built with: on CI, too.
+/// [`skip`] for requirements on the machine's hardware, or on the build options of a package of
+/// others: it does not panic on CI.
 pub fn skip_anywhere(why: impl Display) {
-    // Past the test harness, which hides what a passing test prints. One write, so that lines of threads do not mix.
+    // Bypasses the test harness, which hides the output of a passing test. One write, so that lines
+    // of several threads do not mix.
     let _ = std::io::stderr().write_all(format!("skipped: {why}\n").as_bytes());
 }

@@ -1,13 +1,14 @@
-//! Where the libraries of others are, which `cargo xtask test` installs and names in variables.
+//! The paths of third-party libraries, which `cargo xtask test` installs and names in variables.
 
 use std::path::{Path, PathBuf};
 
 use crate::skip::skip;
 
-/// The stock `libtvm_ffi.so`, in the folder `KERNPACK_TVM_FFI_LIB`; without that variable `None`, and a line that says so.
+/// The stock `libtvm_ffi.so`, in the folder `KERNPACK_TVM_FFI_LIB`. Without that variable, prints a
+/// line and returns `None`.
 ///
 /// # Panics
-/// Panics on CI when the variable is not set.
+/// Panics on CI if the variable is not set.
 pub fn stock_library() -> Option<PathBuf> {
     let folder = std::env::var_os("KERNPACK_TVM_FFI_LIB");
     if folder.is_none() {
@@ -16,18 +17,20 @@ pub fn stock_library() -> Option<PathBuf> {
     folder.map(|folder| Path::new(&folder).join("libtvm_ffi.so"))
 }
 
-/// A Python with Apache TVM: `KERNPACK_APACHE_TVM`, else the one in `target/venv-tvm`; `None`, and a line that says so, without.
+/// A Python with Apache TVM: `KERNPACK_APACHE_TVM`, else the one in `target/venv-tvm`. If there is
+/// none, prints a line and returns `None`.
 ///
 /// # Panics
-/// Panics on CI when there is none.
+/// Panics on CI if there is none.
 pub fn apache_tvm() -> Option<PathBuf> {
     python("KERNPACK_APACHE_TVM", "venv-tvm", "apache-tvm 0.27")
 }
 
-/// A Python with the stock package: `KERNPACK_PYTHON`, else the one in `target/venv`; `None`, and a line that says so, without.
+/// A Python with the stock package: `KERNPACK_PYTHON`, else the one in `target/venv`. If there is
+/// none, prints a line and returns `None`.
 ///
 /// # Panics
-/// Panics on CI when there is none.
+/// Panics on CI if there is none.
 pub fn stock_python() -> Option<PathBuf> {
     python("KERNPACK_PYTHON", "venv", "apache-tvm-ffi")
 }

@@ -1,4 +1,4 @@
-//! Shared libraries that a test loads by hand, and their functions.
+//! Shared libraries that a test loads with `dlopen`, and their functions.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
@@ -12,11 +12,11 @@ unsafe extern "C" {
 const RTLD_NOW: c_int = 2;
 const RTLD_GLOBAL: c_int = 0x100;
 
-/// A library that stays loaded for the life of the process.
+/// A library that stays loaded until the process ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Library(*mut c_void);
 
-/// Loads a library for the life of the process.
+/// Loads a library, which stays loaded until the process ends.
 pub fn open(path: &Path) -> Library {
     let name = CString::new(path.to_str().unwrap()).unwrap();
     // SAFETY: the name is NUL-terminated, and our libraries may be loaded at any time.
@@ -36,7 +36,7 @@ pub fn symbol(library: Library, name: &str) -> *mut c_void {
     address
 }
 
-/// A struct of a library's functions, each under its name, with `load(library)`.
+/// Defines a struct with a library's functions, each under its name, and `load(library)`.
 #[macro_export]
 macro_rules! functions {
     (

@@ -1,5 +1,6 @@
-//! Loading a library makes no error value and takes no backtrace: neither may cost anything where the answer "no" is expected,
-//! such as for a type key that is not registered yet.
+//! Checks that loading a library creates no error value and takes no backtrace, which would be
+//! expensive where a negative result is expected, such as for a type key that is not registered
+//! yet.
 
 use std::path::Path;
 use std::process::Command;
@@ -45,7 +46,7 @@ impl<T> Outcome for *const T {}
 impl<T> Outcome for *mut T {}
 impl<T> Outcome for Option<T> {}
 
-/// Functions that pass on to our own implementation, and note what fails.
+/// Functions that call our own implementation, and record failures.
 macro_rules! watched {
     (
         required { $($(#[doc = $doc:literal])+ $name:ident : $field:ident ( $($arg:ident : $type:ty),* ) $(-> $ret:ty)?;)* }
@@ -53,7 +54,7 @@ macro_rules! watched {
     ) => {
         $(
             unsafe extern "C" fn $field($($arg: $type),*) $(-> $ret)? {
-                // SAFETY: the caller's promises are those that the function asks for.
+                // SAFETY: the caller's promises are those that the function requires.
                 let outcome = unsafe { (kernpack::sys::embedded::table().$field)($($arg),*) };
                 let name = stringify!($name);
                 #[allow(clippy::unit_arg, reason = "some functions return nothing")]
@@ -71,14 +72,14 @@ macro_rules! watched {
 for_each_function!(watched);
 
 unsafe extern "C" {
-    /// How a host hands its table to a library; this program has one, too.
+    /// Passes the table of a host to a library; this program has this function, too.
     fn __kernpack_api_v1(table: *const ApiTable) -> *const ApiTable;
 }
 
 #[test]
 fn no_function_of_the_host_fails() {
     let table = Box::leak(Box::new(watched_table()));
-    // SAFETY: the table lives forever. Nothing else in this program has used the runtime.
+    // SAFETY: the table lives forever. No other code in this program has used the runtime.
     assert_eq!(unsafe { __kernpack_api_v1(table) }, &raw const *table, "{:?}", kernpack::load_problems());
     let thing = ObjRef::new(Thing { count: 4 });
     assert_eq!(thing.count, 4);
@@ -93,12 +94,13 @@ fn no_function_of_the_host_fails() {
         assert_eq!(join(table), &raw const *table);
     }
     assert_eq!(*FAILED.lock().unwrap(), [""; 0]);
-    // Failures are seen.
+    // Failures are detected.
     assert!(kernpack::reflect::TypeInfo::by_key(b"quiet_load.Unknown").is_err());
     assert!(FAILED.lock().unwrap().contains(&"TVMFFITypeKeyToIndex"));
 }
 
-/// Counts what the stock library takes of backtraces: preloaded, so that its own calls come here as well.
+/// Counts the backtraces that the stock library takes: it is preloaded, so that the library's own
+/// calls are counted as well.
 const COUNTER: &str = r#"
 #include <dlfcn.h>
 #include <stddef.h>
@@ -112,7 +114,7 @@ const void *TVMFFIBacktrace(const char *file, int line, const char *function, in
 }
 "#;
 
-/// Loads a library, and asks for an unknown type, to see that backtraces are counted.
+/// Loads a library, and queries an unknown type, to check that backtraces are counted.
 const LOAD: &str = r#"
 import ctypes, sys, tvm_ffi
 counter = ctypes.c_int.in_dll(ctypes.CDLL(None), "kernpack_test_backtraces")

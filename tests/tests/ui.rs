@@ -1,11 +1,13 @@
-//! What the compiler says about each mistake: the files of `ui/`, each beside the text that is expected. What the macros accept is there,
-//! too (`pass_*.rs`): each of these files is a test program of its own.
+//! The compiler's messages for each mistake: the files of `ui/`, each beside the expected text.
+//! Code that the macros accept is there, too (`pass_*.rs`): each of these files is a test program
+//! of its own.
 //!
-//! `TRYBUILD=overwrite cargo test -p kernpack-tests --test ui` writes the expected texts anew; read the difference.
+//! `TRYBUILD=overwrite cargo test -p kernpack-tests --test ui` writes the expected texts; review
+//! the difference.
 
 use std::path::PathBuf;
 
-/// The files of `ui/` that are to compile, or those that are not.
+/// The files of `ui/` that must compile, or those that must not.
 fn files(accepted: bool) -> Vec<String> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("ui");
     let names = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());

@@ -1,5 +1,5 @@
-//! What `kernpack-build` of another minor version writes into the file that `kernpack::library!()` includes: it begins with the private
-//! module of its own version, and a comment for the one who reads the error.
+//! The start of a file that `kernpack-build` of another minor version writes for
+//! `kernpack::library!()`: the private module of its version, with a comment about the error.
 
 use kernpack as __kernpack;
 

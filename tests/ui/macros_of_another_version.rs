@@ -1,4 +1,4 @@
-//! The attributes of Kernpack 0.1, told that `kernpack` is a crate of another minor version: one without the private module of 0.1.
+//! Attributes of Kernpack 0.1 with a `kernpack` of another version, without `__private_v0_1`.
 
 mod kernpack_0_2 {
     #[allow(unused_imports)]

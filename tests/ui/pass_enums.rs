@@ -1,4 +1,4 @@
-//! What `#[derive(Object)]` accepts of enums.
+//! Enums that `#[derive(Object)]` accepts.
 #![deny(warnings, non_ascii_idents)]
 #![forbid(unsafe_code)]
 
@@ -31,7 +31,7 @@ enum Text {
 pub enum Shape {
     /// Round.
     Circle {
-        /// How large.
+        /// The radius.
         #[field(default = 1.0, kw_only)]
         radius: f64,
         mode: Mode,

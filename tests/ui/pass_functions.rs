@@ -1,4 +1,4 @@
-//! What `#[packed_func]` accepts.
+//! Functions that `#[packed_func]` accepts.
 #![deny(warnings, non_ascii_idents)]
 #![forbid(unsafe_code)]
 
@@ -74,7 +74,7 @@ fn never_compiled(missing: Missing) {}
 #[doc = concat!("Made ", "by a macro.")]
 fn documented_by_a_macro() {}
 
-// Names that generated code could mix up with its own.
+// Names that generated code could confuse with its own.
 #[packed_func]
 fn call(args: i64, result: i64, call: i64) -> i64 {
     args + result + call

@@ -1,5 +1,5 @@
 #![deny(warnings, missing_docs)]
-//! A crate that keeps others, under every spelling.
+//! A crate that keeps others, in every spelling.
 
 mod facade {
     pub use ::left as aliased;
@@ -14,7 +14,7 @@ kernpack::library!(
 fn main() {
     // `left` keeps it.
     assert!(kernpack::Function::find_global("colors.mix").unwrap().is_some());
-    // What the other dependencies of these tests are is no matter.
+    // The test ignores the problems of other dependencies.
     let problems = kernpack::load_problems().join("\n");
     for name in ["clash", "colors", "conversions", "forgetful", "left", "right", "shapes"] {
         assert!(!problems.contains(&format!("crate {name} ")), "{problems}");

@@ -1,4 +1,4 @@
-//! What `#[object_methods]` accepts.
+//! Methods that `#[object_methods]` accepts.
 #![deny(warnings)]
 #![allow(clippy::needless_arbitrary_self_type)]
 

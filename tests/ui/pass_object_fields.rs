@@ -1,4 +1,4 @@
-//! What `#[field(...)]` and `#[object(...)]` accept.
+//! Options that `#[field(...)]` and `#[object(...)]` accept.
 #![deny(warnings, non_ascii_idents)]
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use kernpack::{Any, Array, Field, Map, ObjRef, Object, Tensor};
 
-/// A parent that nothing but Rust can make.
+/// A parent that only Rust can create.
 #[derive(Object)]
 #[object(key = "pass_object_fields.Handle", create = false, child_slots = 2, structural = "singleton")]
 #[repr(C)]

@@ -1,4 +1,4 @@
-//! What `#[derive(Object)]` accepts.
+//! Structs that `#[derive(Object)]` accepts.
 #![deny(warnings, non_ascii_idents)]
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ use kernpack::{ObjRef, Object, packed_func};
 #[object(key = "pass_objects.Shape")]
 #[repr(C)]
 pub struct Shape {
-    /// How many.
+    /// The number of sides.
     pub sides: i64,
     pub r#type: String,
     secret: std::sync::Mutex<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! What `#[packed_func(parallel)]` accepts.
+//! Functions that `#[packed_func(parallel)]` accepts.
 #![deny(warnings, non_ascii_idents)]
 #![forbid(unsafe_code)]
 #![allow(clippy::needless_lifetimes, clippy::ptr_arg)]

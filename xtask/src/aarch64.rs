@@ -1,4 +1,5 @@
-//! `cargo xtask test --aarch64`: only the tests that build for 64-bit ARM, and run what they built under qemu.
+//! `cargo xtask test --aarch64`: only the tests that build for 64-bit ARM, and run what they built
+//! under qemu.
 
 use crate::Result;
 use crate::artifacts::Imagekit;
@@ -11,8 +12,9 @@ use crate::totals::Totals;
 const TESTS: [(&str, &str, &str); 2] =
     [("kernpack-tests", "export", "on_aarch64::"), ("kernpack-build", "scratch", "other_machine::")];
 
-/// Unit tests of the runtime, and parts of them that are left out: what the emulator cannot do (the child of a fork, the error of a
-/// program that is not there), and what takes it minutes.
+/// Unit tests of the runtime, and the parts of them that are left out: features that the emulator
+/// lacks (the child of a fork, the error of a program that does not exist), and tests that take
+/// minutes under it.
 const UNIT_TESTS: [&str; 10] = [
     "module::",
     "embedded::",
@@ -33,7 +35,7 @@ const NOT_HERE: [&str; 5] = [
     "depth",
 ];
 
-/// Prepares what they need and runs them.
+/// Prepares the requirements of the tests and runs them.
 pub(crate) fn run() -> Result {
     let environment = Environment::prepare()?;
     let variables = cross_compiler::prepare(&environment);

@@ -1,31 +1,33 @@
-//! A second chance for tests of Rust's harness that failed: each runs once more, with nothing else in its program beside it.
+//! Retries of failed tests of Rust's harness: each runs once more, alone in its program.
 //!
-//! On a machine with two busy cores a test of processes and sockets can lose a race that is not ours. One that passes when it runs again
-//! is no failure, but a defect of its own: it is named in the closing lines of every run. One that fails twice is a failure, and where
-//! many tests fail, that is no accident: nothing runs again.
+//! On a machine with two busy cores, a test of processes and sockets can fail because of timing. A
+//! test that passes in the second run does not count as a failure, but as a defect of the test: the
+//! closing lines of every run name it. A test that fails twice is a failure. If many tests fail,
+//! nothing is retried.
 
 use crate::Result;
 use crate::runner::failed_tests;
 use crate::totals::Totals;
 use std::collections::BTreeSet;
 
-/// More failures than this are no accident.
+/// The largest number of failures that are retried.
 const MOST: u64 = 3;
 
-/// Which tests failed in which programs.
+/// Failed tests, and the programs that they failed in.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Again {
     /// The arguments that select each program, without its package: `--test server`.
     programs: Vec<Vec<String>>,
     /// The names of the tests, each of which failed in at least one of the programs.
     pub(crate) tests: BTreeSet<String>,
-    /// How many failures there were.
+    /// The number of failures.
     failures: u64,
 }
 
 impl Again {
-    /// Reads what `cargo test --no-fail-fast` wrote. `None` if nothing failed, if too much did, or if its lines do not name every failure:
-    /// a program that crashed, a name that other output has torn.
+    /// Reads the output of `cargo test --no-fail-fast`. `None` if nothing failed, if too many tests
+    /// failed, or if the lines do not name every failure, for instance because a program crashed or
+    /// other output is mixed into a name.
     pub(crate) fn of_cargo(output: &str) -> Option<Self> {
         let failures = Totals::of_cargo(output).failed;
         let named: Vec<&str> = failed_tests(output).collect();
@@ -39,7 +41,8 @@ impl Again {
         whole.then(|| Again { programs, tests: named.into_iter().map(str::to_owned).collect(), failures })
     }
 
-    /// Whether every failure becomes a pass. `run` runs `cargo test` with the arguments that it is given, once for each program.
+    /// Runs the failed tests again and returns whether every failure becomes a pass. `run` runs
+    /// `cargo test` with the given arguments, once for each program.
     pub(crate) fn passes(&self, run: impl Fn(&[&str]) -> Result<Totals>) -> Result<bool> {
         let mut totals = Totals::default();
         for program in &self.programs {

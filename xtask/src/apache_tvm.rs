@@ -1,23 +1,27 @@
-//! Apache TVM in a Python environment of its own, for examples/extension and for the tests of both ways between it and us.
+//! Apache TVM in a Python environment of its own, for examples/extension and for the tests of calls
+//! in both directions between Apache TVM and Kernpack.
 
 use crate::Result;
 use crate::python::{self, Recipe};
 use crate::workspace::Workspace;
 use std::path::PathBuf;
 
-/// The environment. The wheel of apache-tvm has 100 MB, and there is none for some machines: callers go on without it.
+/// The environment. The wheel of apache-tvm has 100 MB, and some machines have no wheel: callers
+/// continue without it.
 const APACHE_TVM: Recipe = Recipe {
     folder: "venv-tvm",
     list: "xtask/requirements-tvm.txt",
     packages: include_str!("../requirements-tvm.txt"),
 };
 
-/// The interpreter of an environment with the package `apache-tvm`, which is installed if it is not there.
+/// The interpreter of an environment with the package `apache-tvm`. Installs the package if it is
+/// missing.
 pub(crate) fn interpreter(workspace: &Workspace) -> Result<PathBuf> {
     python::environment(workspace, &APACHE_TVM)
 }
 
-/// The version of apache-tvm-ffi that apache-tvm 0.27 pins. Where it stands before the packages of [`APACHE_TVM`], it serves.
+/// The version of apache-tvm-ffi that apache-tvm 0.27 pins. If its folder comes before the packages
+/// of [`APACHE_TVM`] in the search path, Python imports this version.
 const PINNED_TVM_FFI: Recipe = Recipe {
     folder: "venv-tvm-ffi-pinned",
     list: "xtask/requirements-tvm-ffi-pinned.txt",

@@ -1,8 +1,10 @@
-//! `cargo xtask api`: the public API of the crates that users name, as text files beside their manifests. A change of it shows in the
-//! difference of those files; `cargo xtask api --write` writes them anew.
+//! `cargo xtask api`: the public API of the crates that users name, as text files beside their
+//! manifests. A change of the API is a difference in those files; `cargo xtask api --write` updates
+//! them.
 //!
-//! rustdoc describes each crate as JSON, and `public-api` makes lines of that. `kernpack` re-exports what other crates of ours have, which
-//! JSON does not follow: their lines come in under the names that `kernpack` gives them.
+//! rustdoc describes each crate as JSON, and `public-api` converts the JSON to lines. The JSON does
+//! not follow re-exports of items of our other crates: their lines are added under the names that
+//! `kernpack` gives them.
 
 use crate::workspace::Workspace;
 use crate::{Result, step};
@@ -19,7 +21,8 @@ const PUBLIC: [(&str, &str); 3] = [
     ("kernpack_build", "build-support/api.txt"),
 ];
 
-/// Crates whose items those re-export. `kernpack::sys::embedded` is left out: it may change with every release.
+/// Crates whose items those re-export. `kernpack::sys::embedded` is left out: it may change with
+/// every release.
 const BEHIND: [&str; 3] = ["kernpack_core", "kernpack_builtins", "kernpack_formats"];
 
 const HEAD: &str =
@@ -51,9 +54,10 @@ pub(crate) fn run(write: bool) -> Result {
     Err(format!("the public API has changed; `cargo xtask api --write` accepts that\n{}", changed.join("\n")).into())
 }
 
-/// Has rustdoc write the JSON of all crates; the result is the folder of it.
+/// Runs rustdoc to write the JSON of all crates, and returns its folder.
 fn document(workspace: &Workspace) -> Result<PathBuf> {
-    // Only rustdoc may use unstable options: with the variable set for all, crates that ask for it would be built again.
+    // Only rustdoc may use unstable options: with the variable set for all programs, cargo would
+    // rebuild crates that check for it.
     let rustdoc = workspace.folder("api")?.join("rustdoc");
     fs::write(&rustdoc, "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n")?;
     fs::set_permissions(&rustdoc, fs::Permissions::from_mode(0o755))?;
@@ -74,7 +78,7 @@ struct Api {
     name: String,
     /// One line for each item, of its kind, name and types.
     lines: Vec<String>,
-    /// What is re-exported from other crates: its path there, and its path here.
+    /// Items re-exported from other crates: the path there, and the path here.
     imports: Vec<(String, String)>,
 }
 
@@ -99,7 +103,7 @@ impl Api {
     }
 }
 
-/// The lines without those in implementations of traits: the trait says what is in them.
+/// The lines without items of trait implementations, which the trait defines.
 fn without_items_of_traits(lines: impl Iterator<Item = String>) -> Vec<String> {
     let mut kept = Vec::new();
     let mut implementor = None;
@@ -117,7 +121,8 @@ fn without_items_of_traits(lines: impl Iterator<Item = String>) -> Vec<String> {
     kept
 }
 
-/// Takes hidden items out. A hidden module stays, without its items: what it has may be re-exported from a public place.
+/// Removes hidden items. A hidden module stays, without its items, because they may be re-exported
+/// from a public module.
 fn hide(json: &mut Value, root: &str) {
     let Some(index) = json["index"].as_object_mut() else { return };
     index.retain(|id, item| {
@@ -133,7 +138,7 @@ fn hide(json: &mut Value, root: &str) {
     });
 }
 
-/// The re-exports of a module and of those in it.
+/// Collects the re-exports of a module and of its child modules.
 fn collect_imports(json: &Value, module: &str, path: &str, imports: &mut Vec<(String, String)>) {
     for id in json["index"][module]["inner"]["module"]["items"].as_array().into_iter().flatten() {
         let id = id.to_string();
@@ -141,7 +146,7 @@ fn collect_imports(json: &Value, module: &str, path: &str, imports: &mut Vec<(St
         if let (Some(import), true) = (item["inner"]["use"].as_object(), item["visibility"] == "public") {
             let source = import["source"].as_str().unwrap_or_default();
             let name = import["name"].as_str().unwrap_or_default();
-            // What is of the same crate has lines of its own.
+            // Items of the same crate have lines of their own.
             if !source.starts_with("kernpack_") {
                 continue;
             }
@@ -154,7 +159,7 @@ fn collect_imports(json: &Value, module: &str, path: &str, imports: &mut Vec<(St
     }
 }
 
-/// The lines of a crate, with those of what it re-exports.
+/// The lines of a crate, with the lines of its re-exports.
 fn lines_of(name: &str, apis: &HashMap<&str, Api>) -> Vec<String> {
     let own = &apis[name];
     let mut lines: Vec<String> = own.lines.iter().filter(|line| !line.starts_with("pub use ")).cloned().collect();
@@ -186,7 +191,7 @@ fn lines_of(name: &str, apis: &HashMap<&str, Api>) -> Vec<String> {
     let lines = lines.into_iter().map(|line| short_paths(&line, name));
     let lines: BTreeSet<(String, String)> = lines.map(|line| (item_of(&line, name), line)).collect();
     let lines: Vec<String> = lines.into_iter().map(|(_, line)| line).collect();
-    // A module that shows nothing is hidden.
+    // A module without visible items is hidden.
     let is_shown = |line: &String| {
         let inside = line.strip_prefix("pub mod ").map(|module| format!("{module}::"));
         inside.is_none_or(|inside| lines.iter().any(|line| line.contains(&inside)))
@@ -195,13 +200,14 @@ fn lines_of(name: &str, apis: &HashMap<&str, Api>) -> Vec<String> {
 }
 
 impl Api {
-    /// The lines of an item and of what is in it, under another name.
+    /// The lines of an item and of its contents, under another name.
     fn under(&self, source: &str, here: &str) -> Vec<String> {
         let prefix = format!("{}::", self.name);
         let mut lines = Vec::new();
         let mut is_inside = false;
         for line in self.lines.iter().filter(|line| !line.starts_with("pub use ")) {
-            // An `impl` and its items stand behind the type; what they are of may be a type of another crate.
+            // An `impl` and its items come after the type; they may belong to a type of another
+            // crate.
             if !line.starts_with("impl")
                 && let Some(start) = line.find(&prefix)
             {
@@ -220,7 +226,8 @@ fn is_in_name(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
-/// The line with paths of our crates cut to their last name, except for the item's own: the path inside a crate may name private modules.
+/// The line with paths of our crates cut to their last name, except for the item's own: the path
+/// inside a crate may name private modules.
 fn short_paths(line: &str, name: &str) -> String {
     let mut out = String::new();
     let mut rest = line;
@@ -242,14 +249,14 @@ fn short_paths(line: &str, name: &str) -> String {
     out + rest
 }
 
-/// What a line is of, to sort by.
+/// The item that a line describes, as the key to sort by.
 fn item_of(line: &str, name: &str) -> String {
     let start = line.find(&format!("{name}::")).unwrap_or(0);
     let end = line[start..].find(|c| !is_in_name(c) && c != ':').map_or(line.len(), |end| start + end);
     line[start..end].to_owned()
 }
 
-/// Lines that one text has and the other has not.
+/// The lines that only one of the two texts has.
 fn difference(before: &str, after: &str) -> String {
     let (old, new): (BTreeSet<&str>, BTreeSet<&str>) = (before.lines().collect(), after.lines().collect());
     let gone = old.difference(&new).map(|line| format!("  - {line}\n"));

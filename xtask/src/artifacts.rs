@@ -1,4 +1,4 @@
-//! What the builds leave behind: the example's library and host program, and the tests' library.
+//! Outputs of builds: the example's library and host program, and the tests' library.
 
 use crate::Result;
 use crate::environment::Environment;
@@ -67,17 +67,20 @@ pub(crate) fn build_loaded_by_tests(environment: &Environment) -> Result {
     Ok(())
 }
 
-/// Builds every library that tests load, with optimization; the result is where they are, by the variable that tells it to the tests.
+/// Builds every library that tests load, with optimization. Returns the path of each, with the
+/// variable that passes it to the tests.
 ///
-/// One command builds all but two: apart, they would build the runtime once for each set of its features. `libtvm_ffi.so` is built by
-/// itself, as it is shipped, and the compiler without optimization.
+/// One command builds all but two: separate commands would build the runtime once for each set of
+/// its features. `libtvm_ffi.so` is built by itself, as it is shipped, and the compiler without
+/// optimization.
 pub(crate) fn build_for_tests(environment: &Environment) -> Result<Vec<(&'static str, PathBuf)>> {
     build_loaded_by_tests(environment)?;
     let mut cargo = environment.cargo("build");
     cargo.args(["--release", "--package", "kernpack-capi"]);
     step::run("build libtvm_ffi.so", &mut cargo, Show::Warnings)?;
-    // Without optimization: the compiler is large, and what it compiles is as fast. All libraries of the workspace with a test
-    // have the features that the tests of the workspace have, which need the same compiler.
+    // Without optimization: the compiler is large, and the code that it generates is equally fast.
+    // All libraries of the workspace with a test have the features of the workspace's tests, which
+    // need the same compiler.
     let mut cargo = environment.cargo("build");
     cargo.args(["--workspace", "--lib", "--test", "new"]);
     step::run("build examples/python-compiler", &mut cargo, Show::Warnings)?;

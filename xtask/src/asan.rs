@@ -1,7 +1,10 @@
-//! `cargo xtask asan`: the reference Python and C++ suites with our libtvm_ffi.so built under AddressSanitizer, and with checks of arithmetic.
+//! `cargo xtask asan`: the reference Python and C++ suites with our libtvm_ffi.so built under
+//! AddressSanitizer, and with checks of arithmetic.
 //!
-//! The programs are not built with the sanitizer, so gcc's copy of its run-time library is loaded before everything else. What is not ours
-//! is not instrumented, but every block of memory in the process is the sanitizer's: ours, Python's, and what they hand each other.
+//! The programs are not built with the sanitizer, so gcc's copy of its run-time library is loaded
+//! before everything else. Code of others is not instrumented, but the sanitizer allocates every
+//! block of memory in the process: blocks of ours, of Python, and blocks that the two pass to each
+//! other.
 
 use crate::Result;
 use crate::conformance::{self, Run};
@@ -10,13 +13,13 @@ use crate::step::{self, Show};
 use crate::workspace::{Workspace, find_on_path, shared_library};
 use std::path::{Path, PathBuf};
 
-/// The only target that this is done for.
+/// The only supported target.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Without rustc's own copy of the sanitizer's run-time library.
 const RUSTFLAGS: &str = "-Zsanitizer=address -Zexternal-clangrt -Cforce-frame-pointers=yes";
 
-/// Gives up one reference too many, to see whether the sanitizer sees it.
+/// A program that drops one reference too many, to check that the sanitizer reports it.
 const MISTAKE: &str = "
 import ctypes, sys
 library = ctypes.CDLL(sys.argv[1])
@@ -30,7 +33,8 @@ for _ in range(2):
     library.TVMFFIObjectDecRef(ctypes.c_void_p(value.object))
 ";
 
-/// Builds, checks that mistakes are seen, and runs the suites. `rest` goes to `cargo xtask conformance`.
+/// Builds, checks that mistakes are reported, and runs the suites. `rest` is passed to
+/// `cargo xtask conformance`.
 pub(crate) fn run(rest: &[&str]) -> Result {
     let workspace = Workspace::find()?;
     let preload = preload(&workspace)?;
@@ -38,12 +42,12 @@ pub(crate) fn run(rest: &[&str]) -> Result {
     let reports = Reports::new(&workspace, "asan/reports")?;
     let variables = [
         format!("LD_PRELOAD={preload}"),
-        // Python keeps much memory to its end, and not by mistake.
+        // Python intentionally keeps much memory until its end.
         format!(
             "ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1:log_path={}",
             reports.folder().join("report").display()
         ),
-        // Each object of Python in a block of its own.
+        // Allocates each object of Python separately.
         "PYTHONMALLOC=malloc".to_string(),
         "PYTEST_PLUGINS=kernpack_preload".to_string(),
     ];
@@ -58,7 +62,7 @@ pub(crate) fn run(rest: &[&str]) -> Result {
     outcome
 }
 
-/// The sanitizer's run-time library, and that of C++, which it looks into when it starts.
+/// The sanitizer's run-time library, and that of C++, in which it looks up symbols at startup.
 fn preload(workspace: &Workspace) -> Result<String> {
     let mut paths = Vec::new();
     for name in ["libasan.so", "libstdc++.so"] {
@@ -66,7 +70,7 @@ fn preload(workspace: &Workspace) -> Result<String> {
         let output = workspace.command("gcc").arg(&option).output();
         let output = output.map_err(|error| format!("cannot start gcc, whose libasan is needed: {error}"))?;
         let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-        // A file that it does not have comes back as it was named.
+        // gcc prints the bare name of a file that it does not have.
         let path = path.canonicalize().ok().filter(|path| path.is_absolute());
         let path = path.ok_or_else(|| format!("gcc has no {name}: install it (Debian: apt-get install gcc g++)"))?;
         paths.push(path.display().to_string());
@@ -74,7 +78,7 @@ fn preload(workspace: &Workspace) -> Result<String> {
     Ok(paths.join(":"))
 }
 
-/// Builds our library in a folder of its own: optimized, but with everything checked that can be.
+/// Builds our library in a folder of its own: optimized, but with all checks.
 fn build(workspace: &Workspace) -> Result<PathBuf> {
     let folder = workspace.folder("asan")?;
     let mut cargo = workspace.cargo("build");
@@ -85,7 +89,7 @@ fn build(workspace: &Workspace) -> Result<PathBuf> {
     Ok(shared_library(&folder.join(TARGET).join("release"), "tvm_ffi"))
 }
 
-/// A sanitizer that sees nothing would make every suite pass.
+/// Checks that the sanitizer reports a mistake: otherwise every suite would pass.
 fn see_a_mistake(workspace: &Workspace, library: &Path, variables: &[String], reports: &Reports) -> Result {
     let python = find_on_path("python3").ok_or("no python3 on PATH")?;
     let mut command = workspace.command(python);

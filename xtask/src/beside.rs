@@ -1,6 +1,8 @@
-//! Commands that run one after the other beside everything else, so that no core is idle while a test or a linker uses only one.
+//! Commands that run one after the other in the background, so that no core is idle while a test or
+//! a linker uses only one.
 //!
-//! What they write is kept, and printed as a whole on request: it never mixes with the lines of other steps.
+//! Their output is collected and printed as a whole on request: it never mixes with the lines of
+//! other steps.
 
 use crate::{Result, times};
 use std::io::{self, Read};
@@ -9,33 +11,34 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A line at least this often while a step waits.
+/// The longest time without a line while a step waits.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 
-/// A row of commands that was started.
+/// A sequence of started commands.
 pub(crate) struct Beside {
     names: Vec<String>,
     ended: Receiver<Ended>,
 }
 
-/// What a command wrote, and how long it took.
+/// The output of a command, and the time that it took.
 struct Ended {
     output: io::Result<(Output, Duration)>,
     time: Duration,
 }
 
-/// What became of a command.
+/// The result of a command.
 pub(crate) struct Done {
     /// Its name.
     pub(crate) name: String,
-    /// All that it wrote.
+    /// Its output.
     pub(crate) output: String,
-    /// Whether it started and ended with status 0; if not, what happened.
+    /// An error if the command did not start, or did not end with status 0.
     pub(crate) outcome: Result,
 }
 
 impl Beside {
-    /// Starts the first command; each other one starts when the one before it has ended, however it ended.
+    /// Starts the first command; each other one starts when the one before it has ended, with any
+    /// status.
     pub(crate) fn start(commands: Vec<(String, Command)>) -> Self {
         let names = commands.iter().map(|(name, _)| name.clone()).collect();
         let (sender, ended) = mpsc::channel();
@@ -51,7 +54,7 @@ impl Beside {
         Beside { names, ended }
     }
 
-    /// Waits for the commands in their order, and prints what each wrote.
+    /// Waits for the commands in their order, and prints their outputs.
     pub(crate) fn finish(self) -> Vec<Done> {
         let Beside { names, ended } = self;
         names
@@ -64,7 +67,7 @@ impl Beside {
     }
 }
 
-/// Runs a command to its end: what it wrote, and the time of the CPU that it used.
+/// Runs a command to its end. Returns its output and the CPU time that it used.
 fn run(command: &mut Command) -> io::Result<(Output, Duration)> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (stdout, mut stderr) = (child.stdout.take(), child.stderr.take());
@@ -80,7 +83,7 @@ fn run(command: &mut Command) -> io::Result<(Output, Duration)> {
     Ok((Output { status, stdout, stderr: errors }, cpu))
 }
 
-/// Waits for the next command, which has this name: what it wrote, and its outcome.
+/// Waits for the next command, which has this name. Returns its output and its outcome.
 fn wait(name: &str, ended: &Receiver<Ended>) -> Result<(String, Result)> {
     println!("> {name}, beside the steps above");
     let start = Instant::now();

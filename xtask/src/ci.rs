@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: what continuous integration runs, on any machine.
+//! `cargo xtask ci`: the checks of continuous integration, on any machine.
 
 use crate::bench::size;
 use crate::beside::Beside;
@@ -9,16 +9,17 @@ use crate::step::{self, Show};
 use crate::workspace::Workspace;
 use crate::{
     Result, api, book, compilers, demo, deny, floors, gpu_kit, llvm_functions, msrv, onnx, other_systems, times,
-    toolchains, valgrind,
+    toolchains, valgrind, words,
 };
 use std::process::Command;
 use std::time::Instant;
 
-/// Crates with a workspace of their own, for formatting and lints: they are outside ours.
+/// Crates with a workspace of their own, which formatting and lints check separately.
 const OUTSIDE: [&str; 2] = ["tests/downstream/Cargo.toml", "tests/bench/Cargo.toml"];
 
-/// Commands of this program that run beside formatting, lints, documentation, tests and demo, one after the other: mostly programs that
-/// use one core. They build in folders of their own. `valgrind` and `asan` use what conformance has built.
+/// Commands of this program that run in the background while formatting, lints, documentation,
+/// tests and demo run, one after the other: mostly programs that use one core. They build in
+/// folders of their own. `valgrind` and `asan` use the builds of conformance.
 const BESIDE: [(&[&str], Option<&Suite>); 7] = [
     (&["races"], Some(&proved::RACES)),
     (&["fuzz", "--seconds", "10"], Some(&proved::FUZZ)),
@@ -26,12 +27,12 @@ const BESIDE: [(&[&str], Option<&Suite>); 7] = [
     (&["valgrind"], Some(&proved::VALGRIND)),
     (&["asan"], Some(&proved::ASAN)),
     (&["onnx"], Some(&proved::ONNX)),
-    // The same cases each time: what fails is a fault of the change.
+    // The same cases each time: a failure is a fault of the change.
     (&["differential", "--cases", "200", "--seed", "1"], Some(&proved::DIFFERENTIAL)),
 ];
 
-/// Runs every check, also after one that fails, and names those that failed. Suites that have passed with what they depend on are left out
-/// if that is the choice.
+/// Runs every check, also after a failure, and names those that failed. If `choice` says so, suites
+/// that have passed with the same inputs are left out.
 pub(crate) fn run(choice: Choice) -> Result {
     let start = Instant::now();
     let environment = Environment::prepare()?;
@@ -52,6 +53,7 @@ pub(crate) fn run(choice: Choice) -> Result {
         keep(&name, step::run(&name, &mut command, Show::Warnings).map(drop));
     }
     keep("floors", floors::run());
+    keep("words", words::run(&[]));
     keep("msrv", msrv::run());
     keep("systems", other_systems::run(&environment));
     keep("size", size::check());
@@ -59,7 +61,7 @@ pub(crate) fn run(choice: Choice) -> Result {
     keep("deny", deny::run());
     keep("book", book::run(&[]));
     keep("test", runner::run_in(&environment, choice).and_then(Report::close));
-    // With what the tests have built.
+    // Uses the builds of the tests.
     keep("gpu-kit", gpu_kit::check(&environment));
     let tests = environment.cargo("test");
     keep("llvm-functions", llvm_functions::compare(&environment.workspace, tests, false));
@@ -69,7 +71,7 @@ pub(crate) fn run(choice: Choice) -> Result {
             keep("toolchains", toolchains::run(&[]));
             keep("compilers", compilers::run());
         }
-        // They follow Debian unstable, which changes under us.
+        // They follow Debian unstable, which changes independently of us.
         Choice::Changed | Choice::ChangedAndRecord => {
             for suite in [proved::TOOLCHAINS, proved::COMPILERS] {
                 println!("{}", suite.left_out(&environment.workspace));
@@ -88,10 +90,11 @@ pub(crate) fn run(choice: Choice) -> Result {
     Err(format!("ci: failed after {:.0} s: {}", start.elapsed().as_secs_f64(), failed.join(", ")).into())
 }
 
-/// What a whole run writes into an empty `target/`, in gigabytes.
+/// The size that a whole run writes into an empty `target/`, in gigabytes.
 const WRITTEN_GB: u64 = 20;
 
-/// How much room the disk has, and whether that is little: a linker that runs out of it says "Bus error". Nothing where `df` is not GNU's.
+/// A line with the free space of the disk, and a warning if it is low: a linker that runs out of
+/// space reports "Bus error". `None` if `df` is not GNU's.
 fn disk_line(workspace: &Workspace) -> Option<String> {
     let output = workspace.command("df").args(["--output=avail", "-B1G", "."]).output().ok()?;
     let free: u64 = String::from_utf8(output.stdout).ok()?.lines().nth(1)?.trim().parse().ok()?;
@@ -99,7 +102,7 @@ fn disk_line(workspace: &Workspace) -> Option<String> {
     Some(format!("disk: {free} GB are free, and a whole check writes about {WRITTEN_GB} GB into target/{little}"))
 }
 
-/// A command with its name, and what its pass is written down as.
+/// A command with its name, and the record that a pass of it is written to.
 type Started = (Option<Due>, (String, Command));
 
 /// The commands of `BESIDE` that have to run.
@@ -112,7 +115,8 @@ fn commands_beside(environment: &Environment, choice: Choice) -> Result<Vec<Star
             Some(Some(due)) => Some(due),
             None => None,
         };
-        // The environment of the tests: with another one, `onnx` would make cargo build the workspace once more.
+        // The environment of the tests: with another one, cargo would build the workspace once more
+        // for `onnx`.
         let mut command = environment.command(&program);
         command.args(arguments);
         commands.push((due, (format!("cargo xtask {}", arguments.join(" ")), command)));
@@ -134,8 +138,8 @@ fn checks(environment: &Environment) -> Vec<(String, Command)> {
         OUTSIDE
             .map(|manifest| cargo("clippy", &["--all-targets", "--manifest-path", manifest, "--", "-D", "warnings"])),
     );
-    // With an example, cargo takes the features of development dependencies in: what build scripts need is then built once
-    // for the documentation and for the tests.
+    // With an example, cargo enables the features of development dependencies: the dependencies of
+    // build scripts are then built once for the documentation and for the tests.
     let (name, mut doc) =
         cargo("doc", &["--workspace", "--no-deps", "--lib", "--bins", "--example", onnx::RUNNER_OF_TESTS]);
     doc.env("RUSTDOCFLAGS", "-D warnings");

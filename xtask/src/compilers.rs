@@ -1,7 +1,9 @@
-//! `cargo xtask compilers`: GCC and Clang of Debian sid, the newest there are, on all C and C++ of this project: headers,
-//! kernels and hosts of the examples and of the tests, blocks of the book, and what kernpack-compiler generates.
+//! `cargo xtask compilers`: all C and C++ of this project with GCC and Clang of Debian sid, the
+//! newest versions: headers, kernels and hosts of the examples and of the tests, blocks of the
+//! book, and the C that kernpack-compiler generates.
 //!
-//! They run in a root of sid below `target` (see `debian_root`). The other checks use the compiler of the machine.
+//! They run in a root of sid below `target` (see `debian_root`). The other checks use the compiler
+//! of the machine.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,21 +22,22 @@ use crate::{Result, book};
 const SUITE: &str = "sid";
 const PACKAGES: [&str; 5] = ["clang", "g++", "gcc", "libc6-dev", "libclang-rt-dev"];
 
-/// Warnings that are shown, of all files.
+/// The warnings that are shown for all files.
 const WARNINGS: &str = "-Wall -Wno-unused -Wno-unknown-pragmas";
 
-/// Errors of current compilers in C, for every standard.
+/// Errors of current C compilers, enabled for every standard.
 const ERRORS_IN_C: &str = "-Werror=implicit-function-declaration -Werror=implicit-int -Werror=int-conversion \
     -Werror=incompatible-pointer-types";
 
-/// Files that tests compile, with options of their own, beside those of `HEADERS`.
+/// Files that tests compile with their own options, in addition to those of `HEADERS`.
 const OPTIONS: [(&str, &str); 2] =
     [("tests/math/check.c", "-DFUNCTIONS=X1(erf) -DDOUBLE=1"), ("tests/math/reference.c", "-DDOUBLE=1")];
 
-/// Folders with files that are not C or C++ of ours to compile alone: what other programs' headers are needed for.
+/// Folders whose C and C++ files are not compiled alone, because they need headers of other
+/// programs.
 const LEFT_OUT: [&str; 3] = ["tests/bench/extension/", "tests/conformance/", "tests/fuzz/"];
 
-/// Headers that users include, each alone.
+/// Headers that users include. Each is compiled alone.
 const HEADERS: [&str; 2] = ["kernpack/kernel.h", "kernpack/c_api.h"];
 
 /// Programs with the tests of generated C: they compile with `CC`, and run what they compiled.
@@ -93,7 +96,8 @@ fn blocks(workspace: &Workspace, folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Compiles each file with each compiler and standard, goes on after one that fails, and fails in the end.
+/// Compiles each file with each compiler and standard, continues after a failure, and fails at the
+/// end.
 fn syntax_script(root: &Path, files: &[PathBuf], include: &str) -> String {
     let mut script = format!(
         "failed=0\ncheck() {{\n  \"$@\" {include} {WARNINGS} -fsyntax-only || {{ failed=$((failed + 1)); echo \"FAILED: $*\"; }}\n}}\n"
@@ -104,7 +108,8 @@ fn syntax_script(root: &Path, files: &[PathBuf], include: &str) -> String {
         let options: Vec<String> = options.split_whitespace().map(|option| format!("'{option}'")).collect();
         let (compilers, standards, errors) = match name.ends_with(".c") {
             true => (["gcc", "clang"], &["gnu11", "gnu23"][..], ERRORS_IN_C),
-            // The headers of the package apache-tvm-ffi are C++17. With libstdc++ 16, Clang refuses them as C++20 and later.
+            // The headers of the package apache-tvm-ffi are C++17. With libstdc++ 16, Clang refuses
+            // them as C++20 and later.
             false if includes_tvm(&root.join(file)) => (["g++", "clang++"], &["gnu++17"][..], ""),
             false => (["g++", "clang++"], &["gnu++17", "gnu++26"][..], ""),
         };
@@ -154,8 +159,8 @@ fn generated(workspace: &Workspace, root: &Root) -> Result {
             command.env("LD_LIBRARY_PATH", &libraries).env("CC", compiler);
             command.args(Some(filter).filter(|filter| !filter.is_empty()));
             if (name, compiler) == ("c", "clang") {
-                // Clang's sanitizer compares the types of functions that are called, and the hosts of these tests declare
-                // types of their own.
+                // Clang's sanitizer compares the types of called functions, and the hosts of these
+                // tests declare their own types.
                 command.args(["--skip", "packed_functions_check", "--skip", "parallel_loops_do"]);
             }
             step::run(&format!("generated C: {name} with {compiler} of sid"), &mut command, Show::Warnings)?;

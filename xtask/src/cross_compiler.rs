@@ -1,4 +1,5 @@
-//! What tests need for 64-bit ARM: compilers, Rust's standard library, what runs its programs, and the stock library built for it.
+//! Requirements of tests for 64-bit ARM: compilers, Rust's standard library, an emulator, and the
+//! stock library built for it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -27,10 +28,11 @@ const LIBC: &str = "libc6-dev-arm64-cross";
 /// The oldest platform that the stock package has wheels for.
 const PLATFORM: &str = "manylinux_2_28_aarch64";
 
-/// Variables for tests, which say where things are.
+/// Variables for tests, with paths of compilers and libraries.
 pub(crate) type Variables = Vec<(&'static str, OsString)>;
 
-/// Gets what is missing, as far as that is possible here, and says what is not; the tests that need it say so, too, and fail on CI.
+/// Installs missing requirements, as far as possible here, and reports the others; the tests that
+/// need them report so as well, and fail on CI.
 pub(crate) fn prepare(environment: &Environment) -> Variables {
     let workspace = &environment.workspace;
     let mut variables = Variables::new();
@@ -49,7 +51,7 @@ pub(crate) fn prepare(environment: &Environment) -> Variables {
     variables
 }
 
-/// Installs the programs that are missing, which only root can.
+/// Installs the missing programs. Only root can do so.
 fn install(workspace: &Workspace) -> Result {
     let missing: Vec<&str> =
         PROGRAMS.iter().filter(|(program, _)| find_on_path(program).is_none()).map(|(_, package)| *package).collect();
@@ -65,7 +67,8 @@ fn install(workspace: &Workspace) -> Result {
     Ok(())
 }
 
-/// The folder of the stock `libtvm_ffi.so` for the target, of the version that `requirements.txt` names: out of its wheel.
+/// The folder of the stock `libtvm_ffi.so` for the target, from the wheel of the version that
+/// `requirements.txt` names.
 fn stock_library(environment: &Environment) -> Result<PathBuf> {
     let pinned = include_str!("../requirements.txt").lines().find(|line| line.starts_with("apache-tvm-ffi=="));
     let pinned = pinned.ok_or("xtask/requirements.txt pins no apache-tvm-ffi")?;

@@ -1,4 +1,5 @@
-//! The CUDA compiler: the one of this machine, else the wheels of `cuda-requirements.txt` in `target/cuda`. No GPU and no root is needed.
+//! The CUDA compiler: the one of this machine, else the wheels of `cuda-requirements.txt` in
+//! `target/cuda`. Neither a GPU nor root is needed.
 
 use crate::Result;
 use crate::python::Python;
@@ -10,13 +11,13 @@ use std::path::PathBuf;
 
 const REQUIREMENTS: &str = include_str!("../cuda-requirements.txt");
 
-/// Where a build finds nvcc.
+/// The way in which a build finds nvcc.
 pub(crate) enum Compiler {
-    /// `NVCC` or PATH leads to it already.
+    /// A build finds it by `NVCC` or PATH.
     Found,
     /// The folder to give as `CUDA_HOME`.
     Home(PathBuf),
-    /// Nowhere; the text says why.
+    /// Not found; the text is the reason.
     Missing(String),
 }
 
@@ -30,7 +31,8 @@ impl Compiler {
     }
 }
 
-/// Finds nvcc or installs it. Without it images for GPUs are not built, which is an error only under `KERNPACK_CUDA=require`.
+/// Finds nvcc or installs it. Without it, images for GPUs are not built, which is an error only if
+/// `KERNPACK_CUDA=require` is set.
 pub(crate) fn prepare(workspace: &Workspace, python: &Python) -> Result<Compiler> {
     let policy = env::var("KERNPACK_CUDA").unwrap_or_default();
     if policy == "off" {

@@ -1,4 +1,4 @@
-//! Packages of Debian and Ubuntu, for the few things that come from nowhere else.
+//! Packages of Debian and Ubuntu, for software that is not available elsewhere.
 
 use crate::Result;
 use crate::step::{self, Show};
@@ -7,13 +7,14 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::Path;
 
-/// Whether this process may install packages, and has the program for it.
+/// Returns whether this process may install packages, and has the program for it.
 pub(crate) fn can_install(workspace: &Workspace) -> bool {
     let is_root = workspace.command("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0");
     is_root && find_on_path("apt-get").is_some()
 }
 
-/// Installs one package, which only root can. Lists that cannot be brought up to date are no reason to give up.
+/// Installs one package. Only root can do so. Package lists that cannot be updated are not an
+/// error.
 pub(crate) fn install(workspace: &Workspace, package: &str) -> Result {
     let _alone = alone(workspace)?;
     update(workspace)?;
@@ -23,7 +24,8 @@ pub(crate) fn install(workspace: &Workspace, package: &str) -> Result {
     Ok(())
 }
 
-/// Unpacks one package, without those that it depends on, into a folder. Anyone can; the machine stays as it is.
+/// Unpacks one package, without its dependencies, into a folder. This does not need root, and does
+/// not change the machine.
 pub(crate) fn unpack(workspace: &Workspace, package: &str, folder: &Path) -> Result {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(|error| format!("cannot remove {}: {error}", folder.display()))?;
@@ -52,7 +54,8 @@ pub(crate) fn unpack(workspace: &Workspace, package: &str, folder: &Path) -> Res
     Ok(())
 }
 
-/// Waits for another process of ours that uses `apt-get`, which gives up where another process is at work. When dropped, the next one may begin.
+/// Waits for another process of ours that uses `apt-get`, which fails if another one runs. When the
+/// result is dropped, the next process continues.
 fn alone(workspace: &Workspace) -> Result<File> {
     let file = File::create(workspace.folder("debian")?.join("lock"))?;
     file.lock()?;

@@ -1,8 +1,9 @@
-//! Roots of other releases of Debian below `target/debian`, for compilers and libraries that this machine does not have.
+//! Roots of other releases of Debian below `target/debian`, for compilers and libraries that this
+//! machine does not have.
 //!
-//! A program in a root sees the checkout and cargo's home at the paths that they have outside, so that paths in
-//! messages are right, and the rest of the system as that release has it. The mounts exist only for the program that
-//! `Root::command` starts: `target` can be removed at any time.
+//! A program in a root sees the checkout and cargo's home at the same paths as outside, so that
+//! paths in messages are right; the rest of the system is that of the release. The mounts exist
+//! only for the program that `Root::command` starts: `target` can be removed at any time.
 //!
 //! ```text
 //! let root = debian_root::make(&workspace, "trixie", &["cargo", "gcc", "libc6-dev", "rustc"])?;
@@ -27,8 +28,8 @@ pub(crate) struct Root {
     cargo_home: PathBuf,
 }
 
-/// Mounts what a program needs, in a mount namespace of its own, and starts it in the current folder. The arguments
-/// are the root, the folders to show, `--`, and the command line.
+/// Mounts the required folders in a mount namespace of its own, and starts a program in the current
+/// folder. The arguments are the root, the folders to show, `--`, and the command line.
 const ENTER: &str = r#"
 here=$(pwd -P)
 root=$1
@@ -45,10 +46,12 @@ if [ -e /etc/resolv.conf ]; then cat /etc/resolv.conf > "$root/etc/resolv.conf";
 exec chroot "$root" /bin/sh -c 'cd "$0" && exec "$@"' "$here" "$@"
 "#;
 
-/// Folder of the certificates of authorities. A machine can have some of its own, for its mirrors.
+/// The folder of the certificates of authorities. A machine can have additional ones, for its
+/// mirrors.
 const CERTIFICATES: &str = "/etc/ssl/certs";
 
-/// Variables of this machine that programs in a root see: how the network is reached, and how much is done at a time.
+/// Variables of this machine that programs in a root inherit: settings of cargo, proxies and
+/// certificates.
 const PASSED: [&str; 12] = [
     "CARGO_BUILD_JOBS",
     "CARGO_INCREMENTAL",
@@ -64,7 +67,7 @@ const PASSED: [&str; 12] = [
     "no_proxy",
 ];
 
-/// Why no root can be made or entered on this machine, if it cannot.
+/// The reason why a root cannot be made or entered on this machine, if there is one.
 pub(crate) fn obstacle(workspace: &Workspace) -> Option<String> {
     if !debian::can_install(workspace) {
         return Some("only root can, on a machine with apt-get".to_string());
@@ -76,8 +79,8 @@ pub(crate) fn obstacle(workspace: &Workspace) -> Option<String> {
     mirror(workspace).err().map(|error| error.to_string())
 }
 
-/// The root of a release such as `trixie` or `sid`, with at least these packages. It is made once, and packages that it
-/// lacks are added.
+/// Makes the root of a release such as `trixie` or `sid`, with at least these packages. An existing
+/// root is reused, and missing packages are added.
 pub(crate) fn make(workspace: &Workspace, suite: &str, packages: &[&str]) -> Result<Root> {
     if let Some(why) = obstacle(workspace) {
         return Err(format!("cannot make a root of Debian {suite}: {why}").into());
@@ -113,13 +116,13 @@ impl Root {
         }
     }
 
-    /// A program of the root, which starts in the checkout, or in a folder of it that `current_dir` names. Of the
-    /// environment, it sees how the network is reached.
+    /// A command of the root, which starts in the checkout, or in the folder of it that
+    /// `current_dir` names. Of this machine's variables, it inherits those of [`PASSED`].
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         self.command_seeing(&[], program)
     }
 
-    /// A program that sees these folders of this machine, too, at their own paths.
+    /// A command that also sees these folders of this machine, at their own paths.
     pub(crate) fn command_seeing(&self, folders: &[&Path], program: impl AsRef<OsStr>) -> Command {
         let mut shown: Vec<&OsStr> = vec![self.checkout.as_os_str()];
         shown.extend(folders.iter().map(|folder| folder.as_os_str()));
@@ -140,7 +143,7 @@ impl Root {
         command
     }
 
-    /// Installs the release with these packages into its folder, anew.
+    /// Installs the release with these packages into its folder, from scratch.
     fn install_base(&self, workspace: &Workspace, suite: &str, packages: &[&str]) -> Result {
         if find_on_path("debootstrap").is_none() {
             debian::install(workspace, "debootstrap")?;
@@ -153,7 +156,8 @@ impl Root {
         debootstrap.arg("--variant=minbase").arg(format!("--include={}", packages.join(",")));
         debootstrap.arg(suite).arg(&self.folder).arg(mirror(workspace)?).env("LANG", "C.UTF-8");
         step::run(&format!("install Debian {suite} below target"), &mut debootstrap, Show::Warnings)?;
-        // debootstrap's own downloads, and lists that have expired on a mirror that is behind.
+        // For debootstrap's own downloads: accepts lists that have expired on a mirror that is
+        // behind.
         fs::write(self.folder.join("etc/apt/apt.conf.d/80kernpack"), "Acquire::Check-Valid-Until \"false\";\n")?;
         step::run("remove downloaded packages", self.command("apt-get").arg("clean"), Show::Warnings)?;
         Ok(())
@@ -183,7 +187,7 @@ fn mirror(workspace: &Workspace) -> Result<OsString> {
     Ok(found.into())
 }
 
-/// The first address behind the label of Debian's main archive.
+/// The first address after the label of Debian's main archive.
 fn debian_mirror(targets: &str) -> Option<&str> {
     targets.lines().find_map(|line| line.strip_prefix("Debian "))
 }

@@ -1,4 +1,5 @@
-//! `cargo xtask demo`: one library, two hosts, a photograph; and a neural network that says what kinds of files all that is.
+//! `cargo xtask demo`: one library, two hosts, a photograph; and a neural network that determines
+//! the file types of the results.
 
 use crate::Result;
 use crate::artifacts::Imagekit;
@@ -14,7 +15,8 @@ pub(crate) fn run() -> Result {
     run_in(&Environment::prepare()?)
 }
 
-/// Builds the example, makes the picture and its references, and lets both hosts filter and check it.
+/// Builds the example, makes the picture and its references, and runs both hosts, which filter it
+/// and check the result.
 pub(crate) fn run_in(environment: &Environment) -> Result {
     let start = Instant::now();
     let imagekit = Imagekit::build(environment)?;
@@ -40,10 +42,10 @@ pub(crate) fn run_in(environment: &Environment) -> Result {
     Ok(())
 }
 
-/// Says with examples/filetype what the demo has used and made: by the program, and in Python.
+/// Determines the types of the demo's files with examples/filetype: by its program, and in Python.
 fn identify(environment: &Environment, folder: &Path) -> Result {
     let workspace = &environment.workspace;
-    // Without the model there is nothing to show.
+    // examples/filetype needs the model.
     environment.magika()?;
     let program = magika::build(workspace)?;
     let library = shared_library(&workspace.cargo_target().join("release"), "filetype");
@@ -60,7 +62,7 @@ fn identify(environment: &Environment, folder: &Path) -> Result {
     step::run("the same in Python", &mut command, Show::Lines).map(drop)
 }
 
-/// The names of the pictures that a host left, at least one.
+/// The names of the pictures that a host wrote, at least one.
 fn pictures(folder: &Path) -> Result<Vec<String>> {
     let entries = std::fs::read_dir(folder).map_err(|error| format!("no pictures in {}: {error}", folder.display()))?;
     let mut names: Vec<String> = entries

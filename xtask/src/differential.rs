@@ -1,5 +1,6 @@
-//! `cargo xtask differential`: random operators, graphs and near misses of what rules rewrite, beside onnxruntime and ONNX's reference evaluator; random integer expressions beside
-//! NumPy.
+//! `cargo xtask differential`: random operators, graphs and near misses of rewritten patterns,
+//! compared with onnxruntime and ONNX's reference evaluator; random integer expressions, compared
+//! with NumPy.
 
 use crate::Result;
 use crate::python::{self, Recipe};
@@ -7,36 +8,38 @@ use crate::step::{self, Show};
 use crate::workspace::{Workspace, shared_library};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The environment with the judges.
+/// The environment with the reference implementations.
 const JUDGES: Recipe = Recipe {
     folder: "venv-differential",
     list: "xtask/requirements-differential.txt",
     packages: include_str!("../requirements-differential.txt"),
 };
 
-/// The same with PyTorch and transformers, whose exporters write models: 5 GB, so by command only.
+/// The same with PyTorch and transformers, whose exporters write models: 5 GB, so it is installed
+/// only on request.
 const EXPORTERS: Recipe = Recipe {
     folder: "venv-exporters",
     list: "xtask/requirements-exporters.txt",
     packages: include_str!("../requirements-exporters.txt"),
 };
 
-/// The kind of cases that exporters write, and why other runs leave it out.
+/// The kind of cases that exporters write, and the reason why other runs leave it out.
 const EXPORTED: &str = "exporters";
 const WITHOUT_EXPORTERS: &str = "skipped: models that torch.onnx writes, of PyTorch and transformers (they are 5 GB below target/): cargo xtask differential --exporters";
 
-/// The program for models, and the differences that are known.
+/// The program for models, and the known differences.
 const PROGRAM: &str = "tests/differential/run.py";
 const KNOWN: &str = "tests/differential/known.txt";
 
-/// The program for integer expressions, and how many of them stand before the models.
+/// The program for integer expressions, and the number of them that run before the models.
 const INTEGERS: &str = "tests/differential/integers.py";
 const EXPRESSIONS: u32 = 2000;
 
-/// From this number of expressions on, an optimized compiler is built: that takes minutes, and saves hours of a million.
+/// From this number of expressions on, an optimized compiler is built: that takes minutes, and
+/// saves hours for a million expressions.
 const MANY_EXPRESSIONS: u32 = 50_000;
 
-/// How to call it.
+/// The help text of the command.
 const USAGE: &str = "usage: cargo xtask differential [options | --replay NAME..]
 
   --seconds N   for how long (default 300)
@@ -54,16 +57,16 @@ const USAGE: &str = "usage: cargo xtask differential [options | --replay NAME..]
 /// The programs to run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Each with its arguments.
+    /// Each program with its arguments.
     programs: Vec<(&'static str, Vec<String>)>,
-    /// Some cases need the exporters.
+    /// True if some cases need the exporters.
     exporters: bool,
-    /// The compiler is an optimized one.
+    /// True if the compiler is built with optimization.
     release: bool,
 }
 
 impl Run {
-    /// Reads the words after `cargo xtask differential`. `now` is the seed where none is given.
+    /// Reads the words after `cargo xtask differential`. `now` is the default seed.
     pub(crate) fn parse(words: &[&str], now: u64) -> Result<Self> {
         if let ["--replay", names @ ..] = words {
             if names.is_empty() || names.iter().any(|name| name.split('/').count() != 3) {
@@ -125,7 +128,7 @@ fn positive(option: &str, text: &str) -> Result<u32> {
 
 /// Builds the compiler as a library, and compares.
 pub(crate) fn run(words: &[&str]) -> Result {
-    // A number of up to nine digits, so that the names of cases stay short.
+    // At most nine digits, so that the names of cases stay short.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() % 1_000_000_000);
     let run = Run::parse(words, now)?;
     let workspace = Workspace::find()?;
@@ -137,7 +140,7 @@ pub(crate) fn run(words: &[&str]) -> Result {
     if run.release {
         cargo.args(["--release", "--package", "python-compiler", "--lib"]);
     } else {
-        // As the tests of the workspace build it, so that it is built once.
+        // Built as the tests of the workspace build it, so that it is built once.
         cargo.args(["--workspace", "--lib", "--test", "new"]);
     }
     step::run("build examples/python-compiler", &mut cargo, Show::Warnings)?;

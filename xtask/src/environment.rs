@@ -1,4 +1,4 @@
-//! What every command of a test or a demo finds in its environment.
+//! The environment of every command of a test or a demo.
 
 use crate::Result;
 use crate::cuda::{self, Compiler};
@@ -21,7 +21,7 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// Finds or installs everything, and says what was found.
+    /// Finds or installs everything, and prints what was found.
     pub(crate) fn prepare() -> Result<Self> {
         let workspace = Workspace::find()?;
         let python = Python::prepare(&workspace)?;
@@ -44,21 +44,21 @@ impl Environment {
         Ok(Environment { workspace, python, cuda, opencl, magika })
     }
 
-    /// cargo, with everything that builds and tests may ask for.
+    /// cargo, with the variables that builds and tests read.
     pub(crate) fn cargo(&self, subcommand: &str) -> Command {
         let mut command = self.workspace.cargo(subcommand);
         self.describe(&mut command);
         command
     }
 
-    /// Another program, with the same.
+    /// Another program, with the same variables.
     pub(crate) fn command(&self, program: &Path) -> Command {
         let mut command = self.workspace.command(program);
         self.describe(&mut command);
         command
     }
 
-    /// Why there is no CUDA compiler, if there is none.
+    /// The reason why the CUDA compiler is missing, if it is.
     pub(crate) fn cuda_missing(&self) -> Option<&str> {
         match &self.cuda {
             Compiler::Missing(why) => Some(why),
@@ -66,12 +66,12 @@ impl Environment {
         }
     }
 
-    /// The folder of the CUDA toolkit, unless NVCC or PATH leads to it.
+    /// The folder of the CUDA toolkit, if a build does not find nvcc by NVCC or PATH.
     pub(crate) fn cuda_home(&self) -> Option<&Path> {
         self.cuda.home().map(PathBuf::as_path)
     }
 
-    /// Why there is no OpenCL, if there is none.
+    /// The reason why OpenCL is missing, if it is.
     pub(crate) fn opencl_missing(&self) -> Option<&str> {
         match &self.opencl {
             OpenCl::Missing(why) => Some(why),

@@ -1,7 +1,9 @@
-//! `cargo xtask fuzz`: libFuzzer on what must hold for any input (the crate in `tests/fuzz/`), for a while.
+//! `cargo xtask fuzz`: runs libFuzzer on the properties that must hold for any input (the crate in
+//! `tests/fuzz/`), for a limited time.
 //!
-//! The programs run with AddressSanitizer, its check for leaks, and checks of arithmetic. What a run finds worth keeping is in
-//! `target/fuzz/corpus`; the next one starts from that and from `tests/fuzz/corpus`, which is in the repository and which `cargo test` replays.
+//! The programs run with AddressSanitizer, its check for leaks, and checks of arithmetic. New
+//! inputs of a run are kept in `target/fuzz/corpus`; the next run starts from them and from
+//! `tests/fuzz/corpus`, which is in the repository and which `cargo test` replays.
 
 use crate::Result;
 use crate::step::{self, Show};
@@ -10,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How to call it.
+/// The help text of the command.
 const USAGE: &str =
     "usage: cargo xtask fuzz [json | json_graph | dtype | dlpack | library_bin | device_image | module_tree | rpc | onnx] [options]
 
@@ -20,7 +22,7 @@ Without a name all but `onnx` run: the compiler, which it reads models for, take
   --merge       then adds what reaches new code to tests/fuzz/corpus
 ";
 
-/// The last one runs only where it is named.
+/// The last target runs only if it is named.
 const TARGETS: [&str; 9] =
     ["json", "json_graph", "dtype", "dlpack", "library_bin", "device_image", "module_tree", "rpc", "onnx"];
 
@@ -30,15 +32,17 @@ const MODELS: &str = "onnx";
 /// The only platform that the targets are built for.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// What cargo-fuzz passes, too: counters at each edge, comparisons that are reported to the fuzzer, the sanitizer.
+/// The flags that cargo-fuzz passes: counters at each edge, comparisons that are reported to the
+/// fuzzer, the sanitizer.
 const RUSTFLAGS: &str = "--cfg fuzzing -Zsanitizer=address -Cforce-frame-pointers=yes -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// What a target may use up: seconds for one input, bytes of memory in all and in one block.
+/// The limits of a target: seconds for one input, memory in all and in one block in MiB, and the
+/// length of an input in bytes.
 const LIMITS: [&str; 4] = ["-timeout=20", "-rss_limit_mb=2048", "-malloc_limit_mb=512", "-max_len=4096"];
 
-/// What to run, and for how long.
+/// The targets to run, and the time.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     targets: Vec<&'static str>,
@@ -47,7 +51,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Every target but `onnx`, for so long.
+    /// Every target but `onnx`, for this many seconds.
     pub(crate) fn everything(seconds: u32) -> Self {
         Run { targets: TARGETS.into_iter().filter(|target| *target != MODELS).collect(), seconds, merges: false }
     }
@@ -77,7 +81,7 @@ impl Run {
     }
 }
 
-/// Builds the programs and runs one after the other, also after one that found something.
+/// Builds the programs and runs one after the other, also after a failure.
 pub(crate) fn run(run: &Run) -> Result {
     let workspace = Workspace::find()?;
     let programs = build(&workspace, run.targets.contains(&MODELS))?;
@@ -91,16 +95,18 @@ pub(crate) fn run(run: &Run) -> Result {
     if failed.is_empty() { Ok(()) } else { Err(format!("fuzz: failed: {}", failed.join(", ")).into()) }
 }
 
-/// Builds the programs in a folder of their own, also the one that reads models if it is to run; the result is where they are.
+/// Builds the programs in a folder of their own, and the one that reads models if it is to run.
+/// Returns the folder.
 fn build(workspace: &Workspace, with_models: bool) -> Result<PathBuf> {
     let folder = workspace.folder("fuzz/build")?;
     let mut cargo = workspace.cargo("build");
     cargo.args(["--release", "--package", "kernpack-fuzz", "--features", "libfuzzer", "--bins", "--target", TARGET]);
     cargo.env("CARGO_TARGET_DIR", &folder).env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", RUSTFLAGS);
     cargo.env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only").env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true");
-    // The counters of one crate are one section then, which the linker keeps or drops as a whole.
+    // With one codegen unit, the counters of a crate are one section, which the linker keeps or
+    // drops as a whole.
     cargo.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1");
-    // They are large, and small models are read fast enough.
+    // With `opt-level=1` only: they are large, and small models are read fast enough.
     for package in ["kernpack-compiler", "kernpack-graph"] {
         cargo.args(["--config", &format!("profile.release.package.{package}.opt-level=1")]);
     }
@@ -142,7 +148,7 @@ fn run_target(workspace: &Workspace, programs: &Path, target: &str, run: &Run) -
     println!("{target}: {}", summary(&finished.output));
     if run.merges {
         let mut merge = program();
-        // Few files: one for each edge that no other reaches, however often an input takes it.
+        // Keeps few files: one for each edge that no other file reaches, regardless of counts.
         merge.args(["-set_cover_merge=1", "-use_counters=0"]).arg(&kept).arg(&found);
         step::run(&format!("merge what {target} found into {}", kept.display()), &mut merge, Show::Warnings)?;
         println!("{target}: {} files in {}", fs::read_dir(&kept)?.count(), kept.display());

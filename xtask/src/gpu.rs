@@ -1,5 +1,5 @@
-//! `cargo xtask test --gpu`: the tests that need an NVIDIA GPU, for machines that have one. Without one they are built, their images are tested, and
-//! one line says that nothing was launched.
+//! `cargo xtask test --gpu`: the tests that need an NVIDIA GPU. On a machine without a GPU they are
+//! built, their images are tested, and one line reports that nothing was launched.
 
 use crate::Result;
 use crate::artifacts::{self, Imagekit};
@@ -8,7 +8,7 @@ use crate::environment::Environment;
 use crate::runner::Report;
 use crate::totals::Totals;
 
-/// Folder with the Python half.
+/// The folder with the Python tests.
 pub(crate) const PYTHON_TESTS: &str = "tests/gpu/python";
 
 /// Builds the kernels, runs the tests from Rust and from Python, and measures launches.

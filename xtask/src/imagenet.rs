@@ -8,17 +8,18 @@ use crate::workspace::{Workspace, shared_library};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the model and the photographs are, below `target/`.
+/// The folder of the model and the photographs, below `target/`.
 const FOLDER: &str = "imagenet";
 
-/// Makes the model, with the weights that a seed gives.
+/// A program that makes the model, with weights from a seed.
 const MAKE: &str = "import pathlib, sys; sys.path.insert(0, sys.argv[1]); import make_models; make_models.resnet18(pathlib.Path(sys.argv[2]))";
 
-/// Says where scikit-learn has its photographs.
+/// A program that prints the folder of scikit-learn's photographs.
 const PHOTOS: &str =
     "import importlib.util as u; print(u.find_spec('sklearn.datasets').submodule_search_locations[0] + '/images')";
 
-/// `cargo xtask imagenet [PATH..]`: makes the model, builds the example, says what is in these photographs (or in some of its own), and compares it with onnxruntime.
+/// `cargo xtask imagenet [PATH..]`: makes the model, builds the example, classifies these
+/// photographs (or default ones), and compares the results with onnxruntime.
 pub(crate) fn run(paths: &[&str]) -> Result {
     let workspace = Workspace::find()?;
     // The environment with onnxruntime and the package onnx.
@@ -31,7 +32,7 @@ pub(crate) fn run(paths: &[&str]) -> Result {
     step::run("build examples/imagenet", &mut cargo, Show::Warnings)?;
     let built = workspace.cargo_target().join("release");
     let mut program = workspace.command(built.join(format!("imagenet{}", std::env::consts::EXE_SUFFIX)));
-    // The paths are those of the caller, who may be in another folder.
+    // Paths are relative to the folder of the caller.
     program.current_dir(std::env::current_dir()?);
     if paths.is_empty() {
         program.args(&photos);
@@ -46,7 +47,7 @@ pub(crate) fn run(paths: &[&str]) -> Result {
     step::run("the same by onnxruntime", &mut pytest, Show::Lines).map(drop)
 }
 
-/// The model, written if it is not there or another one.
+/// The model. Writes it if it is missing or outdated.
 fn model(workspace: &Workspace, interpreter: &Path, folder: &Path) -> Result<PathBuf> {
     let path = folder.join("resnet18.onnx");
     let mut python = workspace.command(interpreter);

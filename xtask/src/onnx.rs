@@ -1,4 +1,5 @@
-//! `cargo xtask onnx`: the node tests of ONNX 1.23.2 and the models beside them, each compiled and run, and compared with the list of those that have passed before.
+//! `cargo xtask onnx`: compiles and runs the node tests of ONNX 1.23.2 and the models beside them,
+//! and compares the results with the list of tests that have passed before.
 
 use crate::Result;
 use crate::python::{self, Recipe};
@@ -21,29 +22,32 @@ const ONNX: Recipe = Recipe {
     packages: include_str!("../requirements-onnx.txt"),
 };
 
-/// The tests that have passed, one name in a line.
+/// The list of tests that have passed, one name per line.
 const PASSED: &str = "tests/onnx/passed.txt";
 
 /// The example of `kernpack-graph` that runs tests.
 pub(crate) const RUNNER_OF_TESTS: &str = "node_tests";
 
-/// The program that writes the tests of single operators as files, and the folder below `target/` that it writes to.
+/// The program that writes the tests of single operators as files, and the folder below `target/`
+/// that it writes to.
 const WRITER: &str = "tests/onnx/node_tests.py";
 const NODES: &str = "onnx-node-tests";
 
-/// The folders of the tests of small models, which the package has as files. No two tests have one name.
+/// The folders with the tests of small models in the package. The names of tests are unique.
 const MODELS: [&str; 3] = ["pytorch-converted", "pytorch-operator", "simple"];
 
-/// How many tests one process runs: what crashes takes no other test with it but is told by the name of the one that had begun.
+/// The number of tests that one process runs. After a crash, the results of the tests before it are
+/// kept, and the running test is reported by its name.
 const BATCH: usize = 50;
 
-/// How many processes run at a time, at most.
+/// The maximum number of processes that run at a time.
 const PROCESSES: usize = 4;
 
-/// What became of a test: `passed`, or the line that says why not.
+/// The outcome of each test: `passed`, or the reason of its failure.
 type Outcomes = BTreeMap<String, String>;
 
-/// Runs all tests, or those whose names have one of these words in them; `--write` writes the list of those that pass.
+/// Runs all tests, or those with one of these words in their names; `--write` writes the list of
+/// passed tests.
 pub(crate) fn run(arguments: &[&str]) -> Result {
     let (options, words): (Vec<&str>, Vec<&str>) = arguments.iter().copied().partition(|word| word.starts_with("--"));
     let workspace = Workspace::find()?;
@@ -89,7 +93,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
     if words.is_empty() { scoreboard::run_some(&workspace) } else { Ok(()) }
 }
 
-/// The folder with the tests of single operators, which are written if those of this version of the package are not there.
+/// The folder with the tests of single operators. Writes them if they are missing for this version
+/// of the package.
 fn node_tests(workspace: &Workspace, interpreter: &Path) -> Result<PathBuf> {
     let folder = workspace.folder(NODES)?;
     let writer = workspace.root().join(WRITER);
@@ -121,19 +126,21 @@ fn name_of(folder: &Path) -> String {
 /// The program that runs node tests.
 struct Runner {
     program: PathBuf,
-    /// The folders of the libraries that it is linked with, as `LD_LIBRARY_PATH` has them.
+    /// The folders of its shared libraries, in the format of `LD_LIBRARY_PATH`.
     libraries: OsString,
 }
 
 impl Runner {
-    /// Builds the program with the features of the whole workspace, as `cargo test --workspace` has built it.
+    /// Builds the program with the features of the whole workspace, as `cargo test --workspace`
+    /// does.
     fn build(workspace: &Workspace) -> Result<Self> {
         let mut build = workspace.cargo("build");
         build.args(["--workspace", "--example", RUNNER_OF_TESTS, "--message-format", "json-render-diagnostics"]);
         Self::read(&step::run("build the runner of the node tests", &mut build, Show::Warnings)?)
     }
 
-    /// Reads cargo's messages: the path of the program, and the search paths that build scripts have given.
+    /// Reads cargo's messages: the path of the program, and the search paths that build scripts
+    /// set.
     fn read(messages: &str) -> Result<Self> {
         let mut program = None;
         let mut folders = BTreeSet::new();
@@ -172,7 +179,7 @@ fn run_all(workspace: &Workspace, runner: &Runner, folders: &[PathBuf]) -> Resul
     Ok(outcomes)
 }
 
-/// Runs the tests of a batch; behind one that ends its process, the others are run by another one.
+/// Runs the tests of a batch. After a test that ends its process, another process runs the rest.
 fn run_batch(workspace: &Workspace, runner: &Runner, batch: &[PathBuf]) -> Result<Outcomes> {
     let mut outcomes = Outcomes::new();
     let mut rest = batch;
@@ -196,7 +203,7 @@ fn run_batch(workspace: &Workspace, runner: &Runner, batch: &[PathBuf]) -> Resul
     Ok(outcomes)
 }
 
-/// The outcomes that the runner wrote, and the test that it had begun and not ended.
+/// The outcomes that the runner wrote, and the test that it started and did not finish.
 fn read(output: &str) -> (Outcomes, Option<String>) {
     let mut outcomes = Outcomes::new();
     let mut begun = None;
@@ -212,7 +219,8 @@ fn read(output: &str) -> (Outcomes, Option<String>) {
     (outcomes, begun)
 }
 
-/// A test that passed before and does not now is a failure; so is one that passes and is not in the list, so that the list is true.
+/// A test that passed before and fails now is a failure; so is a test that passes and is missing in
+/// the list.
 fn compare(known: &str, outcomes: &Outcomes, all: bool) -> Result {
     let known: Vec<&str> = known.lines().collect();
     let mut problems = Vec::new();

@@ -1,4 +1,5 @@
-//! The OpenCL device that tests run on: what is on this machine, else PoCL, which makes one of the CPU.
+//! The OpenCL device that tests run on: that of this machine, else PoCL, which provides the CPU as
+//! a device.
 
 use crate::Result;
 use crate::debian;
@@ -8,19 +9,19 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The loader, a device of the CPU, and the program that the tests compare attributes with.
+/// The loader, a driver for the CPU, and the program that the tests compare attributes with.
 const PACKAGES: [&str; 3] = ["ocl-icd-libopencl1", "pocl-opencl-icd", "clinfo"];
 
-/// Whether there is OpenCL.
+/// The OpenCL of this machine.
 pub(crate) enum OpenCl {
-    /// There is a driver; tests that need a device fail where they find none.
+    /// A driver is installed; tests that need a device fail if they do not find one.
     Found,
-    /// There is none; the text says what to do.
+    /// No driver is installed; the text is the remedy.
     Missing(String),
 }
 
-/// Finds OpenCL or installs PoCL, which only root can. On CI a machine without it is an error; `KERNPACK_OPENCL=off` says not to
-/// look.
+/// Finds OpenCL or installs PoCL, which only root can do. On CI, a machine without it is an error;
+/// `KERNPACK_OPENCL=off` disables the search.
 pub(crate) fn prepare(workspace: &Workspace) -> Result<OpenCl> {
     let policy = env::var("KERNPACK_OPENCL").unwrap_or_default();
     if policy == "off" {
@@ -41,15 +42,16 @@ pub(crate) fn prepare(workspace: &Workspace) -> Result<OpenCl> {
     if policy == "require" || env::var_os("CI").is_some() { Err(why.into()) } else { Ok(OpenCl::Missing(why)) }
 }
 
-/// Whether a driver has announced itself to the loader.
+/// Returns whether a driver is registered with the loader.
 fn has_driver() -> bool {
     let folder = env::var_os("OCL_ICD_VENDORS").unwrap_or_else(|| "/etc/OpenCL/vendors".into());
     fs::read_dir(Path::new(&folder)).is_ok_and(|mut files| files.any(|file| file.is_ok()))
 }
 
 impl OpenCl {
-    /// What programs find in their environment: two devices of PoCL, the same on every machine, whose compiled code stays below
-    /// `target/`. The values are those of `.cargo/config.toml`; what a person has set stays.
+    /// Sets the environment of programs: two devices of PoCL, the same on every machine, whose
+    /// compiled code is cached below `target/`. The values are those of `.cargo/config.toml`;
+    /// variables that are set already stay.
     pub(crate) fn describe(&self, workspace: &Workspace, command: &mut Command) {
         let cache = workspace.root().join("target/pocl");
         let values = [

@@ -1,5 +1,6 @@
-//! `cargo xtask systems`: the runtime, the macros and the build helper compile for macOS and Windows. Nothing is linked, and nothing runs: there is no
-//! such machine here. README.md says so, too.
+//! `cargo xtask systems`: checks that the runtime, the macros and the build helper compile for
+//! macOS and Windows. Nothing is linked or run, because no such machine is available. README.md
+//! states this as well.
 
 use crate::Result;
 use crate::environment::Environment;
@@ -9,7 +10,8 @@ use crate::step::{self, Show};
 const TARGETS: [&str; 2] = ["aarch64-apple-darwin", "x86_64-pc-windows-gnu"];
 const PACKAGES: [&str; 3] = ["kernpack", "kernpack-macros", "kernpack-build"];
 
-/// Checks all packages for each target. A target whose standard library is not to be had is named and left out.
+/// Checks all packages for each target. A target without an available standard library is reported
+/// and skipped.
 pub(crate) fn run(environment: &Environment) -> Result {
     for target in TARGETS {
         let flags = match rust_target::prepare(environment, target) {
@@ -21,7 +23,8 @@ pub(crate) fn run(environment: &Environment) -> Result {
         };
         let mut cargo = environment.cargo("check");
         cargo.args(["--target", target]).args(PACKAGES.iter().flat_map(|package| ["--package", package]));
-        // Nothing is linked, and there is no LLVM for these systems here: as on docs.rs, none is looked for.
+        // Nothing is linked, and LLVM for these systems is not available here: as on docs.rs, the
+        // build script does not look for it.
         cargo.env("DOCS_RS", "1");
         if let Some(flags) = flags {
             cargo.env("RUSTFLAGS", flags);

@@ -1,4 +1,5 @@
-//! Python environments below `target/`: made once, made anew when their list of packages or their Python changes.
+//! Python environments below `target/`. An environment is made once, and again when its list of
+//! packages or its Python changes.
 
 use crate::Result;
 use crate::debian;
@@ -14,7 +15,7 @@ pub(crate) struct Recipe {
     pub(crate) folder: &'static str,
     /// The list of packages, from the root.
     pub(crate) list: &'static str,
-    /// What the list says. It is the stamp of an environment that is complete.
+    /// The contents of the list. They are also the stamp of a complete environment.
     pub(crate) packages: &'static str,
 }
 
@@ -22,14 +23,14 @@ pub(crate) struct Recipe {
 const HOSTS: Recipe =
     Recipe { folder: "venv", list: "xtask/requirements.txt", packages: include_str!("../requirements.txt") };
 
-/// The environment of a user of an extension module, who has no tvm_ffi.
+/// The environment of a user of an extension module, without tvm_ffi.
 const BARE: Recipe = Recipe {
     folder: "venv-bare",
     list: "xtask/requirements-bare.txt",
     packages: include_str!("../requirements-bare.txt"),
 };
 
-/// What a Python must say of itself to serve: its version and where it is.
+/// A program that prints the version and the path of a Python.
 const IDENTIFY: &str = "import sys; print('%d.%d.%d' % sys.version_info[:3], sys.executable)";
 
 /// A Python with every package of `requirements.txt`.
@@ -40,7 +41,7 @@ pub(crate) struct Python {
 }
 
 impl Python {
-    /// The environment in `target/venv`, made if it is not there or not complete.
+    /// Returns the environment in `target/venv`. Makes it if it is missing or incomplete.
     pub(crate) fn prepare(workspace: &Workspace) -> Result<Self> {
         let interpreter = environment(workspace, &HOSTS)?;
         let find =
@@ -56,7 +57,7 @@ impl Python {
         &self.interpreter
     }
 
-    /// The folder of its programs, `tvm-ffi-config` among them.
+    /// The folder of its programs, such as `tvm-ffi-config`.
     pub(crate) fn programs(&self) -> &Path {
         self.interpreter.parent().unwrap_or(Path::new("."))
     }
@@ -71,16 +72,18 @@ impl Python {
         &self.library_folder
     }
 
-    /// The text that a short Python program prints.
+    /// The output of a short Python program.
     pub(crate) fn say(&self, workspace: &Workspace, program: &str) -> Result<String> {
         say(workspace, &self.interpreter, program)
     }
 }
 
-/// The interpreter of the environment in `target/venv-bare`: NumPy and pytest, and no tvm_ffi.
+/// The interpreter of the environment in `target/venv-bare`: with NumPy and pytest, without
+/// tvm_ffi.
 ///
 /// # Errors
-/// An environment that cannot be made, and one into which tvm_ffi has come: what it proves would be wrong.
+/// An environment that cannot be made, and one that contains tvm_ffi, because tests in it would be
+/// meaningless.
 pub(crate) fn without_tvm_ffi(workspace: &Workspace) -> Result<PathBuf> {
     let interpreter = environment(workspace, &BARE)?;
     let found = say(workspace, &interpreter, "import importlib.util as u; print(u.find_spec('tvm_ffi') is not None)")?;
@@ -94,7 +97,7 @@ pub(crate) fn without_tvm_ffi(workspace: &Workspace) -> Result<PathBuf> {
     Ok(interpreter)
 }
 
-/// The interpreter of an environment, which is made if it is not there or not complete.
+/// The interpreter of an environment. Makes the environment if it is missing or incomplete.
 pub(crate) fn environment(workspace: &Workspace, recipe: &Recipe) -> Result<PathBuf> {
     let base = base_interpreter(workspace)?;
     let folder = workspace.folder(recipe.folder)?;
@@ -110,13 +113,14 @@ pub(crate) fn environment(workspace: &Workspace, recipe: &Recipe) -> Result<Path
     Ok(interpreter)
 }
 
-/// A Python of this machine.
+/// A Python of this machine, from which environments are made.
 struct Base {
     program: PathBuf,
     identity: String,
 }
 
-/// The Python to make the environment with: `PYTHON`, else `python3` or `python` on PATH, 3.9 or newer.
+/// The Python to make the environment with: `PYTHON`, else `python3` or `python` on PATH, 3.9 or
+/// newer.
 fn base_interpreter(workspace: &Workspace) -> Result<Base> {
     let program = env::var_os("PYTHON")
         .map(PathBuf::from)
@@ -141,7 +145,8 @@ fn version(identity: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// Makes an empty environment. Debian packs the module for it apart; as root that package is installed here.
+/// Makes an empty environment. Debian has a separate package for the module `venv`; root installs
+/// it here.
 fn make(workspace: &Workspace, base: &Path, folder: &Path) -> Result {
     let make = || {
         let mut command = workspace.command(base);
@@ -164,7 +169,7 @@ fn make(workspace: &Workspace, base: &Path, folder: &Path) -> Result {
     Err(format!("{} -m venv failed with python3-venv installed: {advice}", base.display()).into())
 }
 
-/// Installs every package of the list. pip keeps what it downloads in its own cache.
+/// Installs every package of the list. pip caches its downloads.
 fn install(workspace: &Workspace, interpreter: &Path, recipe: &Recipe) -> Result {
     let Recipe { folder, list, .. } = recipe;
     let mut command = workspace.command(interpreter);
@@ -179,7 +184,7 @@ fn install(workspace: &Workspace, interpreter: &Path, recipe: &Recipe) -> Result
     Ok(())
 }
 
-/// Runs a short Python program and gives what it prints, without the last line break.
+/// Runs a short Python program and returns its output, without the last line break.
 pub(crate) fn say(workspace: &Workspace, interpreter: &Path, program: &str) -> Result<String> {
     let output = workspace
         .command(interpreter)

@@ -1,17 +1,18 @@
-//! `cargo xtask pythons`: the extension module under versions of Python that this machine need not have. CI runs it under those that pyenv or PATH
-//! has; this takes those of Debian unstable, and builds one without the interpreter's lock.
+//! `cargo xtask pythons`: tests the extension module with versions of Python that this machine may
+//! not have. CI runs it with the versions that pyenv or PATH has; this command uses those of Debian
+//! unstable, and builds a free-threaded one.
 
 use crate::Result;
 use crate::environment::Environment;
 use crate::step::{self, Show};
 use crate::workspace::shared_library;
 
-/// The only target that the thread sanitizer is asked for.
+/// The only target that is tested with the thread sanitizer.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
-/// What the instrumented Python is called.
+/// The name of the instrumented Python.
 const WATCHED: &str = "3.13t-tsan";
 
-/// Runs the checks under these versions, or under all but the instrumented one.
+/// Runs the checks with these versions, or with all but the instrumented one.
 pub(crate) fn run(versions: &[&str]) -> Result {
     let environment = Environment::prepare()?;
     let (watched, others): (Vec<&str>, Vec<&str>) = versions.iter().partition(|version| **version == WATCHED);

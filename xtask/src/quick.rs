@@ -1,14 +1,15 @@
 //! `cargo xtask ci --quick`: the checks before a commit, in at most 8 minutes.
 //!
-//! Formatting, lints, floors, links and variables of the book, the public API, and the tests of the packages that changed.
-//! A package has changed if git shows a difference in one of its files: since the commit that this branch and its upstream
-//! (else `main`, else the commit before) have in common, or in the working tree.
+//! Formatting, lints, floors, words, links and variables of the book, the public API, and the tests
+//! of the packages that changed. A package has changed if git shows a difference in one of its
+//! files: since the commit that this branch and its upstream (else `main`, else the commit before)
+//! have in common, or in the working tree.
 
 use crate::environment::Environment;
 use crate::step::{self, Show};
 use crate::totals::Totals;
 use crate::workspace::Workspace;
-use crate::{Result, api, book, floors, times};
+use crate::{Result, api, book, floors, times, words};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,10 +19,11 @@ use std::time::Instant;
 /// Packages whose tests take minutes: `cargo xtask test` runs them.
 const LONG: [&str; 3] = ["kernpack-build", "kernpack-cli", "kernpack-tests"];
 
-/// Checks that `cargo xtask ci` has beside these.
+/// Checks that only `cargo xtask ci` runs.
 const LEFT_OUT: &str = "documentation, doc tests, Python, Node.js, the blocks of the book, the crates outside the workspace, deny, onnx, fuzz, demo";
 
-/// Runs the checks, also after one that fails, and names those that failed and those that were left out.
+/// Runs the checks, also after a failure, and reports those that failed and those that were left
+/// out.
 pub(crate) fn run() -> Result {
     let start = Instant::now();
     let environment = Environment::prepare()?;
@@ -40,6 +42,7 @@ pub(crate) fn run() -> Result {
     };
     keep("fmt", cargo("fmt", &["--all", "--check"]));
     keep("floors", floors::run());
+    keep("words", words::run(&[]));
     keep("book", book::run(&[]));
     keep("clippy", cargo("clippy", &["--workspace", "--all-targets", "--", "-D", "warnings"]));
     keep("api", api::run(false));
@@ -49,7 +52,7 @@ pub(crate) fn run() -> Result {
         println!("no package with short tests has changed");
     } else {
         let mut tests = environment.cargo("test");
-        // Unit tests and integration tests: each page of documentation would be a program of its own.
+        // Unit tests and integration tests: each documentation test would be a program of its own.
         tests.args(["--no-fail-fast", "--lib", "--bins", "--tests"]);
         tests.args(short.iter().flat_map(|name| ["--package", name.as_str()]));
         let names = short.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
@@ -80,7 +83,8 @@ fn changed_packages(workspace: &Workspace) -> Result<BTreeSet<String>> {
         .iter()
         .find_map(|other| {
             let base = git(&["merge-base", "HEAD", other]).ok()?.trim().to_string();
-            // A branch that is its own base has only what is not committed, and the last commit.
+            // For a branch that is its own base, the changes are the last commit and the working
+            // tree.
             (base != git(&["rev-parse", "HEAD"]).ok()?.trim()).then_some(base)
         })
         .unwrap_or_else(|| "HEAD".to_string());
@@ -92,7 +96,7 @@ fn changed_packages(workspace: &Workspace) -> Result<BTreeSet<String>> {
 /// A package of the workspace: its folder, from the root, and its name.
 type Package = (PathBuf, String);
 
-/// Reads what `cargo metadata` wrote.
+/// Reads the output of `cargo metadata`.
 fn packages(metadata: &str, root: &Path) -> Result<Vec<Package>> {
     let metadata: Value = serde_json::from_str(metadata)?;
     let packages = metadata["packages"].as_array().ok_or("cargo metadata names no packages")?;
@@ -104,7 +108,7 @@ fn packages(metadata: &str, root: &Path) -> Result<Vec<Package>> {
     Ok(packages.iter().filter_map(read).collect())
 }
 
-/// The package whose folder is the deepest above a file.
+/// The package with the innermost folder that contains the file.
 fn package_of<'p>(file: &Path, packages: &'p [Package]) -> Option<&'p str> {
     let above = packages.iter().filter(|(folder, _)| file.starts_with(folder));
     above.max_by_key(|(folder, _)| folder.components().count()).map(|(_, name)| name.as_str())

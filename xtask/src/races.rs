@@ -1,15 +1,15 @@
-//! `cargo xtask races`: what many threads may do at once. loom explores the orders of the lock-free protocols; ThreadSanitizer watches real
-//! threads register and look up.
+//! `cargo xtask races`: tests of concurrent operations. loom explores the interleavings of the
+//! lock-free protocols; ThreadSanitizer watches threads that register and look up.
 
 use crate::Result;
 use crate::step::{self, Show};
 use crate::totals::Totals;
 use crate::workspace::Workspace;
 
-/// The only target that the sanitizer is asked for.
+/// The only target that is tested with the sanitizer.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Runs both, whatever the first one said.
+/// Runs both, regardless of the outcome of the first.
 pub(crate) fn run() -> Result {
     let workspace = Workspace::find()?;
     let outcomes = [loom(&workspace), thread_sanitizer(&workspace)];
@@ -18,7 +18,7 @@ pub(crate) fn run() -> Result {
     if failures.is_empty() { Ok(()) } else { Err(failures.join("; ").into()) }
 }
 
-/// The models in `tests/loom`, a crate of its own that takes in the sources of the protocols.
+/// Runs the models in `tests/loom`, a crate of its own that includes the sources of the protocols.
 fn loom(workspace: &Workspace) -> Result {
     let mut cargo = workspace.cargo("test");
     cargo.args(["--release", "--manifest-path", "tests/loom/Cargo.toml"]);
@@ -26,8 +26,8 @@ fn loom(workspace: &Workspace) -> Result {
     watch("loom: the models of tests/loom", &mut cargo)
 }
 
-/// The stress tests, instrumented. The standard library is not, so the locks of the runtime are built in a way that the sanitizer
-/// understands (`kernpack_tsan`).
+/// Runs the stress tests, instrumented. The standard library is not instrumented, so the locks of
+/// the runtime are built in a way that the sanitizer understands (`kernpack_tsan`).
 fn thread_sanitizer(workspace: &Workspace) -> Result {
     let mut cargo = workspace.cargo("test");
     cargo.args(["--package", "kernpack", "--test", "threads", "--target", TARGET]);
@@ -38,7 +38,7 @@ fn thread_sanitizer(workspace: &Workspace) -> Result {
     watch("ThreadSanitizer: runtime/tests/threads.rs", &mut cargo)
 }
 
-/// Runs the tests; none at all is a failure, too.
+/// Runs the tests. It is a failure if there are none.
 fn watch(name: &str, command: &mut std::process::Command) -> Result {
     let finished = step::watch(name, command, Show::Lines)?;
     let totals = Totals::of_cargo(&finished.output);

@@ -1,5 +1,6 @@
-//! `cargo xtask ray`: the wheel of examples/ray on a Ray cluster of two nodes on this machine, with a worker killed in the middle of its batch job. By command
-//! only: Ray is 200 MB, and its nodes take half a minute to start.
+//! `cargo xtask ray`: runs the wheel of examples/ray on a Ray cluster of two nodes on this machine,
+//! and kills a worker in the middle of its batch job. It is not part of other commands: Ray has 200
+//! MB, and its nodes take half a minute to start.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +37,7 @@ pub(crate) fn run() -> Result {
     Ok(())
 }
 
-/// The wheel that was made.
+/// The path of the built wheel.
 fn wheel(folder: &Path) -> Result<PathBuf> {
     let files = std::fs::read_dir(folder).map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
     let mut wheels: Vec<PathBuf> = files

@@ -1,11 +1,12 @@
-//! The files that a checker writes about what it found: one for each process, and none or an empty one when there is nothing.
+//! The report files of a checker: one for each process, missing or empty if there is nothing to
+//! report.
 
 use crate::Result;
 use crate::workspace::Workspace;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How many lines of a report are shown; all of it is in its file.
+/// The number of lines of a report that are shown; the file has all of them.
 const LINES: usize = 60;
 
 /// A folder of reports.
@@ -14,24 +15,24 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    /// An empty folder below `target/`.
+    /// Makes an empty folder below `target/`.
     pub(crate) fn new(workspace: &Workspace, folder: &str) -> Result<Self> {
         let reports = Reports { folder: workspace.folder(folder)? };
         reports.forget()?;
         Ok(reports)
     }
 
-    /// Where they are.
+    /// The folder of the reports.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// All that has been reported.
+    /// The text of all reports.
     pub(crate) fn text(&self) -> Result<String> {
         Ok(self.read()?.into_iter().map(|(_, text)| text).collect())
     }
 
-    /// Removes what has been reported.
+    /// Removes all reports.
     pub(crate) fn forget(&self) -> Result {
         for entry in fs::read_dir(&self.folder)? {
             let path = entry?.path();
@@ -40,7 +41,7 @@ impl Reports {
         Ok(())
     }
 
-    /// Prints the start of each report; one at all is an error.
+    /// Prints the start of each report. It is an error if there is one.
     pub(crate) fn judge(&self, what: &str) -> Result {
         let reports = self.read()?;
         for (file, text) in &reports {

@@ -1,8 +1,10 @@
-//! `cargo xtask reproducible`: the same sources give the same libraries and wheels, byte for byte, whatever folder they lie in.
+//! `cargo xtask reproducible`: checks that the same sources give the same libraries and wheels,
+//! byte for byte, in any folder.
 //!
-//! The files of the checkout are copied into two folders with names of different lengths; in each, the examples are built as a release
-//! builds them, in a target folder of its own. What differs is told with its place, and with the paths of the folder that the library has
-//! in it, which are what usually differs.
+//! The files of the checkout are copied into two folders with names of different lengths; in each,
+//! the examples are built as a release builds them, in a separate target folder. A difference is
+//! reported with its place, and with the paths of the folder that the library contains, which are
+//! the usual cause.
 
 use crate::step::{self, Show};
 use crate::workspace::{Workspace, shared_library};
@@ -10,13 +12,14 @@ use crate::{Result, magika};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Examples that are built: kernels in C, C++, LLVM IR and tensor expressions, a model with its weights, classes for Python.
+/// The examples to build: kernels in C, C++, LLVM IR and tensor expressions, a model with its
+/// weights, classes for Python.
 const EXAMPLES: [&str; 5] = ["imagekit", "tensor-kernels", "filetype", "dspkit", "extension"];
 
 /// The two folders.
 const FOLDERS: [&str; 2] = ["a", "a folder of another length"];
 
-/// The most paths of a folder that are told for a library.
+/// The maximum number of paths that are reported for a library.
 const TOLD: usize = 5;
 
 /// Builds and compares.
@@ -26,7 +29,7 @@ pub(crate) fn run() -> Result {
     let mut build = workspace.cargo("build");
     step::run("cargo build -p kernpack-cli", build.args(["--package", "kernpack-cli"]), Show::Warnings)?;
     let program = workspace.cargo_target().join("debug/cargo-kernpack");
-    // The model of filetype.
+    // Installs the model of filetype.
     magika::prepare(&workspace)?;
     let folders = FOLDERS.map(|name| workspace.root().join("target/reproducible").join(name));
     for folder in &folders {
@@ -48,7 +51,7 @@ pub(crate) fn run() -> Result {
     Err(format!("reproducible:\n{}", problems.join("\n")).into())
 }
 
-/// The files of the checkout that git knows, with the changes that are not committed.
+/// The files of the checkout that git knows, with uncommitted changes.
 fn tracked(workspace: &Workspace) -> Result<Vec<PathBuf>> {
     let output = workspace.command("git").args(["ls-files", "-z"]).output();
     let output = output.map_err(|error| format!("git does not start: {error}"))?;
@@ -59,11 +62,11 @@ fn tracked(workspace: &Workspace) -> Result<Vec<PathBuf>> {
     Ok(names.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from).collect())
 }
 
-/// Copies files that have changed into a folder, so that a second run builds what is new.
+/// Copies changed files into a folder, so that a second run is incremental.
 fn copy(root: &Path, files: &[PathBuf], folder: &Path) -> Result {
     for file in files {
         let (from, to) = (root.join(file), folder.join(file));
-        // A file that was removed and is not yet committed.
+        // The file was removed, and the removal is not committed yet.
         if !from.exists() {
             continue;
         }
@@ -78,7 +81,7 @@ fn copy(root: &Path, files: &[PathBuf], folder: &Path) -> Result {
     Ok(())
 }
 
-/// Builds the wheel of an example in a folder, and with it the library.
+/// Builds the wheel of an example in a folder, and the library with it.
 fn make(workspace: &Workspace, program: &Path, folder: &Path, example: &str) -> Result {
     let name = format!("cargo kernpack wheel --package {example}, in {}", folder.display());
     let mut wheel = workspace.command(program);
@@ -93,14 +96,14 @@ fn wheels(folder: &Path, example: &str) -> PathBuf {
     folder.join("target/wheels").join(example)
 }
 
-/// The wheel of an example; a name that is not there if there is none.
+/// The wheel of an example; the path of a missing file if there is none.
 fn wheel(folder: &Path, example: &str) -> PathBuf {
     let folder = wheels(folder, example);
     let files = fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
     files.into_iter().find(|path| path.extension() == Some("whl".as_ref())).unwrap_or_else(|| folder.join("a wheel"))
 }
 
-/// The message about a file of an example that is not the same in both folders.
+/// The message about a file of an example that differs between the folders.
 fn difference(example: &str, folders: &[PathBuf; 2], file: impl Fn(&PathBuf) -> PathBuf) -> Result<Option<String>> {
     let read = |folder: &PathBuf| {
         let path = file(folder);
@@ -122,13 +125,13 @@ fn difference(example: &str, folders: &[PathBuf; 2], file: impl Fn(&PathBuf) -> 
     Ok(Some(text))
 }
 
-/// The first place where two files differ: the end of the shorter one, if it is the beginning of the other.
+/// The first position at which two files differ; if one is a prefix of the other, its length.
 fn first_difference(first: &[u8], second: &[u8]) -> Option<usize> {
     let place = first.iter().zip(second).position(|(a, b)| a != b);
     place.or_else(|| (first.len() != second.len()).then(|| first.len().min(second.len())))
 }
 
-/// The texts of a file that begin with a folder, each once.
+/// The strings of a file that begin with a folder, without duplicates.
 fn paths(bytes: &[u8], folder: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     let mut start = 0;

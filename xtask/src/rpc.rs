@@ -1,4 +1,5 @@
-//! `cargo xtask rpc`: the tests of runtime/rpc and of its client in Python alone, with the peers of Apache TVM. `cargo xtask test` runs them among all others.
+//! `cargo xtask rpc`: the tests of runtime/rpc and of its pure Python client, with the peers of
+//! Apache TVM. `cargo xtask test` includes them.
 
 use crate::Result;
 use crate::apache_tvm;
@@ -31,8 +32,9 @@ fn soak() -> Result {
     Ok(())
 }
 
-/// Runs all tests; with words, those of the crate that have one in their names. `--soak` runs those that show that nothing is left behind, with the
-/// whole amount of calls, sessions, strangers and bytes: minutes, and 9 GiB of memory.
+/// Runs all tests; with words, the crate's tests with one of them in their names. `--soak` runs the
+/// tests for leaks with the full number of calls, sessions, strangers and bytes: it takes minutes,
+/// and 9 GiB of memory.
 pub(crate) fn run(words: &[&str]) -> Result {
     if words == ["--soak"] {
         return soak();

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every test runner of the project, and the sum of what they report.
+//! `cargo xtask test`: runs every test runner of the project, and sums up their results.
 
 use crate::Result;
 use crate::again::Again;
@@ -32,18 +32,18 @@ const PYTHON_TESTS: &[&str] = &[
     gpu::PYTHON_TESTS,
 ];
 
-/// Tests of the workspace that are suites of their own: each takes minutes.
+/// Tests of the workspace that are separate suites, because each takes minutes.
 const DEEP: [Deep; 3] = [
     Deep { suite: &proved::PROFILES, program: "profiles", tests: "everything_survives_every_profile_and_linker" },
     Deep { suite: &proved::AARCH64, program: "export", tests: "on_aarch64::" },
     Deep { suite: &proved::AARCH64, program: "scratch", tests: "other_machine::" },
 ];
 
-/// Tests of one program.
+/// Tests of one program that are part of such a suite.
 struct Deep {
     suite: &'static Suite,
     program: &'static str,
-    /// What the names of these tests have in them, and those of no others.
+    /// A part of the names of these tests, and of no other test.
     tests: &'static str,
 }
 
@@ -52,11 +52,12 @@ pub(crate) fn run(choice: Choice) -> Result {
     let start = Instant::now();
     let outcome = run_in(&Environment::prepare()?, choice);
     times::print("cargo xtask test", start.elapsed());
-    // The totals are the last line.
+    // The totals must be the last line.
     outcome?.close()
 }
 
-/// Runs every runner, whatever the others said. Suites that have passed with what they depend on are left out if that is the choice.
+/// Runs every runner, regardless of the others' results. If `choice` says so, suites that have
+/// passed with the same inputs are skipped.
 pub(crate) fn run_in(environment: &Environment, choice: Choice) -> Result<Report> {
     let mut report = Report::default();
     let libraries = match artifacts::build_for_tests(environment) {
@@ -68,7 +69,7 @@ pub(crate) fn run_in(environment: &Environment, choice: Choice) -> Result<Report
     };
 
     let for_aarch64 = cross_compiler::prepare(environment);
-    // First: tests of the workspace look into libraries that it exports.
+    // This comes first: tests of the workspace read libraries that it exports.
     let apache_tvm = apache_tvm::interpreter(&environment.workspace);
     let pinned = apache_tvm.is_ok().then(|| apache_tvm::pinned_tvm_ffi(&environment.workspace));
     if let Some(Err(error)) = &pinned {
@@ -85,7 +86,7 @@ pub(crate) fn run_in(environment: &Environment, choice: Choice) -> Result<Report
         }
         cargo
     };
-    // What does not compile is told again by the tests.
+    // Compiler errors are reported again by the tests.
     step::watch("build the tests of the workspace", &mut cargo_test(&["--no-run"]), Show::Lines)?;
 
     let others = others(environment, &libraries, &for_aarch64, apache_tvm.as_deref().ok(), &mut report);
@@ -116,7 +117,7 @@ pub(crate) fn run_in(environment: &Environment, choice: Choice) -> Result<Report
         for done in ended.by_ref().take(suite_commands(suite, cargo_test).len()) {
             report.count(&done.name, &done.output, done.outcome.is_ok(), Totals::of_cargo);
         }
-        // A suite that has left something out has not passed.
+        // A suite with skipped tests has not passed.
         let after = report.totals;
         if (after.failed, after.skipped) == (before.failed, before.skipped) && after.passed > before.passed {
             due.passed()?;
@@ -142,11 +143,11 @@ fn suite_commands(suite: &Suite, cargo_test: impl Fn(&[&str]) -> Command) -> Vec
     .collect()
 }
 
-/// Reads what a runner says of its tests.
+/// A function that reads the totals from the output of a runner.
 type Read = fn(&str) -> Totals;
 
-/// What runs beside the tests of the workspace, one after the other: what other languages and a crate outside the workspace do with our
-/// libraries.
+/// The commands that run beside the tests of the workspace, one after the other: programs in other
+/// languages, and a crate outside the workspace, which use our libraries.
 fn others(
     environment: &Environment,
     libraries: &[(&'static str, PathBuf)],
@@ -155,7 +156,7 @@ fn others(
     report: &mut Report,
 ) -> Vec<(String, Command, Read)> {
     let mut commands: Vec<(String, Command, Read)> = Vec::new();
-    // What the workspace's tests have built. The wheel's tests build with it, in the same folder.
+    // The build of the workspace's tests. The wheel's tests build with it, in the same folder.
     let target = environment.workspace.cargo_target();
     let cargo_kernpack = target.join("debug").join(format!("cargo-kernpack{}", std::env::consts::EXE_SUFFIX));
     let torch = torch::interpreter(&environment.workspace);
@@ -207,7 +208,8 @@ fn others(
     commands
 }
 
-/// cargo for the crate outside the workspace. It starts elsewhere, so that our `.cargo/config.toml` does not reach it either.
+/// cargo for the crate outside the workspace. It starts in another folder, so that our
+/// `.cargo/config.toml` does not apply.
 fn downstream(environment: &Environment, subcommand: &str) -> Command {
     let mut cargo = environment.cargo(subcommand);
     let manifest = environment.workspace.root().join("tests/downstream/Cargo.toml");
@@ -215,7 +217,7 @@ fn downstream(environment: &Environment, subcommand: &str) -> Command {
     cargo
 }
 
-/// What the runners said so far.
+/// The results of the runners so far.
 #[derive(Default)]
 pub(crate) struct Report {
     totals: Totals,
@@ -225,14 +227,15 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Runs one runner and adds what it reports.
+    /// Runs one runner and adds its results.
     pub(crate) fn add(&mut self, name: &str, command: &mut Command, read: Read) -> Result {
         let Finished { output, success, .. } = step::watch(name, command, Show::Lines)?;
         self.count(name, &output, success, read);
         Ok(())
     }
 
-    /// Runs the tests of the workspace and adds what they report, those that ran again with their second outcome.
+    /// Runs the tests of the workspace and adds their results. Tests that ran again count with
+    /// their second outcome.
     fn add_workspace(&mut self, name: &str, command: &mut Command, cargo_test: impl Fn(&[&str]) -> Command) -> Result {
         let Finished { output, success, .. } = step::watch(name, command, Show::Lines)?;
         let run = |arguments: &[&str]| -> Result<Totals> {
@@ -250,7 +253,8 @@ impl Report {
         Ok(())
     }
 
-    /// Adds what a runner has reported. One that fails without naming a failed test counts as one failure.
+    /// Adds the results of a runner. A runner that fails without naming a failed test counts as one
+    /// failure.
     fn count(&mut self, name: &str, output: &str, success: bool, read: Read) {
         let totals = reported(output, read);
         if !success && totals.failed == 0 {
@@ -260,13 +264,14 @@ impl Report {
         self.totals += totals;
     }
 
-    /// Notes one failure that no runner reports.
+    /// Notes a failure that no runner reports.
     fn fail(&mut self, what: String) {
         self.totals.failed += 1;
         self.failures.push(what);
     }
 
-    /// Notes what cannot run on this machine; on CI everything can, so there it is a failure.
+    /// Notes something that cannot run on this machine. On CI, where everything can run, it is a
+    /// failure.
     fn skip(&mut self, what: &str) {
         if std::env::var_os("CI").is_some() {
             return self.fail(what.to_string());
@@ -275,7 +280,7 @@ impl Report {
         self.totals.skipped += 1;
     }
 
-    /// Prints the failures and, alone on the last line, the totals.
+    /// Prints the failures and, as the last line, the totals.
     pub(crate) fn close(self) -> Result {
         for test in &self.again {
             println!("failed, and passed when it ran again (mend it: it depends on what runs beside it): {test}");
@@ -292,7 +297,8 @@ impl Report {
     }
 }
 
-/// What a runner says of its tests, without those that found out that they cannot run here.
+/// The totals that a runner reports, where tests that found out that they cannot run here count as
+/// skipped.
 fn reported(output: &str, read: Read) -> Totals {
     let mut totals = read(output);
     let skipped = skipped_by_rust(output);
@@ -301,12 +307,13 @@ fn reported(output: &str, read: Read) -> Totals {
     totals
 }
 
-/// Rust's harness has no word for a test that finds out that it cannot run here. Ours write `skipped: <what and why>` and return.
+/// The number of tests that skipped themselves. Rust's harness does not support this; our tests
+/// print `skipped: <what and why>` and return.
 fn skipped_by_rust(output: &str) -> u64 {
     output.lines().filter(|line| line.starts_with("skipped: ")).count() as u64
 }
 
-/// The names of failed tests, of Rust's harness, of pytest and of Node's.
+/// The names of failed tests, from the output of Rust's harness, pytest and Node's test runner.
 pub(crate) fn failed_tests(output: &str) -> impl Iterator<Item = &str> {
     output.lines().filter_map(|line| {
         let rust = line.strip_prefix("test ").and_then(|line| line.strip_suffix(" ... FAILED"));

@@ -1,8 +1,9 @@
-//! Rust's standard library for another target, built from the source that Debian packs: for machines that reach Debian's and Rust's
-//! package servers, but not rustup's.
+//! Rust's standard library for another target, built from Debian's source package: for machines
+//! that reach Debian's and Rust's package servers, but not rustup's.
 //!
-//! cargo builds a standard library of its own with `-Z build-std`. Here that is done once, and the result put into a folder that
-//! rustc takes as its sysroot, so that later builds are a user's: stable, and without options of cargo.
+//! cargo builds a standard library with `-Z build-std`. Here that is done once, and the result is
+//! copied into a folder that rustc uses as its sysroot, so that later builds are like a user's:
+//! stable, and without special options of cargo.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,24 +12,24 @@ use crate::Result;
 use crate::environment::Environment;
 use crate::step::{self, Show};
 
-/// Source packages: of which Rust, their file on Debian's server, and its SHA-256.
+/// Source packages: the version of Rust, the file on Debian's server, and its SHA-256.
 const SOURCES: [(&str, &str, &str); 1] = [(
     "1.95.0",
     "rust-src_1.95.0+dfsg1-2~bpo13+1_all.deb",
     "7b76db5b880a77f9e52975d2baa6209d2f76d2c9c2789515c3088cb960e2c83b",
 )];
 
-/// The folder of that package, below each mirror of Debian.
+/// The folder of the package, below each mirror of Debian.
 const POOL: &str = "pool/main/r/rustc/";
 
-/// Fetches a file, and checks that it is the one.
+/// A program that downloads a file, and checks its digest.
 const FETCH: &str = "import hashlib, sys, urllib.request
 data = urllib.request.urlopen(sys.argv[1], timeout=120).read()
 found = hashlib.sha256(data).hexdigest()
 if found != sys.argv[2]: sys.exit(f'{sys.argv[1]} has the SHA-256 {found}, not {sys.argv[2]}')
 open(sys.argv[3], 'wb').write(data)";
 
-/// The sysroot with the target's libraries, built if it is not there.
+/// The sysroot with the target's libraries. Builds it if it is missing.
 pub(crate) fn sysroot(environment: &Environment, target: &str) -> Result<PathBuf> {
     let workspace = &environment.workspace;
     let rustc = workspace.command("rustc").arg("--version").output();
@@ -70,14 +71,14 @@ pub(crate) fn sysroot(environment: &Environment, target: &str) -> Result<PathBuf
     Ok(sysroot)
 }
 
-/// The mirror of Debian that apt is configured for, without a slash at its end.
+/// The mirror of Debian that apt is configured for, without a trailing slash.
 fn mirror(environment: &Environment) -> Result<String> {
     const ADVICE: &str = "configure apt for a mirror of Debian, or install the target's standard library by rustup";
     let mut apt = environment.workspace.command("apt-get");
     apt.args(["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]);
     let output = apt.output().map_err(|error| format!("apt-get cannot be run: {error}; {ADVICE}"))?;
     let mirrors = String::from_utf8_lossy(&output.stdout).into_owned();
-    // Security updates come from a server of their own, which has not every package.
+    // Security updates come from a separate server, which does not have all packages.
     let mut mirrors = mirrors.lines().filter(|mirror| !mirror.contains("security"));
     let mirror = mirrors.next().ok_or_else(|| format!("apt knows no mirror of Debian; {ADVICE}"))?;
     Ok(mirror.trim_end_matches('/').to_owned())

@@ -1,4 +1,4 @@
-//! Rust's standard library for another target than this machine.
+//! Rust's standard library for another target than that of this machine.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,7 +10,7 @@ use crate::rust_source;
 use crate::step::{self, Show};
 use crate::workspace::{Workspace, find_on_path};
 
-/// Makes rustc able to build for the target. The result is what it needs in `RUSTFLAGS` for that, if anything.
+/// Installs the target's standard library. Returns the `RUSTFLAGS` that rustc needs for it, if any.
 pub(crate) fn prepare(environment: &Environment, target: &str) -> Result<Option<OsString>> {
     let workspace = &environment.workspace;
     let folder = libdir(workspace, target)?;
@@ -30,7 +30,7 @@ pub(crate) fn prepare(environment: &Environment, target: &str) -> Result<Option<
     Ok(Some(flags))
 }
 
-/// Whether rustc can build for the target as it is.
+/// Returns whether the installed rustc can build for the target.
 pub(crate) fn is_there(workspace: &Workspace, target: &str) -> bool {
     libdir(workspace, target).is_ok_and(|folder| has_std(&folder))
 }
@@ -46,7 +46,7 @@ fn with_rustup(workspace: &Workspace, target: &str) -> Result {
     Ok(())
 }
 
-/// Where rustc looks for the target's libraries.
+/// The folder in which rustc looks for the target's libraries.
 fn libdir(workspace: &Workspace, target: &str) -> Result<PathBuf> {
     let output = workspace.command("rustc").args(["--print", "target-libdir", "--target", target]).output();
     let output = output.map_err(|error| format!("rustc cannot be run: {error}"))?;

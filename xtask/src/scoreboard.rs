@@ -1,4 +1,5 @@
-//! `cargo xtask onnx --scoreboard`: the tests of ONNX's backend scoreboard through `kernpack_onnx.backend`, and its report; a part of `cargo xtask onnx`: some of them.
+//! `cargo xtask onnx --scoreboard`: the tests of ONNX's backend scoreboard through
+//! `kernpack_onnx.backend`, and its report. `cargo xtask onnx` runs some of them.
 
 use crate::Result;
 use crate::python::{self, Recipe};
@@ -9,14 +10,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Command;
 
-/// The environment with ONNX, the runner of tests, and what loads the compiler.
+/// The environment with ONNX, the test runner, and the packages that load the compiler.
 const BOARD: Recipe = Recipe {
     folder: "venv-scoreboard",
     list: "xtask/requirements-scoreboard.txt",
     packages: include_str!("../requirements-scoreboard.txt"),
 };
 
-/// The folder with the tests: those of ONNX, those of the backend's own errors, the names of some, and where results differ from those of the runner of node tests.
+/// The folder of the tests: those of ONNX, those of the backend's own errors, the names of the
+/// tests that always run, and the differences to the results of the runner of node tests.
 const FOLDER: &str = "tests/onnx/scoreboard";
 const BACKEND: &str = "examples/python-compiler/python";
 const SOME: &str = "tests/onnx/scoreboard/some.txt";
@@ -28,14 +30,15 @@ const RESULTS: &str = "onnx-scoreboard";
 /// Runs all tests, and writes the report.
 ///
 /// # Errors
-/// A test that passes here and not by the runner of node tests, or the other way, and is not among the differences that are known.
+/// A test whose result differs from that of the runner of node tests, unless the difference is
+/// known.
 pub(crate) fn run(workspace: &Workspace, passed: &str) -> Result {
     let results = workspace.folder(RESULTS)?;
     let mut command = tests(workspace)?;
     command.args(["test_backend.py", "-k", "not _cuda"]);
-    // ONNX writes inputs of its large networks to a folder, which is the user's own otherwise.
+    // ONNX writes inputs of its large networks to a folder, by default one in the user's home.
     command.env("RESULTS_DIR", &results).env("ONNX_MODELS", results.join("models"));
-    // Tests that fail are told by the report.
+    // The report contains the failed tests.
     let report = results.join("report.json");
     let _ = fs::remove_file(&report);
     let finished = step::watch("tests of ONNX's scoreboard", &mut command, Show::Warnings)?;
@@ -55,7 +58,7 @@ pub(crate) fn run_some(workspace: &Workspace) -> Result {
     step::run("some tests of ONNX's scoreboard", &mut command, Show::Warnings).map(drop)
 }
 
-/// The command that runs tests, with the compiler built as the tests of the workspace build it.
+/// The command that runs tests, with the compiler as it is built for the tests of the workspace.
 fn tests(workspace: &Workspace) -> Result<Command> {
     let interpreter = python::environment(workspace, &BOARD)?;
     let mut cargo = workspace.cargo("build");
@@ -72,7 +75,7 @@ fn tests(workspace: &Workspace) -> Result<Command> {
     Ok(command)
 }
 
-/// The tests of a report by their names in `passed.txt`, and whether each passed.
+/// The tests of a report, by their names in `passed.txt`, with true for those that passed.
 fn outcomes(report: &Value) -> BTreeMap<String, bool> {
     let names = |kind: &str| report[kind].as_array().cloned().unwrap_or_default();
     let named = |name: &Value| {
@@ -84,7 +87,8 @@ fn outcomes(report: &Value) -> BTreeMap<String, bool> {
     kinds.iter().flat_map(|(kind, passed)| names(kind).into_iter().map(move |name| (named(&name), *passed))).collect()
 }
 
-/// Compares with the tests that pass by the runner of node tests. `differences` has a name and a reason in each line.
+/// Compares the outcomes with those of the runner of node tests. `differences` has a name and a
+/// reason in each line.
 fn compare(outcomes: &BTreeMap<String, bool>, passed: &str, differences: &str) -> Result {
     let passed: BTreeSet<&str> = passed.lines().collect();
     let known: BTreeSet<&str> = differences

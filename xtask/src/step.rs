@@ -1,4 +1,5 @@
-//! One command as one step: its name, its lines or a sign of life every ten seconds, and the time it took.
+//! One command as one step: prints its name, its lines or at least one line every ten seconds, and
+//! its time.
 
 use crate::{Result, times};
 use std::io::{BufRead, BufReader, Read};
@@ -8,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-/// What of a command's output a person sees while it runs.
+/// The part of a command's output that is shown while it runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Show {
     /// Every line.
@@ -17,34 +18,35 @@ pub(crate) enum Show {
     Warnings,
 }
 
-/// What a finished command wrote, standard output and standard error together, and how it ended.
+/// The output of a finished command, standard output and standard error together, and its status.
 pub(crate) struct Finished {
-    /// All its lines.
+    /// Its output.
     pub(crate) output: String,
-    /// Whether it ended with status 0.
+    /// True if it ended with status 0.
     pub(crate) success: bool,
-    /// How it ended, in words.
+    /// The status, in words.
     pub(crate) status: String,
 }
 
-/// A line at least this often, also from a silent command.
+/// The longest time without a line, also for a silent command.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 
-/// How many lines of a failed command's output are shown when it was silent until then.
+/// The number of lines of a failed command's output that are shown if it was silent until then.
 const LAST_LINES: usize = 100;
 
-/// Runs a step; a command that fails is an error that names the step.
+/// Runs a step. If the command fails, the error names the step.
 pub(crate) fn run(name: &str, command: &mut Command, show: Show) -> Result<String> {
     let finished = watch(name, command, show)?;
     if finished.success { Ok(finished.output) } else { Err(format!("{name}: {}", finished.status).into()) }
 }
 
-/// Runs a step; a command that fails is no error here, one that does not start is.
+/// Runs a step. A command that does not start is an error; the status of one that fails is in the
+/// result.
 pub(crate) fn watch(name: &str, command: &mut Command, show: Show) -> Result<Finished> {
     watch_child(name, command, show, None)
 }
 
-/// Runs a step that may hang: after this time it is ended, with every process that it started.
+/// Runs a step with a time limit, after which it is killed with all processes that it started.
 pub(crate) fn watch_within(limit: Duration, name: &str, command: &mut Command, show: Show) -> Result<Finished> {
     watch_child(name, command.process_group(0), show, Some(limit))
 }
@@ -112,15 +114,15 @@ fn watch_child(name: &str, command: &mut Command, show: Show, limit: Option<Dura
     Ok(Finished { output, success: status.success(), status: status_text })
 }
 
-/// Ends our own child, which leads a process group of its own, and all of that group.
+/// Kills our child, which leads its own process group, and the whole group.
 fn end_group(child: &mut Child) {
     let group = format!("-{}", child.id());
-    // A process that this does not reach ends when it writes: its output has no reader any more.
+    // A process that this does not reach ends when it writes: no process reads its output any more.
     let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
     let _ = child.kill();
 }
 
-/// Sends the lines of one stream until it ends. Bytes that are not UTF-8 do not stop it.
+/// Sends the lines of a stream until it ends. Bytes that are not UTF-8 are replaced.
 fn forward(stream: impl Read, lines: &Sender<String>) {
     let mut reader = BufReader::new(stream);
     let mut bytes = Vec::new();
@@ -133,7 +135,7 @@ fn forward(stream: impl Read, lines: &Sender<String>) {
     }
 }
 
-/// A command for tests: a line of shell.
+/// A command for tests: a shell script.
 #[cfg(test)]
 pub(crate) fn shell(script: &str) -> Command {
     let mut command = Command::new("sh");

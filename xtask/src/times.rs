@@ -1,4 +1,4 @@
-//! What each step took: the time on the clock and that of the CPU, as a table at the end.
+//! The time of each step, on the clock and of the CPU, as a table at the end.
 
 use std::fmt::Write as _;
 use std::io;
@@ -13,9 +13,9 @@ use std::time::Duration;
 pub(crate) struct Row {
     /// The step's name.
     pub(crate) name: String,
-    /// On the clock.
+    /// The time on the clock.
     pub(crate) wall: Duration,
-    /// Of the step's processes, on all cores.
+    /// The CPU time of the step's processes, on all cores.
     pub(crate) cpu: Duration,
 }
 
@@ -25,12 +25,12 @@ static ROWS: Mutex<Vec<Row>> = Mutex::new(Vec::new());
 /// Steps that take less on the clock and on the CPU share one line.
 const SMALL: Duration = Duration::from_secs(2);
 
-/// Notes a step.
+/// Notes the times of a step.
 pub(crate) fn note(name: &str, wall: Duration, cpu: Duration) {
     ROWS.lock().unwrap_or_else(PoisonError::into_inner).push(Row { name: name.to_string(), wall, cpu });
 }
 
-/// Prints the table of all steps so far, which took `wall` together. The next table begins anew.
+/// Prints the table of the steps so far, which took `wall` in total, and clears it.
 pub(crate) fn print(what: &str, wall: Duration) {
     let rows = std::mem::take(&mut *ROWS.lock().unwrap_or_else(PoisonError::into_inner));
     print!("{}", table(what, &rows, wall));
@@ -61,15 +61,16 @@ fn table(what: &str, rows: &[Row], wall: Duration) -> String {
     text
 }
 
-/// Waits for a child and says how much time of the CPU it used, with all of its own children that it has waited for.
+/// Waits for a child. Returns its status and the CPU time of it and of those of its children that
+/// it has waited for.
 pub(crate) fn wait(child: &mut Child) -> io::Result<(ExitStatus, Duration)> {
-    // Otherwise a child that reads its standard input to the end would never exit.
+    // Without this, a child that reads its standard input to the end would never exit.
     drop(child.stdin.take());
     let pid = libc::pid_t::try_from(child.id()).map_err(io::Error::other)?;
     let (mut status, mut usage) = (0, MaybeUninit::<libc::rusage>::zeroed());
     loop {
-        // SAFETY: the process is our child, which nothing else waits for: this borrows it alone, and std waits only when asked to. Both places
-        // live long enough.
+        // SAFETY: the process is our child, and nothing else waits for it: this function borrows it
+        // exclusively, and std waits only on request. Both places live long enough.
         if unsafe { libc::wait4(pid, &mut status, 0, usage.as_mut_ptr()) } == pid {
             break;
         }
@@ -78,7 +79,7 @@ pub(crate) fn wait(child: &mut Child) -> io::Result<(ExitStatus, Duration)> {
             return Err(error);
         }
     }
-    // SAFETY: zeros are a usage, and wait4 has filled it.
+    // SAFETY: zeros are a valid usage, and wait4 has filled it.
     let usage = unsafe { usage.assume_init() };
     let time = |time: libc::timeval| {
         let part = |value: i64, unit: Duration| unit * u32::try_from(value).unwrap_or_default();

@@ -1,8 +1,9 @@
-//! `cargo xtask toolchains`: the tests of compiler, build helper, graphs and `cargo kernpack new` with the Rust, the C
-//! compilers and the LLVMs of Debian unstable, in a root below `target/`.
+//! `cargo xtask toolchains`: the tests of compiler, build helper, graphs and `cargo kernpack new`
+//! with the Rust, the C compilers and the LLVM versions of Debian unstable, in a root below
+//! `target/`.
 //!
-//! A newer libLLVM needs a newer C library than that of this machine, so the tests run in a root of that release
-//! (see `debian_root`).
+//! A newer libLLVM needs a newer C library than that of this machine, so the tests run in a root of
+//! that release (see `debian_root`).
 
 use crate::Result;
 use crate::debian_root::{self, Root};
@@ -11,13 +12,13 @@ use crate::step::{self, Show};
 use crate::totals::Totals;
 use crate::workspace::Workspace;
 
-/// The majors of LLVM that kernpack is tested with.
+/// The major versions of LLVM that kernpack is tested with.
 const MAJORS: &[u32] = kernpack_llvm_find::TESTED;
 
-/// The release that has all of them.
+/// The release of Debian that has all of them.
 const RELEASE: &str = "sid";
 
-/// The packages of the root, but for those of LLVM.
+/// The packages of the root, without those of LLVM.
 const PACKAGES: &[&str] = &[
     "rustc",
     "cargo",
@@ -44,7 +45,7 @@ const TESTS: &[&[&str]] = &[
     &["test", "--package", "kernpack-cli", "--test", "new", "--test", "doctor"],
 ];
 
-/// Runs the tests with each of these majors, or with all; a pass with all is written down.
+/// Runs the tests with each of these major versions, or with all; a pass with all is recorded.
 pub(crate) fn run(majors: &[&str]) -> Result {
     let workspace = Workspace::find()?;
     let chosen = chosen(majors)?;
@@ -88,7 +89,7 @@ fn chosen(majors: &[&str]) -> Result<Vec<u32>> {
     majors.iter().map(|word| known(word).ok_or_else(|| format!("{}, got '{word}'", expected()).into())).collect()
 }
 
-/// The major of the LLVM that the root's rustc has.
+/// The major version of the LLVM of the root's rustc.
 fn toolchain_major(root: &Root) -> Result<Option<u32>> {
     let output = root.command("rustc").arg("-vV").output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,21 +1,22 @@
-//! What the test runners report, read off their closing lines and summed.
+//! The results of the test runners, read from their closing lines and summed.
 
 use std::fmt;
 use std::ops::AddAssign;
 
-/// How many tests ended how.
+/// The number of tests for each outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     /// Tests that passed.
     pub(crate) passed: u64,
-    /// Tests that failed, or did not get as far as running.
+    /// Tests that failed or could not start.
     pub(crate) failed: u64,
-    /// Tests that were left out.
+    /// Tests that were skipped.
     pub(crate) skipped: u64,
 }
 
 impl Totals {
-    /// Sums the closing lines of Rust's test harness: `test result: ok. 5 passed; 0 failed; 1 ignored; ...`.
+    /// Sums the closing lines of Rust's test harness:
+    /// `test result: ok. 5 passed; 0 failed; 1 ignored; ...`.
     pub(crate) fn of_cargo(output: &str) -> Self {
         let mut totals = Totals::default();
         for line in output.lines().filter_map(|line| line.trim().strip_prefix("test result: ")) {
@@ -30,7 +31,8 @@ impl Totals {
         closing.map(Totals::of_counts).unwrap_or_default()
     }
 
-    /// Reads the closing lines of Node's test runner in the format TAP: `# pass 10`, `# fail 0`, `# skipped 1`.
+    /// Reads the closing lines of Node's test runner in the format TAP: `# pass 10`, `# fail 0`,
+    /// `# skipped 1`.
     pub(crate) fn of_tap(output: &str) -> Self {
         let count = |word: &str| -> u64 {
             let numbers = output
@@ -48,7 +50,8 @@ impl Totals {
     /// Reads the closing line of `cargo xtask book blocks`:
     /// `book: 55 pages, 401 blocks: 399 checked, 2 skipped, 0 pages failed, in 279 s`.
     ///
-    /// Skipped blocks count as passed: the command prints a line for each, which [`crate::runner`] moves to the skipped ones.
+    /// Skipped blocks count as passed: the command prints a line for each, which [`crate::runner`]
+    /// moves to the skipped ones.
     pub(crate) fn of_book(output: &str) -> Self {
         let Some((_, counts)) =
             output.lines().rev().find_map(|line| line.strip_prefix("book: ")?.split_once(" blocks: "))

@@ -1,8 +1,10 @@
-//! `cargo xtask valgrind`: the reference Rust suite and the C host under valgrind's memcheck, with our libtvm_ffi.so; and our own tests of
-//! objects, each operation of which must give back what it takes.
+//! `cargo xtask valgrind`: the reference Rust suite and the C host under valgrind's memcheck, with
+//! our libtvm_ffi.so; and our own tests of objects, each operation of which must free what it
+//! allocates.
 //!
-//! An access that is not allowed, a decision over uninitialized memory, or an unreachable block is a failure. What the
-//! reference crate itself loses is in `tests/conformance/rust/valgrind.supp`, each with its reason.
+//! An invalid access, a branch on uninitialized memory, or an unreachable block is a failure. Leaks
+//! of the reference crate itself are listed in `tests/conformance/rust/valgrind.supp`, each with
+//! its reason.
 
 use crate::artifacts::Imagekit;
 use crate::conformance::{self, Run};
@@ -29,7 +31,7 @@ const OPTIONS: [&str; 5] = [
     "--num-callers=40",
 ];
 
-/// Loses an object, to see whether valgrind sees it.
+/// A program that leaks an object, to check that valgrind reports it.
 const MISTAKE: &str = "#include <kernpack/c_api.h>
 int main(void) {
   TVMFFIByteArray text = {\"a text that is too long for a small one\", 39};
@@ -38,7 +40,7 @@ int main(void) {
 }
 ";
 
-/// Runs everything. `rest` goes to `cargo xtask conformance rust`.
+/// Runs everything. `rest` is passed to `cargo xtask conformance rust`.
 pub(crate) fn run(rest: &[&str]) -> Result {
     let workspace = Workspace::find()?;
     let valgrind = valgrind(&workspace)?;
@@ -62,7 +64,8 @@ pub(crate) fn run(rest: &[&str]) -> Result {
     suite.and(host).and(objects)
 }
 
-/// Installs the program when it is missing, which only root can. That it is missing is told when it is needed.
+/// Installs valgrind if it is missing, which only root can do. A failure is reported later, when
+/// the program is needed.
 pub(crate) fn install(workspace: &Workspace) {
     if find_on_path("valgrind").is_none()
         && debian::can_install(workspace)
@@ -72,13 +75,13 @@ pub(crate) fn install(workspace: &Workspace) {
     }
 }
 
-/// The program; as root it is installed when it is missing.
+/// The path of the program. Installs it if it is missing, which only root can do.
 fn valgrind(workspace: &Workspace) -> Result<PathBuf> {
     install(workspace);
     find_on_path("valgrind").ok_or("no valgrind on PATH: install it (Debian, Ubuntu: apt-get install valgrind)".into())
 }
 
-/// Builds our library as it is shipped, but with the lines of its source, for the reports.
+/// Builds our library as it is shipped, but with line numbers for the reports.
 fn build(workspace: &Workspace) -> Result<PathBuf> {
     let folder = workspace.folder("valgrind")?;
     let mut cargo = workspace.cargo("build");
@@ -95,7 +98,7 @@ fn options(workspace: &Workspace, reports: &Reports) -> Vec<String> {
     options
 }
 
-/// The variable that names the program with which cargo starts tests.
+/// The variable that sets the runner with which cargo starts tests.
 fn runner_variable(workspace: &Workspace) -> Result<String> {
     let output = workspace.command("rustc").arg("-vV").output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -115,14 +118,14 @@ fn compile(workspace: &Workspace, source: &Path, library: &Path) -> Result<PathB
     Ok(program)
 }
 
-/// valgrind, with a program to run.
+/// A valgrind command that runs a program.
 fn watched(workspace: &Workspace, valgrind: &Path, program: &Path, reports: &Reports) -> Command {
     let mut command = workspace.command(valgrind);
     command.arg("--error-exitcode=9").args(options(workspace, reports)).arg(program);
     command
 }
 
-/// A checker that sees nothing would make every suite pass.
+/// Checks that valgrind reports a mistake: otherwise every suite would pass.
 fn see_a_mistake(workspace: &Workspace, valgrind: &Path, library: &Path, reports: &Reports) -> Result {
     let source = library.with_file_name("mistake.c");
     std::fs::write(&source, MISTAKE).map_err(|error| format!("cannot write {}: {error}", source.display()))?;
@@ -138,7 +141,7 @@ fn see_a_mistake(workspace: &Workspace, valgrind: &Path, library: &Path, reports
         .into())
 }
 
-/// Our tests of objects. They are built as `cargo xtask test` builds them.
+/// Runs our tests of objects, built as `cargo xtask test` builds them.
 fn objects(workspace: &Workspace, valgrind: &Path, reports: &Reports) -> Result {
     let environment = Environment::prepare()?;
     let mut cargo = environment.cargo("test");
@@ -148,12 +151,13 @@ fn objects(workspace: &Workspace, valgrind: &Path, reports: &Reports) -> Result 
         runner.push(' ');
         runner.push_str(&option);
     }
-    // Every operation runs, on chains that are not too long for a checker that is fifty times slower.
+    // Every operation runs, on chains that are short enough for a checker that is fifty times
+    // slower.
     cargo.env(runner_variable(workspace)?, runner).env("KERNPACK_CHAIN_LENGTH", "2000");
     step::run("the tests of objects under valgrind", &mut cargo, Show::Warnings).map(drop)
 }
 
-/// `examples/c-host`, with the example's library.
+/// Runs `examples/c-host`, with the example's library.
 fn c_host(workspace: &Workspace, valgrind: &Path, library: &Path, reports: &Reports) -> Result {
     let imagekit = Imagekit::build(&Environment::prepare()?)?;
     let program = compile(workspace, Path::new("examples/c-host/host.c"), library)?;

@@ -1,4 +1,4 @@
-//! The folders of this checkout, and commands that start in it as if a person had typed them.
+//! The folders of this checkout, and commands that start in it like commands of a terminal.
 
 use crate::Result;
 use std::env;
@@ -13,11 +13,11 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    /// The checkout that this program was built from.
+    /// Finds the checkout that this program was built from.
     pub(crate) fn find() -> Result<Self> {
         let manifest_dir = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
         let root = Path::new(&manifest_dir).parent().ok_or("xtask has no parent folder")?.to_path_buf();
-        // This program lies in <target>/<profile>/: that finds the folder however it was configured.
+        // This program is in <target>/<profile>/, also if the target folder was configured.
         let executable = env::current_exe()?;
         let cargo_target =
             executable.ancestors().nth(2).ok_or("xtask does not run from a target folder")?.to_path_buf();
@@ -29,19 +29,20 @@ impl Workspace {
         &self.root
     }
 
-    /// cargo's target folder, wherever it was configured.
+    /// cargo's target folder, also if it was configured.
     pub(crate) fn cargo_target(&self) -> &Path {
         &self.cargo_target
     }
 
-    /// A folder of ours below `target/`, made if it does not exist.
+    /// A folder of ours below `target/`. Makes it if it does not exist.
     pub(crate) fn folder(&self, name: &str) -> Result<PathBuf> {
         let folder = self.root.join("target").join(name);
         std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
         Ok(folder)
     }
 
-    /// A command that starts in the root, without what `cargo run` put into our own environment.
+    /// A command that starts in the root, without the variables that `cargo run` set for this
+    /// program.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.root);
@@ -50,19 +51,21 @@ impl Workspace {
                 command.env_remove(name);
             }
         }
-        // cargo run puts the Rust toolchain's own libraries here; a host that only works with them must not pass.
+        // cargo run adds the Rust toolchain's own libraries here; a host that works only with them
+        // must not pass.
         match env::var_os("LD_LIBRARY_PATH").map(|value| self.without_cargo_folders(&value)) {
             Some(kept) if !kept.is_empty() => command.env("LD_LIBRARY_PATH", kept),
             _ => command.env_remove("LD_LIBRARY_PATH"),
         };
-        // Output goes through pipes: line by line, and without colours.
+        // Output goes through pipes: unbuffered, and without colours.
         command.env("PYTHONUNBUFFERED", "1").env("NO_COLOR", "1");
         command
     }
 
-    /// cargo, in the root, writing into the target folder that this program lies in, without colours.
+    /// cargo, in the root, with the target folder that contains this program, without colours.
     ///
-    /// The one on PATH, as a person calls it: `CARGO` may name the program behind rustup's, which sets up less.
+    /// This is the cargo on PATH, as in a terminal: `CARGO` may name the program behind rustup's,
+    /// which sets fewer variables.
     pub(crate) fn cargo(&self, subcommand: &str) -> Command {
         let on_path = find_on_path("cargo").map(PathBuf::into_os_string);
         let mut command = self.command(on_path.or_else(|| env::var_os("CARGO")).unwrap_or_else(|| "cargo".into()));
@@ -73,9 +76,10 @@ impl Workspace {
         command
     }
 
-    /// Whether the target folder has incremental builds, or CARGO_INCREMENTAL is set. Where all is built from nothing,
-    /// notes for a next build would cost a quarter of the compiler's time. What only this program has built is not a reason: `cargo xtask`
-    /// builds it before it can say anything.
+    /// Returns whether the target folder has incremental builds, or `CARGO_INCREMENTAL` is set. In
+    /// a build from scratch, the data for a next build would cost a quarter of the compiler's time.
+    /// The incremental build of this program does not count: `cargo xtask` compiles it before it
+    /// runs.
     fn builds_incrementally(&self) -> bool {
         let notes = std::fs::read_dir(self.cargo_target.join("debug/incremental"));
         env::var_os("CARGO_INCREMENTAL").is_some()
@@ -91,7 +95,7 @@ impl Workspace {
     }
 }
 
-/// Whether `cargo run` sets this variable for the program that it runs.
+/// Returns whether `cargo run` sets this variable for the program that it runs.
 fn set_by_cargo_run(name: &str) -> bool {
     name.starts_with("CARGO_PKG_")
         || matches!(

@@ -1,8 +1,10 @@
 //! A host program for 64-bit ARM.
 //!
-//! - `aarch64-host report LIBRARY`: what `libimagekit.so` does, as text.
-//! - `aarch64-host devices LIBRARY`: what its functions for devices say on a machine that has none.
-//! - `aarch64-host exported LIBRARY...`: what `tests/tests/export/on_aarch64.rs` exported calls itself.
+//! - `aarch64-host report LIBRARY`: the results of `libimagekit.so`, as text.
+//! - `aarch64-host devices LIBRARY`: the errors of its functions for devices on a machine without
+//!   devices.
+//! - `aarch64-host exported LIBRARY...`: the calls of libraries that
+//!   `tests/tests/export/on_aarch64.rs` exported.
 
 #[path = "../../tests/export/length.rs"]
 mod length;
@@ -37,7 +39,7 @@ fn devices(kit: &Module) -> Result<()> {
     Ok(())
 }
 
-/// Calls `far` of a library, and `length` of what it imports.
+/// Calls `far` of a library, and `length` of its import.
 fn exported(library: &str) -> Result<()> {
     let module = Module::load(library)?;
     let far: i64 = module.function("far")?.call_as(())?;

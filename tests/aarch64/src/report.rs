@@ -1,4 +1,5 @@
-//! All that `libimagekit.so` does with one picture, as text: the same on every machine, to the last bit of each number.
+//! The results of `libimagekit.so` for one picture, as text: the same on every machine, to the last
+//! bit of each number.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -6,7 +7,7 @@ use std::path::Path;
 use kernpack::module::ModuleImpl;
 use kernpack::{Any, Array, Bytes, Error, Function, Map, Module, ObjRef, Object, Result, Tensor};
 
-/// Height and width of the picture; no multiples of a vector's size.
+/// Height and width of the picture; not multiples of a vector's size.
 const SIZE: [i64; 2] = [37, 53];
 
 /// Fields of `imagekit.Statistics`, as this program knows them.
@@ -37,14 +38,14 @@ impl ModuleImpl for Doubles {
     }
 }
 
-/// Colors that go up and down, with every byte in them.
+/// A picture with gradients that contain every byte.
 fn picture() -> Result<Tensor> {
     let [height, width] = SIZE;
     let pixels = (0..height * width * 3).map(|i| ((i * i * 7 + i * 13) >> 3) as u8).collect();
     Tensor::from_vec(pixels, &[height, width, 3])
 }
 
-/// The bits of all elements in one number (FNV-1a), and two of the elements.
+/// A hash of the bits of all elements (FNV-1a), and two of the elements.
 fn elements(tensor: &Tensor) -> Result<String> {
     let pixels = tensor.view::<f32>()?.to_vec();
     let hash = pixels
@@ -59,10 +60,10 @@ fn message(result: Result<Any>) -> String {
     result.map_or_else(|error: Error| error.to_string(), |_| "no error".to_owned())
 }
 
-/// Calls everything, and writes down what comes.
+/// Calls all functions, and writes down the results.
 ///
 /// # Errors
-/// What a call reports that must not fail.
+/// The error of a call that must not fail.
 pub(crate) fn report(library: &Path) -> Result<String> {
     let kit = Module::load(library)?;
     let mut out = String::new();
@@ -95,7 +96,7 @@ pub(crate) fn report(library: &Path) -> Result<String> {
     });
     line("map_rows", &elements(&kit.function("map_rows")?.call_as((&gray, &last_first))?)?);
 
-    // Objects: with and without what this program knows of their type.
+    // Objects: with and without this program's own type for them.
     let histogram: Any = kit.function("histogram")?.call_as((&gray,))?;
     let threshold: i64 = kit.function("otsu_threshold")?.call_as((&histogram,))?;
     let contrast: f64 = kit.function("contrast")?.call_as((&histogram,))?;
@@ -119,7 +120,7 @@ pub(crate) fn report(library: &Path) -> Result<String> {
     let art: String = kit.function("ascii_art")?.call_as((&gray, 20))?;
     line("ascii_art", &format!("{art:?}"));
 
-    // Errors of Rust, of C (through its printf, so through a va_list) and of a callback.
+    // Errors of Rust, of C (formatted by its printf, from a va_list) and of a callback.
     line("error of Rust", &message(kit.function("crop")?.call((&gray, 30, 5, 20, 11))));
     line("error of a wrong type", &message(kit.function("imagekit.to_gray")?.call((1,))));
     line("error of C", &message(kit.function("blur")?.call((&gray, &crop, 2))));

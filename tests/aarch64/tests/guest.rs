@@ -1,4 +1,5 @@
-//! Tests of the workspace that need no other program, in one program for another machine; `tests/tests/export/on_aarch64.rs` runs it under qemu.
+//! Tests of the workspace that start no other program, as one program for another machine;
+//! `tests/tests/export/on_aarch64.rs` runs it under qemu.
 
 #![allow(dead_code, unreachable_pub, unused_qualifications, reason = "each module is a crate of its own, too")]
 

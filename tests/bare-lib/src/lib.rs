@@ -1,5 +1,5 @@
-//! A library that brings nothing but a function: no types, no modules. `tests/python_extension/test_wheel.py` imports it where there is no
-//! other implementation of the ABI.
+//! A library with a single function: no types, no modules. `tests/python_extension/test_wheel.py`
+//! imports it in a process without another implementation of the ABI.
 
 use kernpack::packed_func;
 

@@ -1,4 +1,4 @@
-//! Kernels without schedules: what the rules make of them is what is timed.
+//! Kernels without schedules: the benchmark measures the schedules that the rules choose.
 
 use kernpack_build::te::*;
 
@@ -48,7 +48,7 @@ fn matmul(kernel: &mut Kernel, m: i64, k: i64, n: i64) -> Result<(), CompileErro
     Ok(())
 }
 
-/// A convolution of a model: NCHW in and out.
+/// A convolution of a model, with NCHW input and output.
 #[derive(Clone, Copy)]
 struct Conv {
     depth: i64,
@@ -79,7 +79,7 @@ fn conv(kernel: &mut Kernel, of: Conv) -> Result<(), CompileError> {
     Ok(())
 }
 
-/// Each channel by itself.
+/// A convolution of each channel separately.
 fn depthwise(kernel: &mut Kernel) -> Result<(), CompileError> {
     let (channels, size) = (128, 56);
     let x = kernel.input("x", [1, channels, size, size], F32);
@@ -98,7 +98,7 @@ fn depthwise(kernel: &mut Kernel) -> Result<(), CompileError> {
     Ok(())
 }
 
-/// The largest of 3 x 3 pixels, every second one.
+/// The maximum of 3 x 3 pixels, with stride 2.
 fn max_pool(kernel: &mut Kernel) -> Result<(), CompileError> {
     let (channels, size) = (64, 112);
     let x = kernel.input("x", [1, channels, size, size], F32);
@@ -173,7 +173,7 @@ fn sum_columns(kernel: &mut Kernel) -> Result<(), CompileError> {
     Ok(())
 }
 
-/// Where the largest of each row is, as a float.
+/// The index of the largest element of each row, as a float.
 fn row_argmax(kernel: &mut Kernel) -> Result<(), CompileError> {
     let n = 1024;
     let x = kernel.input("x", [n, n], F32);
@@ -183,7 +183,7 @@ fn row_argmax(kernel: &mut Kernel) -> Result<(), CompileError> {
     Ok(())
 }
 
-/// Where the largest of each column is, as a float.
+/// The index of the largest element of each column, as a float.
 fn column_argmax(kernel: &mut Kernel) -> Result<(), CompileError> {
     let n = 1024;
     let x = kernel.input("x", [n, n], F32);

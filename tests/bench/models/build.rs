@@ -1,4 +1,4 @@
-//! Every model of the folder that KERNPACK_BENCH_MODELS names; none without it.
+//! Compiles all models of the folder that KERNPACK_BENCH_MODELS names; none without the variable.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -31,7 +31,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Seconds by the clock and of all processors, and the most memory in mebibytes, as Linux tells them.
+/// Seconds of the clock and of all processors, and the peak memory in mebibytes, as Linux reports
+/// them.
 fn report(start: Instant) -> Result<String, Box<dyn std::error::Error>> {
     let wall = start.elapsed().as_secs_f64();
     let stat = std::fs::read_to_string("/proc/self/stat")?;

@@ -1,5 +1,6 @@
-//! One function per type that converts. `tests/python/conversions.json` has the rows: what goes in, what comes out or
-//! which error. The Rust test and the Python test both load this library and run the same rows.
+//! One function per type that converts. `tests/python/conversions.json` has the rows: the argument,
+//! and the result or the error. The Rust test and the Python test both load this library and run
+//! the same rows.
 
 use std::collections::HashMap;
 
@@ -12,7 +13,7 @@ pub mod visitor;
 
 kernpack::library!();
 
-/// A function that returns its argument, so that a row tests the way in and the way out.
+/// A function that returns its argument, so that a row tests both directions of the conversion.
 macro_rules! echo {
     ($($name:ident: $type:ty),* $(,)?) => {$(
         /// Returns its argument.
@@ -100,7 +101,7 @@ pub fn apply(f: Function, x: i64) -> Result<Any> {
 #[packed_func]
 pub fn apply_to_string_of(f: Function, bytes: &[u8]) -> Result<Any> {
     let text = kernpack::sys::embedded::new_string(bytes);
-    // SAFETY: `new_string` gives one reference to a new string, and it is this value's.
+    // SAFETY: `new_string` returns one reference to a new string, which this value owns.
     let text = unsafe { Any::from_raw(text) };
     f.call((text,))
 }
@@ -187,7 +188,7 @@ pub struct Point {
 pub struct Place {
     #[base]
     point: Point,
-    /// What it is called.
+    /// The name.
     pub name: Str,
 }
 

@@ -61,7 +61,7 @@ impl AttrVisitor for Lines {
     }
 }
 
-/// What a visitor sees of an object.
+/// The lines that a visitor records for an object.
 #[packed_func]
 pub fn visit(object: ObjRef<ObjectRoot>) -> Result<Vec<String>> {
     let mut lines = Lines::default();

@@ -1,4 +1,5 @@
-//! The same crate linked as an rlib: the annotated functions are still plain Rust functions, and the kernels are Rust statics.
+//! The same crate linked as an rlib: the annotated functions are still plain Rust functions, and
+//! the kernels are Rust statics.
 
 #[test]
 fn annotated_functions_stay_callable() {

@@ -1,4 +1,5 @@
-//! Loads this crate's own library, as a host that knows nothing of the crate does. This program does not link the crate: nothing here names it.
+//! Loads this crate's own library, as an independent host does. This program does not link the
+//! crate, and does not refer to it.
 
 use kernpack::{Function, Module, Tensor};
 use std::path::PathBuf;
@@ -61,14 +62,15 @@ fn errors_name_what_was_wrong() {
 
 #[test]
 fn the_library_carries_no_builtins() {
-    // A library joins its host's global functions; those of the runtime come with the feature `builtins`, which this crate does not ask for.
+    // A library adds its functions to its host's global functions; those of the runtime need the
+    // feature `builtins`, which this crate does not enable.
     let bytes = std::fs::read(library()).unwrap();
     let has = |text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
     assert!(
         has(b"ffi.FunctionListGlobalNamesFunctor"),
         "the list of its own functions is there, for a host that has nothing"
     );
-    // This one is a library that loads no other.
+    // This library does not load others.
     for name in [
         "ffi.ModuleLoadFromFile",
         "ffi.StructuralEqual",
@@ -80,7 +82,8 @@ fn the_library_carries_no_builtins() {
     }
 }
 
-/// A C program that this library serves asks for the loader: it is not there, which the C function says with NULL.
+/// A C program with this library as its runtime looks up the loader: it is missing, and the C
+/// function returns NULL.
 #[test]
 fn a_c_program_finds_no_loader() {
     let checkout = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");

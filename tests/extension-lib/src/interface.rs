@@ -1,8 +1,9 @@
-//! What type checkers, `inspect` and `help()` see: each kind of parameter and default, and types with Python's operators.
+//! The interface that type checkers, `inspect` and `help()` see: each kind of parameter and
+//! default, and types with Python's operators.
 
 use kernpack::{Any, Array, Field, ObjRef, Object, Result, Tensor, TypedFunction, bail, object_methods, packed_func};
 
-/// Where to go.
+/// A direction.
 #[derive(Object, Clone, Copy, Debug, PartialEq)]
 #[object(key = "extmod.Turn", enum = "str")]
 pub enum Turn {
@@ -12,7 +13,7 @@ pub enum Turn {
     Right,
 }
 
-/// How much.
+/// A level.
 #[derive(Object, Clone, Copy, Debug, PartialEq)]
 #[object(key = "extmod.Level", enum = "int")]
 pub enum Level {
@@ -69,7 +70,7 @@ pub fn literals(
 pub struct Clip {
     /// The number.
     pub x: f64,
-    /// What else is known.
+    /// Additional data.
     pub meta: String,
 }
 
@@ -106,7 +107,7 @@ impl Clip {
 #[object(key = "extmod.Odd")]
 #[repr(C)]
 pub struct Odd {
-    /// What `len()` is told.
+    /// The value that `len()` returns.
     pub length: i64,
     #[field(skip, default_factory = || Field::new(0))]
     left: Field<i64>,
@@ -160,7 +161,7 @@ impl Odd {
         }
     }
 
-    /// How often a `with` was left.
+    /// The number of `with` blocks that ended.
     #[getter]
     pub fn exits(&self) -> i64 {
         self.left.get()

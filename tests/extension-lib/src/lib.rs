@@ -1,5 +1,6 @@
-//! A library that Python imports as an extension module. `tests/python_extension` does it with every Python at hand; the functions of
-//! tests/conversions-lib are in it as well, so that the rows of tests/python/conversions.json run through this way in, too.
+//! A library that Python imports as an extension module. `tests/python_extension` imports it with
+//! every available Python; it also contains the functions of tests/conversions-lib, so that the
+//! rows of tests/python/conversions.json run through extension modules as well.
 
 pub mod interface;
 pub mod places;
@@ -157,7 +158,8 @@ pub fn explain(f: Function) -> Result<Any> {
     }
 }
 
-/// Calls a function for each number below a limit, without giving Python's lock away: on the thread of the call.
+/// Calls a function for each number below a limit, without giving Python's lock away: on the thread
+/// of the call.
 #[packed_func(detach = false)]
 pub fn sum_here(f: Function, limit: i64) -> Result<i64> {
     (0..limit).try_fold(0, |sum, number| Ok(sum + f.call_as::<i64>((number,))?))
@@ -175,7 +177,8 @@ static KEPT: Mutex<Option<Function>> = Mutex::new(None);
 #[packed_func]
 pub fn keep(f: Option<Function>) {
     let before = std::mem::replace(&mut *KEPT.lock().unwrap_or_else(|poisoned| poisoned.into_inner()), f);
-    // Not while the mutex is locked: the end of a callable takes Python's lock, which a thread may have that waits for the mutex.
+    // Not while the mutex is locked: dropping a callable takes Python's lock, which may belong to a
+    // thread that waits for the mutex.
     drop(before);
 }
 
@@ -189,7 +192,8 @@ pub fn call_kept(argument: Any) -> Result<Any> {
     }
 }
 
-/// Calls the function that is kept on another thread, and waits for it: without Python's lock, which the thread needs.
+/// Calls the function that is kept on another thread, and waits for it: without Python's lock,
+/// which the thread needs.
 #[packed_func(detach)]
 pub fn call_kept_on_a_thread() -> Result<Any> {
     std::thread::spawn(|| call_kept(Any::NONE)).join().unwrap_or_else(|_| bail!(RuntimeError, "the thread panicked"))
@@ -201,7 +205,7 @@ pub fn multiplier(factor: i64) -> Function {
     Function::from_fn(move |x: i64| x * factor)
 }
 
-/// How often each word occurs.
+/// The number of occurrences of each word.
 #[packed_func]
 pub fn words(text: &str) -> HashMap<String, i64> {
     let mut counts = HashMap::new();
@@ -234,11 +238,11 @@ pub fn nest(depth: i64) -> Any {
 #[object(key = "extmod.Record")]
 #[repr(C)]
 pub struct Record {
-    /// How many.
+    /// The count.
     pub count: i64,
-    /// How much each.
+    /// The scale.
     pub scale: f64,
-    /// What of.
+    /// The label.
     pub label: String,
     /// Shape of something, as a pair.
     pub pair: (i64, i64),
@@ -249,13 +253,14 @@ pub struct Record {
 #[object(key = "extmod.Holder")]
 #[repr(C)]
 pub struct Holder {
-    /// What it holds.
+    /// A function.
     pub function: Function,
-    /// What else it holds.
+    /// Another function.
     pub other: Option<Function>,
 }
 
-/// Copies the function that a holder has, again and again and without Python's lock; gives the number of copies.
+/// Copies the function that a holder has, again and again and without Python's lock; gives the
+/// number of copies.
 #[packed_func(detach)]
 pub fn copy_function(holder: &Holder, seconds: f64) -> i64 {
     let end = std::time::Instant::now() + std::time::Duration::from_secs_f64(seconds);
@@ -299,7 +304,7 @@ pub fn call_twice(f: &Function) -> Result<(Any, Any, Function)> {
     Ok((f.call(())?, f.call(())?, f.clone()))
 }
 
-/// What a record consists of, and the record; an error without a count.
+/// The fields of a record, and the record; an error without a count.
 #[packed_func]
 #[expect(clippy::type_complexity, reason = "that is what is tested")]
 pub fn parts(

@@ -2,7 +2,7 @@
 
 use kernpack::{Any, Array, Dict, Function, List, Map, ObjRef, Object, Result, packed_func};
 
-/// What is bought, and what it costs.
+/// Items of a purchase, and their prices.
 #[derive(Object)]
 #[object(key = "extmod.Basket")]
 #[repr(C)]
@@ -21,7 +21,7 @@ pub fn basket() -> ObjRef<Basket> {
     ObjRef::new(Basket { items: List::new(), prices: Dict::new() })
 }
 
-/// What all that is in a basket costs.
+/// The price of all items of a basket.
 #[packed_func]
 pub fn total(basket: &Basket) -> Result<f64> {
     basket.items.iter().map(|item| basket.prices.at(&item?)).sum()
@@ -60,7 +60,7 @@ pub fn for_each(list: List<Any>, f: &Function) -> Result<()> {
     list.iter().try_for_each(|element| f.call((element?,)).map(drop))
 }
 
-/// What is in a list, as a list that does not change.
+/// The elements of a list, as an immutable list.
 #[packed_func]
 pub fn frozen(list: List<Any>) -> Result<Vec<Any>> {
     list.to_vec()
@@ -77,7 +77,8 @@ pub struct Twins {
     pub numbers: Map<Any, i64>,
 }
 
-/// A table of the same row again and again: in vectors, each of which is an array of its own, or as one array.
+/// A table of the same row again and again: in vectors, each of which is an array of its own, or as
+/// one array.
 #[packed_func]
 pub fn rows(count: usize, as_one: bool) -> (Vec<Vec<i64>>, Vec<Array<i64>>) {
     let row = vec![0, 1];

@@ -1,4 +1,4 @@
-//! libFuzzer on [`kernpack_fuzz::onnx`]: one mutation of four sets an integer to a limit, the
+//! libFuzzer on [`kernpack_fuzz::onnx`]: one mutation in four sets an integer to a limit, the
 //! others are libFuzzer's own.
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Calls of global functions with texts that need not be UTF-8, and what every error must be.
+//! Calls of global functions with texts that may not be UTF-8, and the checks of all errors.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -9,12 +9,12 @@ use kernpack::sys::embedded;
 use kernpack::{Any, AnyView, Error, Function, Result, sys::provider};
 
 thread_local! {
-    /// The functions that were called before: looking one up is not what is checked here.
+    /// The functions that were called before: the lookup of a function is not part of the check.
     static KNOWN: RefCell<HashMap<&'static str, Function>> = RefCell::default();
 }
 
 thread_local! {
-    /// How often this thread panicked: a panic that became an error is one all the same.
+    /// The number of panics of this thread: a panic that became an error counts as well.
     static PANICS: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -30,7 +30,7 @@ fn count_panics() {
     });
 }
 
-/// Calls a global function; an error must be a sound one.
+/// Calls a global function and checks its error, if any.
 pub(crate) fn call(name: &'static str, arguments: &[&Any]) -> Result<Any> {
     count_panics();
     let function = KNOWN.with_borrow_mut(|known| {
@@ -46,9 +46,9 @@ pub(crate) fn must(name: &'static str, arguments: &[&Any]) -> Any {
     call(name, arguments).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// A text, as foreign code passes it.
+/// A text as foreign code passes it.
 pub(crate) fn text(bytes: &[u8]) -> Any {
-    // SAFETY: a new text, whose reference goes over to the value.
+    // SAFETY: a new text, whose reference the value takes over.
     unsafe { Any::from_raw(embedded::new_string(bytes)) }
 }
 
@@ -58,20 +58,20 @@ pub(crate) fn bytes_of(value: &Any) -> &[u8] {
     unsafe { embedded::text_of(value.as_view().as_raw()) }.expect("a text")
 }
 
-/// An error says something, and is not a panic.
+/// Checks that an error has a message, and is not a panic.
 pub(crate) fn check_error(what: &str, error: &Error) {
     assert!(!error.message().is_empty(), "{what}: an error of kind {} without a message", error.kind());
     assert!(error.kind().ends_with("Error"), "{what}: an error of kind '{}': {}", error.kind(), error.message());
     assert_eq!(PANICS.get(), 0, "{what}: {error}");
 }
 
-/// What a status of the C API says.
+/// Converts a status of the C API to a result.
 pub(crate) fn check_status(name: &str, status: i32) -> Result<()> {
     if status == 0 {
         return Ok(());
     }
     let mut object = core::ptr::null_mut();
-    // SAFETY: `object` is writable; the error that is written there is ours.
+    // SAFETY: `object` is writable; the error that is written there is owned by us.
     let error = unsafe {
         (provider::api().error_move_from_raised)(&mut object);
         assert!(!object.is_null(), "{name}: a failure without an error");

@@ -2,7 +2,7 @@
 
 use kernpack::module::device_image::DeviceImage;
 
-/// What can be read is written as it was, whatever the kind.
+/// An image that can be read is written with the same bytes, for any kind.
 pub fn check(input: &[u8]) {
     for kind in ["cuda", "metal", "webgpu"] {
         match DeviceImage::parse_as(kind, input) {

@@ -1,6 +1,8 @@
-//! Tensors from elsewhere: `TVMFFITensorFromDLPack` and `TVMFFITensorFromDLPackVersioned`, and what is done with the tensors.
+//! Foreign tensors: `TVMFFITensorFromDLPack` and `TVMFFITensorFromDLPackVersioned`, and operations
+//! on the tensors.
 //!
-//! The input says what a producer claims: any numbers, but arrays that are as long as it says. Elements that are not there are not read.
+//! The input describes the claims of a producer: any numbers, with arrays of the claimed length.
+//! Elements that do not exist are not read.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -15,7 +17,8 @@ use kernpack::{Any, IntoAny, Result, Tensor, sys::provider};
 
 use crate::call::{call, check_status, must};
 
-/// Imports the tensor that the input describes; it comes back exactly once, or stays with the producer when it is refused.
+/// Imports the tensor that the input describes. The importer returns it exactly once, or the
+/// producer keeps it if it is refused.
 pub fn check(input: &[u8]) {
     let claim = Claim::read(input);
     match claim.versioned {
@@ -24,13 +27,13 @@ pub fn check(input: &[u8]) {
     }
 }
 
-/// The most dimensions that come with arrays.
+/// The largest number of dimensions for which there are arrays.
 const MOST_DIMENSIONS: i32 = 31;
 
-/// Bytes that a tensor may claim as its data, and that are there.
+/// The size of the buffer for a tensor's data.
 const BUFFER: usize = 256;
 
-/// What a producer says of its tensor, and what the importer wants.
+/// The properties that a producer claims for its tensor, and the requirements of the importer.
 struct Claim {
     versioned: bool,
     has_deleter: bool,
@@ -48,7 +51,7 @@ struct Claim {
     contiguous: bool,
 }
 
-/// Numbers from bytes; zeros behind the end.
+/// Numbers from bytes; zeros after the end.
 struct Numbers<'a>(&'a [u8]);
 
 impl Numbers<'_> {
@@ -85,7 +88,7 @@ impl Claim {
             ndim @ 0..=MOST_DIMENSIONS => ndim,
             _ => i32::from_le_bytes(numbers.next()),
         };
-        // Arrays of more elements are not there. A negative number must not be used as an index.
+        // There are no arrays for more elements. A negative number must not be used as an index.
         let (has_shape, has_strides) = match ndim {
             ..=MOST_DIMENSIONS => (!bit(2), bit(3)),
             _ => (false, false),
@@ -108,13 +111,13 @@ impl Claim {
         }
     }
 
-    /// Whether an importer that wants nothing must take it.
+    /// Returns whether an importer without requirements must accept the tensor.
     fn is_possible(&self) -> bool {
         let padded = self.versioned && self.flags & dlpack_flags::IS_SUBBYTE_TYPE_PADDED != 0;
         !padded && self.ndim >= 0 && (self.ndim == 0 || self.shape.is_some())
     }
 
-    /// Whether the elements that it claims are in its buffer, one behind the other.
+    /// Returns whether the claimed elements are in its buffer, contiguously.
     fn is_in_buffer(&self) -> bool {
         let shape = self.shape.as_deref().unwrap_or_default();
         let bytes = (u128::from(self.dtype.bits) * u128::from(self.dtype.lanes)).div_ceil(8);
@@ -123,7 +126,7 @@ impl Claim {
     }
 }
 
-/// What the producer's struct belongs to, and how often it came back.
+/// The owner of the producer's struct, with the number of times that it was returned.
 struct Producer {
     shape: Option<Vec<i64>>,
     strides: Option<Vec<i64>>,
@@ -136,7 +139,7 @@ trait Managed: Sized {
     fn new(claim: &Claim, tensor: DLTensor, producer: *mut c_void) -> Self;
     fn producer(&self) -> *mut Producer;
     /// # Safety
-    /// `from` is a tensor that may be given away.
+    /// `from` is a valid tensor, whose ownership may be passed on.
     unsafe fn import(from: *mut Self, claim: &Claim, out: &mut TVMFFIObjectHandle) -> i32;
 
     /// The deleter: frees everything.
@@ -204,14 +207,14 @@ fn check_import<M: Managed>(claim: &Claim) {
     };
     let managed = Box::into_raw(Box::new(M::new(claim, tensor, Box::into_raw(producer).cast())));
     let mut object = null_mut();
-    // SAFETY: the struct is as a producer would make it, and is given away.
+    // SAFETY: the struct is like a producer's, and its ownership is passed on.
     let status = unsafe { M::import(managed, claim, &mut object) };
     let imported = check_status("TVMFFITensorFromDLPack", status);
     assert!(imported.is_err() || claim.is_possible());
     assert!(imported.is_ok() || !claim.is_possible() || claim.alignment != 0 || claim.contiguous);
     let is_ours = match imported {
         Ok(()) => {
-            // SAFETY: a new tensor, whose reference is ours.
+            // SAFETY: a new tensor, whose reference we own.
             let value = unsafe { Any::from_raw(TVMFFIAny::pointer(type_index::TENSOR, object.cast())) };
             check_tensor(claim, &tensor, &value);
             assert_eq!(returned.get(), 0);
@@ -225,12 +228,12 @@ fn check_import<M: Managed>(claim: &Claim) {
         }
     };
     if is_ours {
-        // SAFETY: it was not taken, or is not given back.
+        // SAFETY: it was not imported, or was not freed.
         unsafe { M::delete(managed) };
     }
 }
 
-/// What an imported tensor offers.
+/// Checks an imported tensor.
 fn check_tensor(claim: &Claim, expected: &DLTensor, value: &Any) {
     let tensor: Tensor = value.to().expect("a tensor");
     let strides = match &claim.strides {
@@ -239,24 +242,24 @@ fn check_tensor(claim: &Claim, expected: &DLTensor, value: &Any) {
     };
     check_description(claim, expected, &strides, tensor.dl_tensor());
 
-    // As Rust sees it.
+    // The properties that Rust code reads.
     let _ = (tensor.shape().len(), tensor.len(), tensor.is_contiguous(), tensor.device(), format!("{tensor:?}"));
     check_view::<f32>(&tensor);
     check_view::<u8>(&tensor);
     check_view::<i64>(&tensor);
 
-    // On to the next consumer.
+    // Exports the tensor to the next consumer.
     let exported = tensor.to_dlpack().expect("a tensor can be exported");
     let mut old = null_mut();
     let TVMFFIAny { payload, .. } = *value.as_view().as_raw();
-    // SAFETY: the value is a tensor; what is exported is freed by its deleters.
+    // SAFETY: the value is a tensor; the exported structs are freed by their deleters.
     unsafe {
         let given =
             check_status("TVMFFITensorToDLPack", (provider::api().tensor_to_dlpack)(payload.v_obj.cast(), &mut old));
         check_description(claim, expected, &strides, &(*exported).dl_tensor);
         let is_read_only = claim.versioned && claim.flags & dlpack_flags::READ_ONLY != 0;
         assert_eq!((*exported).flags & dlpack_flags::READ_ONLY != 0, is_read_only, "the flag is lost, or made up");
-        // The old form cannot say that memory is read-only.
+        // The unversioned form cannot express that memory is read-only.
         assert_eq!(given.is_err(), is_read_only, "{given:?}");
         if !is_read_only {
             check_description(claim, expected, &strides, &(*old).dl_tensor);
@@ -265,7 +268,7 @@ fn check_tensor(claim: &Claim, expected: &DLTensor, value: &Any) {
         (*exported).deleter.expect("a deleter")(exported);
     }
 
-    // Others that look at the same elements.
+    // Views of the same elements.
     let view = unsafe_view(value, tensor.dl_tensor());
     match &view {
         Ok(view) => check_description(claim, expected, &strides, view.to::<Tensor>().expect("a tensor").dl_tensor()),
@@ -281,7 +284,8 @@ fn check_tensor(claim: &Claim, expected: &DLTensor, value: &Any) {
     assert!(same.to::<bool>().expect("a flag"));
     must("ffi.StructuralHash", &[value, &no, &yes]);
     if claim.is_in_buffer() {
-        // With the elements; for a device whose memory cannot be read, or gaps between them, that is an error.
+        // Operations that read the elements; for a device whose memory cannot be read, or gaps
+        // between the elements, they return an error.
         let _ = call("ffi.StructuralHash", &[value, &no, &no]);
         if let Ok(view) = &view {
             let _ = call("ffi.StructuralEqual", &[value, view, &no, &no]);
@@ -289,7 +293,7 @@ fn check_tensor(claim: &Claim, expected: &DLTensor, value: &Any) {
     }
 }
 
-/// What the type of a view promises.
+/// Checks the guarantees of a view's type.
 fn check_view<T: kernpack::Element>(tensor: &Tensor) {
     let Ok(view) = tensor.view::<T>() else { return };
     let bytes = view.len().checked_mul(size_of::<T>()).expect("no more than memory");
@@ -300,7 +304,7 @@ fn check_view<T: kernpack::Element>(tensor: &Tensor) {
 /// A tensor over the elements of another one.
 fn unsafe_view(source: &Any, prototype: &DLTensor) -> Result<Any> {
     let mut out = null_mut();
-    // SAFETY: the source is a tensor; the description's arrays are as long as it says.
+    // SAFETY: the source is a tensor; the description's arrays have the claimed length.
     unsafe {
         let source = source.as_view().as_raw().payload.v_obj;
         let status = (provider::api().tensor_create_unsafe_view)(source.cast(), prototype, &mut out);
@@ -309,7 +313,7 @@ fn unsafe_view(source: &Any, prototype: &DLTensor) -> Result<Any> {
     }
 }
 
-/// All is as the producer said.
+/// Checks that the tensor agrees with the producer's claims.
 fn check_description(claim: &Claim, expected: &DLTensor, strides: &[i64], tensor: &DLTensor) {
     assert_eq!(tensor.data, expected.data);
     assert_eq!((tensor.device, tensor.dtype), (claim.device, claim.dtype));
@@ -322,7 +326,7 @@ fn check_description(claim: &Claim, expected: &DLTensor, strides: &[i64], tensor
     }
 }
 
-/// Strides without gaps. Products that are too large wrap around, as they do in C++.
+/// Contiguous strides. Products that are too large wrap around, as they do in C++.
 fn row_major(shape: &[i64]) -> Vec<i64> {
     let mut strides = vec![1; shape.len()];
     for axis in (1..shape.len()).rev() {

@@ -7,7 +7,8 @@ use kernpack::{Any, Function, Result, bail, sys::provider};
 
 use crate::call::{bytes_of, check_status};
 
-/// Four bytes behind a zero are a data type, everything else is a text. What can be read can be written, and the other way round.
+/// Four bytes after a zero are a data type, everything else is a text. A type that can be read can
+/// be written, and vice versa.
 pub fn check(input: &[u8]) {
     define_custom_types();
     match *input {
@@ -27,10 +28,10 @@ pub fn check(input: &[u8]) {
     }
 }
 
-/// A type that was read can be written, and what is written says the same.
+/// Checks that a type that was read can be written, and that the text is read back unchanged.
 ///
-/// As in the stock library, floats of 8 and fewer bits are read with a count of lanes only, though one of more than 32767 is
-/// written as a multiple of the vector length.
+/// As in the stock library, floats of 8 and fewer bits are read with a count of lanes only, though
+/// one of more than 32767 is written as a multiple of the vector length.
 fn check_written(dtype: DLDataType) {
     let written = write(dtype).expect("what was read can be written");
     let small_float = (dtype_code::FLOAT8_E3M4..CUSTOM_BEGIN).contains(&dtype.code);
@@ -42,7 +43,8 @@ fn check_written(dtype: DLDataType) {
     assert_eq!(again, as_written(dtype), "{}", String::from_utf8_lossy(bytes_of(&written)));
 }
 
-/// What the text of a type says: custom types have no bits, handles neither bits nor lanes, and fewer than two lanes are one.
+/// The type that the text of a type expresses: custom types have no bits, handles neither bits nor
+/// lanes, and fewer than two lanes are one.
 fn as_written(dtype: DLDataType) -> DLDataType {
     let DLDataType { code, bits, lanes } = dtype;
     let one_lane = matches!(lanes as i16, -1..=1);
@@ -55,10 +57,10 @@ fn as_written(dtype: DLDataType) -> DLDataType {
     }
 }
 
-/// The first code that is a frontend's.
+/// The first code for custom types.
 const CUSTOM_BEGIN: u8 = 129;
 
-/// A frontend's types: `custom[name]`, whose code follows from the name's length.
+/// Registers custom types of a frontend: `custom[name]`, whose code follows from the name's length.
 fn define_custom_types() {
     static DEFINED: Once = Once::new();
     DEFINED.call_once(|| {
@@ -86,6 +88,6 @@ fn write(dtype: DLDataType) -> Result<Any> {
     let mut text = TVMFFIAny::NONE;
     // SAFETY: both live for the call.
     let status = unsafe { (provider::api().data_type_to_string)(&dtype, &mut text) };
-    // SAFETY: nothing, or a text that is ours.
+    // SAFETY: null, or a text that we own.
     check_status("TVMFFIDataTypeToString", status).map(|()| unsafe { Any::from_raw(text) })
 }

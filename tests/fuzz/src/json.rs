@@ -4,7 +4,7 @@ use kernpack::{Any, IntoAny};
 
 use crate::call::{bytes_of, call, must, text};
 
-/// Whatever parses can be written, and what is written says the same.
+/// Any text that parses can be written, and is read back unchanged.
 pub fn check(input: &[u8]) {
     let value = match call("ffi.json.Parse", &[&text(input)]) {
         Ok(value) => value,
@@ -16,7 +16,8 @@ pub fn check(input: &[u8]) {
             return;
         }
     };
-    // A float without a fraction may be written as an integer, as the stock library does; from then on nothing changes.
+    // A float without a fraction may be written as an integer, as the stock library does; from then
+    // on the text is stable.
     let written = must("ffi.json.Stringify", &[&value, &Any::NONE]);
     let again = must("ffi.json.Parse", &[&written]);
     let written_again = must("ffi.json.Stringify", &[&again, &Any::NONE]);
@@ -25,7 +26,7 @@ pub fn check(input: &[u8]) {
     let equal = must("ffi.StructuralEqual", &[&again, &third, &no, &no]);
     assert!(equal.to::<bool>().expect("a flag"), "{}", String::from_utf8_lossy(bytes_of(&written)));
 
-    // Many lines say the same as one. How long they are is the square of how deep a value is.
+    // Indented text has the same value. Its length is quadratic in the depth of a value.
     if input.len() < 1000 {
         let lines = must("ffi.json.Stringify", &[&value, &2_i64.into_any()]);
         let again = must("ffi.json.Parse", &[&lines]);

@@ -1,5 +1,6 @@
-//! What must hold for any input, one module for each reader of foreign data. `check` takes any bytes and panics when something does not
-//! hold. libFuzzer calls it with inputs of its own (`cargo xtask fuzz`), and `tests/corpus.rs` with those in `corpus/`.
+//! Properties that must hold for any input, one module for each reader of foreign data. `check`
+//! takes any bytes and panics if a property does not hold. libFuzzer calls it with generated inputs
+//! (`cargo xtask fuzz`), and `tests/corpus.rs` with those in `corpus/`.
 
 mod call;
 pub mod device_image;

@@ -1,16 +1,17 @@
-//! The import tree that a library carries.
+//! The import tree in a library.
 
 use kernpack::module::library_bin::{LibraryBin, LibraryBinWriter};
 
 use crate::device_image;
 
-/// The input as a tree, and behind a size that is right, which is too much to ask of chance.
+/// Checks the input as a tree, both as it is and with a correct size before it, which random inputs
+/// rarely have.
 pub fn check(input: &[u8]) {
     check_tree(input);
     check_tree(&[&(input.len() as u64).to_le_bytes(), input].concat());
 }
 
-/// What can be read can be written, and says the same.
+/// A tree that can be read can be written, and has the same contents.
 fn check_tree(bytes: &[u8]) {
     if let Some(header) = bytes.first_chunk() {
         match LibraryBin::total_size(*header) {

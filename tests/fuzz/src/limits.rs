@@ -27,20 +27,20 @@ pub const LIMITS: [i64; 20] = [
     i64::MIN + 1,
 ];
 
-/// Messages within messages that are looked into, at most: the reader's own limit.
+/// The maximum depth of nested messages that are read: the reader's own limit.
 const DEPTH: usize = 100;
 
-/// The fields of a message that are integers or have some: number, name, content.
+/// The fields of a message that are integers or contain some: number, name, content.
 struct Message(&'static [(u64, &'static str, Content)]);
 
 /// The content of a field.
 enum Content {
     Message(&'static Message),
-    /// One integer, or several that are packed.
+    /// One integer, or several packed ones.
     Integers,
     /// The type of the elements in the field `raw_data` of the same message.
     ElementType,
-    /// Elements one after the other.
+    /// Elements in sequence.
     Elements,
 }
 

@@ -1,4 +1,5 @@
-//! A whole import tree: every module restored through the loader of its kind, asked for what it has, and serialized again.
+//! A whole import tree: every module is restored by the loader of its kind, queried, and serialized
+//! again.
 
 use std::collections::HashSet;
 
@@ -12,13 +13,13 @@ use crate::call::check_error;
 const KINDS: [&str; 10] =
     ["cuda", "opencl", "hip", "rocm", "metal", "vulkan", "webgpu", "c", "static_library", "kernpack.zstd"];
 
-/// The input as a tree behind a size that is right; and as the payload of a module of the kind that the first byte says, because a
-/// tree with a sound payload in it is much to ask of chance.
+/// Checks the input as a tree with a correct size before it, and as the payload of a module of the
+/// kind that the first byte selects, because random inputs rarely are a tree with a valid payload.
 pub fn check(input: &[u8]) {
     check_tree(&[&(input.len() as u64).to_le_bytes(), input].concat());
     let Some((kind, payload)) = input.split_first() else { return };
     let mut writer = LibraryBinWriter::new();
-    // Two of them, so that there are imports.
+    // Two modules, so that there are imports.
     for _ in 0..2 {
         if writer.add_module(KINDS[usize::from(*kind) % KINDS.len()], payload).is_err() {
             return;
@@ -28,7 +29,7 @@ pub fn check(input: &[u8]) {
     check_tree(&writer.to_vec());
 }
 
-/// What is restored can be asked, and serialized to the same bytes once more.
+/// A restored module can be called, and is serialized to the same bytes once more.
 fn check_tree(bytes: &[u8]) {
     let root = match Module::deserialize(bytes) {
         Ok(root) => root,
@@ -39,7 +40,7 @@ fn check_tree(bytes: &[u8]) {
     while let Some(module) = pending.pop() {
         check_module(&module);
         let imports = module.imports();
-        // A tree shares modules: a lattice of them has more paths than anyone can walk.
+        // Modules are shared: a lattice of them has more paths than can be walked.
         if seen.len() < 1000
             && seen.insert(format!("{module:?} {:?}", module.save_to_bytes().map(|bytes| bytes.to_vec()).ok()))
         {
@@ -51,7 +52,7 @@ fn check_tree(bytes: &[u8]) {
     assert_eq!(again.serialize_without_library().expect("a tree that was read"), written);
 }
 
-/// Everything that a module says of itself; nothing of it is compiled or run.
+/// Queries all properties of a module; nothing is compiled or run.
 fn check_module(module: &Module) {
     let check = |what: &str, error: Option<Error>| error.iter().for_each(|error| check_error(what, error));
     assert!(!module.kind().is_empty());

@@ -1,4 +1,5 @@
-//! Types with fields, for graphs of objects: a tree, variables and what binds them, nodes that are shared.
+//! Types with fields, for graphs of objects: a tree, variables and nodes that bind them, shared
+//! nodes.
 
 use core::ffi::{c_int, c_void};
 use core::mem::offset_of;
@@ -12,7 +13,7 @@ use kernpack::sys::abi::{
 use kernpack::sys::embedded::{HEADER_SIZE, body, new_object};
 use kernpack::{Any, AnyView, Function, IntoAny, Result, bail, sys::provider};
 
-/// What all of these types have: anything, an array or another object, and a number.
+/// The fields that all of these types have: anything, an array or another object, and a number.
 #[repr(C)]
 struct Node {
     first: Any,
@@ -98,7 +99,7 @@ fn register_type(ty: &Type, index: &AtomicI32) {
         total_size: (HEADER_SIZE + size_of::<Node>()) as i32,
         structural_eq_hash_kind: ty.kind,
     };
-    // SAFETY: everything that is passed lives for the call; the fields are where `Node` has them.
+    // SAFETY: all arguments live for the call; the fields are at the offsets of `Node`.
     unsafe {
         let key = text(ty.key);
         let depth_of_objects = 1;
@@ -120,7 +121,7 @@ fn text(text: &'static str) -> TVMFFIByteArray {
 
 unsafe extern "C" fn create<const TYPE: usize>(out: *mut TVMFFIObjectHandle) -> c_int {
     let node = Node { first: Any::NONE, second: Any::NONE, number: 0 };
-    // SAFETY: the caller gives a place for the new object.
+    // SAFETY: the caller passes a place for the new object.
     unsafe { out.write(new_object(INDICES[TYPE].load(Ordering::Acquire), node)) };
     0
 }

@@ -4,11 +4,11 @@ use kernpack_compiler::codegen::Target;
 use kernpack_compiler::{PassContext, PassOptions, TargetDescription};
 use kernpack_graph::{Graph, LowerOptions, ModelOptions, element_bytes, import, lower, num_elements};
 
-/// Nodes of a graph that is lowered, at most, and bytes of all its values.
+/// The maximum number of nodes of a graph that is lowered, and of bytes of all its values.
 const NODES: usize = 6;
 const BYTES: usize = 1 << 16;
 
-/// The input as a model; dimensions that it names are 3.
+/// Checks the input as a model; symbolic dimensions are 3.
 pub fn check(input: &[u8]) {
     let graph = match import(input, None, &options()) {
         Ok(imported) => imported.graph,
@@ -27,7 +27,7 @@ pub fn check(input: &[u8]) {
     for fuse in [true, false] {
         let context = PassContext::new(PassOptions::default());
         match lower(&graph, "model", &target, &context, LowerOptions { fuse, ..LowerOptions::default() }) {
-            // Each value has its place, rounded up.
+            // Each value takes its own place, rounded up, at most.
             Ok(lowered) => assert!(lowered.arena <= total + 64 * graph.values.len(), "{} bytes", lowered.arena),
             Err(error) => assert!(!error.to_string().is_empty()),
         }
@@ -40,7 +40,7 @@ fn options() -> ModelOptions {
     options
 }
 
-/// What a node reads is an input, is known, or was computed before.
+/// Each value that a node reads is an input, is known, or was computed before.
 fn check_order(graph: &Graph) {
     let mut is_there: Vec<bool> = graph.values.iter().map(|value| value.known.is_some()).collect();
     for input in &graph.inputs {

@@ -1,4 +1,5 @@
-//! What RPC servers, clients and trackers read from the network: handshakes, packets, packed sequences, messages.
+//! The data that RPC servers, clients and trackers read from the network: handshakes, packets,
+//! packed sequences, messages.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -10,11 +11,11 @@ use kernpack_rpc::wire::{
     greet, greet_through_proxy, hear, offer,
 };
 
-/// A peer that has sent these bytes and closed its end; what it is sent is kept.
+/// A peer that has sent these bytes and closed its end; it records the bytes that it receives.
 struct Bytes {
     input: VecDeque<u8>,
     output: Vec<u8>,
-    /// The most bytes that one read gives.
+    /// The maximum number of bytes for one read.
     step: usize,
 }
 
@@ -53,7 +54,7 @@ impl Transport for Bytes {
     fn close(&self) {}
 }
 
-/// The first byte says what the others are.
+/// The first byte selects the meaning of the others.
 pub fn check(input: &[u8]) {
     let Some((&kind, input)) = input.split_first() else { return };
     if kind == u8::MAX {
@@ -68,13 +69,14 @@ pub fn check(input: &[u8]) {
     }
 }
 
-/// What a peer sends to a tracker. What is answered begins as the protocol does.
+/// Messages of a peer to a tracker. An answer begins as the protocol requires.
 fn tracker(input: &[u8]) {
     let answers = kernpack_rpc::tracker::answers_to(input).expect("sockets");
     assert!(answers.is_empty() || answers.starts_with(b"\x71\xf2\x02\0"), "{}", answers.escape_ascii());
 }
 
-/// Either side of a handshake. What is understood can be said, and is understood again.
+/// Either side of a handshake. A message that is understood can be written, and is understood
+/// again.
 fn handshake(input: &[u8], step: usize) {
     let time = Duration::from_secs(5);
     let mut client = Bytes::new(input, step);
@@ -87,9 +89,9 @@ fn handshake(input: &[u8], step: usize) {
         again(&key);
     }
     let mut server = Bytes::new(input, step);
-    // Whatever it answers, it is an answer or an error.
+    // The result is an answer or an error.
     let _ = greet(&mut server, &Key::client("pi"), time);
-    // No bytes that are there before prove a token: what is asked is a new number each time.
+    // Prerecorded bytes cannot prove a token: the challenge is a new number each time.
     let knowing = |key: Key| Key { token: Some("c2VjcmV0".to_owned()), ..key };
     for meet in [greet, greet_through_proxy] {
         assert!(meet(&mut Bytes::new(input, step), &knowing(Key::client("pi")), time).is_err());
@@ -113,7 +115,8 @@ fn key(input: &[u8]) {
     }
 }
 
-/// Packets as a server reads them: an error that leaves the connection leaves it at a packet's end.
+/// Packets as a server reads them: after an error that keeps the connection, the connection is at
+/// the end of a packet.
 fn packets(input: &[u8], step: usize) {
     let mut connection = Connection::new(Bytes::new(input, step), Patience::default());
     connection.set_limit(1 << 30);
@@ -143,7 +146,7 @@ fn packets(input: &[u8], step: usize) {
     }
 }
 
-/// What can be read can be written, and is read as the same.
+/// A sequence that can be read can be written, and is read back unchanged.
 fn sequence(input: &[u8]) {
     let bounds = Bounds::default();
     let mut source = input;
@@ -157,7 +160,7 @@ fn sequence(input: &[u8]) {
     assert_eq!(again.len(), values.len());
     for (again, value) in again.iter().zip(&values) {
         match (again, value) {
-            // Not a number is not equal to itself.
+            // NaN is not equal to itself.
             (Value::Float(again), Value::Float(value)) => assert_eq!(again.to_bits(), value.to_bits()),
             _ => assert_eq!(again, value),
         }

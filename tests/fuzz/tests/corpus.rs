@@ -1,4 +1,5 @@
-//! Every input that was worth keeping, through its function: what fuzzing found once stays found, on every machine.
+//! Runs every input of the corpus through its function, so that bugs that fuzzing found do not
+//! return, on every machine.
 
 #[cfg(feature = "models")]
 #[path = "corpus/limits.rs"]
@@ -7,7 +8,7 @@ mod limits;
 use std::fs;
 use std::path::Path;
 
-/// How much memory the process may ever have had: no input of a few kilobytes is worth more.
+/// The limit for the peak memory of the process: no input of a few kilobytes justifies more.
 const MOST_MEMORY: u64 = 512 << 20;
 
 fn replay(target: &str) {
@@ -18,14 +19,14 @@ fn replay(target: &str) {
     assert!(files.len() >= 5, "{} has only {} files", folder.display(), files.len());
     for file in &files {
         let input = fs::read(file).unwrap();
-        // A file that fails is named by the panic's message, or is the last line here.
+        // If a file fails, it is the last line here, or the panic's message names it.
         println!("{}", file.display());
         check(&input);
     }
     assert!(most_memory() <= MOST_MEMORY, "{target}: the process had {} bytes of memory", most_memory());
 }
 
-/// The largest amount of memory that this process ever had.
+/// The peak memory of this process.
 fn most_memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("0 kB");

@@ -1,4 +1,5 @@
-//! The texts of the corpus, once with our implementation and once with the stock library: what comes out is the same, errors included.
+//! The texts of the corpus, with our implementation and with the stock library: the results are the
+//! same, errors included.
 
 use core::ffi::CStr;
 use std::ffi::CString;
@@ -13,8 +14,8 @@ use kernpack::sys::abi::{
 use kernpack::sys::embedded::{body, text_of};
 use kernpack::{sys::embedded, sys::provider};
 
-/// Errors of ours where the stock library dies: it follows a node that is a part of itself until the stack ends, and looks up the
-/// name of a kind that has none.
+/// Our errors in cases that crash the stock library: it follows a node that contains itself until
+/// the stack overflows, and looks up the name of a kind that has none.
 const STOCK_DIES: [&str; 2] = ["is a part of itself", "an access step of unknown kind"];
 
 /// One of the two implementations.
@@ -25,14 +26,16 @@ type Outcome = Result<TVMFFIAny, String>;
 
 const NONE: TVMFFIAny = TVMFFIAny::NONE;
 
-// Values are not released: each implementation's own are read by no other code, and the process ends soon.
+// Values are not released: the values of each implementation are read by no other code, and the
+// process ends soon.
 impl Implementation<'_> {
     fn outcome(&self, status: i32, value: TVMFFIAny) -> Outcome {
         if status == 0 {
             return Ok(value);
         }
         let mut error: TVMFFIObjectHandle = core::ptr::null_mut();
-        // SAFETY: a failed call has raised an error, whose cell both implementations lay out as the ABI says.
+        // SAFETY: a failed call has raised an error, whose cell both implementations lay out as the
+        // ABI defines it.
         unsafe {
             (self.0.error_move_from_raised)(&mut error);
             let cell = body::<TVMFFIErrorCell>(error);
@@ -117,7 +120,7 @@ impl Implementation<'_> {
     }
 }
 
-/// A text or a number, or the error.
+/// The text or the number, or the error.
 fn shown(outcome: &Outcome) -> String {
     match outcome {
         Ok(value) if value.type_index == type_index::INT => value.bits().cast_signed().to_string(),
@@ -138,18 +141,19 @@ unsafe fn bytes<'a>(array: &TVMFFIByteArray) -> &'a [u8] {
     unsafe { core::slice::from_raw_parts(array.data.cast(), array.size) }
 }
 
-/// The stock library's functions, beside ours: `KERNPACK_TVM_FFI_LIB` says where it is.
+/// The stock library's functions, from the library in `KERNPACK_TVM_FFI_LIB`.
 fn stock() -> Option<ApiTable> {
-    // Ours serves this process, whatever is loaded from now on.
+    // Our implementation serves this process, regardless of libraries that are loaded later.
     provider::serve_embedded();
     let Some(folder) = std::env::var_os("KERNPACK_TVM_FFI_LIB") else {
-        // Past the test harness, which hides what a passing test prints.
+        // Bypasses the test harness, which hides the output of a passing test.
         let _ =
             writeln!(std::io::stderr(), "skipped: set KERNPACK_TVM_FFI_LIB to the folder of the stock libtvm_ffi.so");
         return None;
     };
     let path = CString::new(Path::new(&folder).join("libtvm_ffi.so").into_os_string().into_encoded_bytes()).unwrap();
-    // SAFETY: loading the stock library runs its constructors; its symbols are the functions of the ABI.
+    // SAFETY: loading the stock library runs its constructors; its symbols are the functions of the
+    // ABI.
     unsafe {
         let library = libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
         assert!(!library.is_null(), "{}", path.to_string_lossy());
@@ -157,7 +161,7 @@ fn stock() -> Option<ApiTable> {
     }
 }
 
-/// Compares every input of a target that both can take.
+/// Compares every input of a target that both implementations accept.
 fn compare(target: &str, run: fn(&Implementation<'_>, &[u8]) -> String) {
     let Some(stock) = stock() else { return };
     let (ours, stock) = (Implementation(embedded::table()), Implementation(&stock));
@@ -166,7 +170,7 @@ fn compare(target: &str, run: fn(&Implementation<'_>, &[u8]) -> String) {
         let path = entry.unwrap().path();
         let input = fs::read(&path).unwrap();
         let said = run(&ours, &input);
-        // Of other bytes in base64, the stock library reads what is next to its table.
+        // For other bytes in base64, the stock library reads beyond its table.
         let is_odd_base64 = !input.is_ascii() && input.windows(9).any(|window| window == b"ffi.Bytes");
         if STOCK_DIES.iter().any(|text| said.contains(text)) || is_odd_base64 {
             continue;

@@ -1,7 +1,7 @@
-//! CUDA kernels, packed functions that launch them, and the same on the CPU to compare with.
+//! CUDA kernels, packed functions that launch them, and CPU implementations for comparison.
 //!
-//! Matrices are tensors `float32[rows, columns]`, contiguous, on one CUDA device. A function that takes them puts its work into the current
-//! stream and does not wait for it.
+//! Matrices are tensors `float32[rows, columns]`, contiguous, on one CUDA device. A function that
+//! takes them puts its work into the current stream and does not wait for it.
 
 use kernpack::module::LaunchConfig;
 use kernpack::{DataType, Device, Result, Tensor, TensorView, ensure, packed_func};
@@ -34,7 +34,8 @@ pub fn matmul(a: Tensor, b: Tensor, c: Tensor) -> Result<()> {
     kernels::matmul_tiled.launch((n.div_ceil(16), m.div_ceil(16)), (16, 16), (&a, &b, &c, m, n, k))
 }
 
-/// Matrix product `c = a b`, in tiles `depth` deep in dynamic shared memory: 256 bytes for each of `depth`.
+/// Matrix product `c = a b`, in tiles `depth` deep in dynamic shared memory: 256 bytes for each of
+/// `depth`.
 #[packed_func]
 pub fn matmul_dynamic(a: Tensor, b: Tensor, c: Tensor, depth: u32) -> Result<()> {
     let (m, n, k) = sizes(&a, &b, &c)?;
@@ -78,7 +79,8 @@ pub fn transpose(x: Tensor, y: Tensor) -> Result<()> {
     kernels::transpose_tiles.launch((columns.div_ceil(32), rows.div_ceil(32)), (32, 8), (&y, &x, rows, columns))
 }
 
-/// Keeps the current stream busy for so many cycles of the device's clock, then sets the first element of `done`.
+/// Keeps the current stream busy for so many cycles of the device's clock, then sets the first
+/// element of `done`.
 #[packed_func]
 pub fn work_for(done: Tensor, value: f32, cycles: i64) -> Result<()> {
     ensure!(floats("done", &done)? > 0, ValueError, "done: expected at least one element");
@@ -93,7 +95,7 @@ pub fn synchronize(device: Device) -> Result<()> {
     unsafe { api.synchronize(device.index(), kernpack::device::current_stream(device)) }
 }
 
-/// The address of the current stream of a tensor's device: where a kernel would be put now.
+/// The address of the current stream of a tensor's device, which would be used for a kernel now.
 #[packed_func]
 pub fn stream_for(tensor: Tensor) -> i64 {
     kernpack::device::current_stream(tensor.device()).0.addr() as i64
@@ -105,10 +107,10 @@ pub fn copy_to(tensor: Tensor, device: Device) -> Result<Tensor> {
     tensor.to(device)
 }
 
-/// How many CUDA devices there are.
+/// The number of CUDA devices.
 ///
 /// # Errors
-/// RuntimeError that says why there is none.
+/// RuntimeError with the reason if there is no device.
 #[packed_func]
 pub fn cuda_device_count() -> Result<i32> {
     kernpack::device::api(kernpack::device::device_type::CUDA)?.device_count()

@@ -1,5 +1,5 @@
-//! What needs a GPU: the library's kernels against the CPU, streams, memory that runs out, several devices, many threads. Without one each
-//! test says so in one line.
+//! Tests that need a GPU: the library's kernels against the CPU, streams, memory that runs out,
+//! several devices, many threads. Without a GPU each test reports so in one line.
 
 mod library;
 
@@ -11,7 +11,7 @@ use kernpack::device::{self, DeviceAttribute, Event, Stream};
 use kernpack::module::device_image::{ArgType, DeviceFunction, DeviceImage};
 use kernpack::{DataType, Device, Function, Module, Result, Tensor};
 
-/// The first GPU; without one, says once why nothing is launched.
+/// The first GPU; if there is none, prints the reason once.
 fn gpu() -> Option<Device> {
     match device::api(device_type::CUDA).and_then(|cuda| cuda.device_count()) {
         Ok(1..) => Some(Device::cuda(0)),
@@ -30,7 +30,7 @@ fn function(name: &str) -> Function {
     library::load().function(name).unwrap()
 }
 
-/// A matrix of numbers from -1 to 1, always the same for a seed.
+/// A matrix of numbers from -1 to 1 that depends only on the seed.
 fn matrix(rows: i64, columns: i64, seed: u32) -> Tensor {
     let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(1);
     let values = (0..rows * columns).map(|_| {
@@ -71,7 +71,7 @@ fn matrix_products_match_the_cpu() {
         let (a, b) = (matrix(m, k, 1), matrix(k, n, 2));
         let expected: Tensor = on_cpu.call_as((&a, &b)).unwrap();
         assert!(difference(&product(&tiled, gpu, &a, &b, None).unwrap(), &expected) < 1e-4, "{m} x {k} by {k} x {n}");
-        // 16 KiB, and 64 KiB: more than a kernel has without asking.
+        // 16 KiB, and 64 KiB: more than a kernel may use by default.
         for depth in [64, 256, 32] {
             let c = product(&dynamic, gpu, &a, &b, Some(depth)).unwrap();
             assert!(difference(&c, &expected) < 1e-4, "{m} x {k} by {k} x {n}, depth {depth}");
@@ -120,7 +120,7 @@ fn streams_order_work_and_events_measure_it() {
     let matmul = function("matmul");
     let (a, b) = (matrix(512, 512, 5).to(gpu).unwrap(), matrix(512, 512, 6).to(gpu).unwrap());
     let buffers: Vec<Tensor> = (0..3).map(|_| Tensor::empty(DataType::FLOAT32, &[512, 512], gpu).unwrap()).collect();
-    // What has been copied is there before other streams look.
+    // Copies have finished before other streams read the memory.
     Stream::new(gpu).unwrap().synchronize().unwrap();
     let (first, second) = (Stream::new(gpu).unwrap(), Stream::new(gpu).unwrap());
     let (start, end) = (Event::new(gpu).unwrap(), Event::new(gpu).unwrap());

@@ -1,5 +1,5 @@
-//! What needs no GPU: the kernels' image is in the library, is saved and restored byte for byte, and its PTX is accepted by NVIDIA's
-//! assembler.
+//! Tests that need no GPU: the kernels' image is in the library, is saved and restored byte for
+//! byte, and its PTX is accepted by NVIDIA's assembler.
 
 mod library;
 
@@ -10,7 +10,7 @@ use std::process::Command;
 use kernpack::module::device_image::DeviceImage;
 use kernpack::{Bytes, Function, Module};
 
-/// The image of the library, if there was an nvcc to make it.
+/// The image of the library, if nvcc was available.
 fn images() -> Option<Vec<Module>> {
     let images: Vec<Module> = library::load().imports().into_iter().filter(|module| module.kind() == "cuda").collect();
     if images.is_empty() {

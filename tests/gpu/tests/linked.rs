@@ -1,5 +1,6 @@
-//! A program that links the crate, as this test does: its functions find their kernels without a library that is loaded. On a machine with a GPU
-//! they run; on any other they say what is missing.
+//! A program that links the crate, as this test does: its functions find their kernels without a
+//! loaded library. On a machine with a GPU they run; on any other, their errors name the missing
+//! requirement.
 
 use std::io::Write as _;
 
@@ -13,7 +14,7 @@ fn numbers(rows: i64, columns: i64) -> Result<Tensor> {
     Tensor::from_vec((0..rows * columns).map(|i| (i % 7) as f32 - 3.0).collect(), &[rows, columns])
 }
 
-/// Whether the library was built with nvcc; else says why not.
+/// Returns whether the library was built with nvcc; if not, prints the reason.
 fn is_built() -> bool {
     match kernels::matmul_tiled.status() {
         ImageStatus::NotBuilt(why) => {
@@ -42,7 +43,7 @@ fn kernels_have_names_types_and_images() -> Result<()> {
         kernel.function()?;
         assert!(kernel.metadata().contains("\"launch_params\""), "{}", kernel.metadata());
     }
-    // Arguments are checked before the driver is asked.
+    // Arguments are checked before the driver is called.
     let error = matmul(numbers(2, 3)?, numbers(3, 2)?, numbers(2, 2)?).unwrap_err();
     assert_eq!(
         error.to_string(),

@@ -1,7 +1,9 @@
-//! Loads libraries and calls what is in them; `tests/tests/hosts/context_symbols.rs` runs it, in several processes.
+//! Loads libraries and calls their functions; `tests/tests/hosts/context_symbols.rs` runs it, in
+//! several processes.
 //!
-//! The first argument says which implementation must serve the process, as `kernpack::sys::provider::Origin` names it; the others are libraries:
-//! `tests/c/generated.c`, `tests/c/modules.cc`, or one of ours.
+//! The first argument is the implementation that must serve the process, by its name in
+//! `kernpack::sys::provider::Origin`; the others are libraries: `tests/c/generated.c`,
+//! `tests/c/modules.cc`, or one of ours.
 
 use std::thread;
 
@@ -27,7 +29,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// What `tests/c/generated.c` offers.
+/// Checks the functions of `tests/c/generated.c`.
 fn generated(library: &Module) -> Result<()> {
     let int = |name: &str, args: &[i64]| -> Result<i64> {
         let args: Vec<_> = args.iter().map(|arg| kernpack::Any::from(*arg)).collect();
@@ -53,7 +55,7 @@ fn generated(library: &Module) -> Result<()> {
         "{error}"
     );
     assert_eq!(int("workspace_on", &[1])?, 1);
-    // 8 is metal.
+    // 8 is Metal.
     let problem =
         "no library in this process provides metal devices; load a library that brings them (kernpack::device_api!)";
     check_error(int("workspace_on", &[8]), "RuntimeError", problem);
@@ -79,7 +81,8 @@ fn generated(library: &Module) -> Result<()> {
     Ok(())
 }
 
-/// What `tests/c/modules.cc` registers: modules in C++ beside modules in Rust. `tests/tests/module/cpp.rs` says more of them.
+/// Checks the modules that `tests/c/modules.cc` registers: modules in C++ beside modules in Rust.
+/// `tests/tests/module/cpp.rs` has more checks.
 fn cpp_modules() -> Result<()> {
     let counter = |start: i64, fails: &str| -> Result<Module> {
         Function::global("cpp_modules.counter")?.call_as((start, fails))
@@ -128,7 +131,7 @@ impl ModuleImpl for Root {
     }
 }
 
-/// What `tests/conversions-lib` offers: it uses this program's tables.
+/// Checks the functions of `tests/conversions-lib`, which uses this program's tables.
 fn ours(library: &Module) -> Result<()> {
     assert_eq!(library.function("add")?.call_as::<i64>((40, 2))?, 42);
     assert_eq!(Function::global("conversions.add")?.call_as::<i64>((1, 2))?, 3);

@@ -1,5 +1,5 @@
-//! Launches of the thread pool: a thread that joins one is done with it before its caller goes on, no thread sleeps through a call, and the
-//! barrier keeps phases apart.
+//! Launches of the thread pool: a thread that joins a launch has finished with it before the caller
+//! continues, no thread sleeps through a call, and the barrier separates phases.
 
 use core::time::Duration;
 
@@ -18,7 +18,7 @@ mod progress;
 #[path = "../../../runtime/core/src/thread_pool/signal.rs"]
 mod signal;
 
-/// What `runtime/core/src/thread_pool/sync.rs` is to the runtime.
+/// The counterpart of `runtime/core/src/thread_pool/sync.rs`.
 mod sync {
     use core::time::Duration;
 
@@ -33,12 +33,12 @@ mod sync {
         static ref KERNEL: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
     }
 
-    /// Patience changes nothing but time.
+    /// The patience affects only time.
     pub(super) fn spin(_patience: Duration, is_so: &dyn Fn() -> bool) -> bool {
         is_so()
     }
 
-    /// Timeouts are over at once.
+    /// Timeouts expire immediately.
     pub(super) fn sleep(word: &AtomicU32, seen: u32, timeout: Option<Duration>) -> bool {
         if timeout.is_some() {
             return false;
@@ -58,13 +58,13 @@ mod sync {
     }
 }
 
-/// A launch whose tasks write one cell each. When it is over, its caller writes them all.
+/// A launch whose tasks write one cell each. After it, its caller writes all cells.
 struct Launch {
     progress: Progress,
     cells: Vec<UnsafeCell<u32>>,
 }
 
-// SAFETY: loom reports accesses without an order.
+// SAFETY: loom reports unordered accesses.
 unsafe impl Sync for Launch {}
 
 impl Launch {
@@ -99,8 +99,8 @@ impl Launch {
     }
 }
 
-/// Offers a launch of some tasks in the only slot, works on it, and changes everything when it is over. Does nothing when the slot
-/// is taken.
+/// Offers a launch of some tasks in the only slot, works on it, and writes all cells when it is
+/// over. Does nothing if the slot is taken.
 fn launch(board: &Board<Launch>, tasks: u32) {
     let launch = Launch::new(tasks);
     let Some(slot) = board.reserve() else { return };
@@ -116,7 +116,7 @@ fn launch(board: &Board<Launch>, tasks: u32) {
     }
 }
 
-/// A worker looks for work while its caller offers one launch after another in the same slot.
+/// A worker looks for work while its caller offers several launches in the same slot.
 pub fn launches_and_a_worker() {
     check_with_interruptions(3, || {
         let board = Arc::new(Board::<Launch>::new());
@@ -153,7 +153,8 @@ pub fn a_launch_and_two_workers() {
     });
 }
 
-/// Two callers use the slot one after the other, if they do not meet, while a worker looks for work.
+/// Two callers use the slot one after the other, if they do not run at once, while a worker looks
+/// for work.
 pub fn two_callers_and_a_worker() {
     check_with_interruptions(2, || {
         let board = Arc::new(Board::<Launch>::new());
@@ -175,7 +176,7 @@ pub fn two_callers_and_a_worker() {
     });
 }
 
-/// A worker sleeps, or is about to, when a launch comes that needs it: the caller waits for it at the barrier.
+/// A worker sleeps, or is about to, when a launch needs it: the caller waits for it at the barrier.
 pub fn a_worker_that_sleeps() {
     check_with_interruptions(3, || {
         let board = Arc::new(Board::<Launch>::new());
@@ -208,7 +209,7 @@ pub fn a_worker_that_sleeps() {
     });
 }
 
-/// Tasks write, meet, read what the others wrote, meet, and write again.
+/// Tasks write, meet at the barrier, read what the others wrote, meet, and write again.
 pub fn phases() {
     check_with_interruptions(2, || {
         let launch = Arc::new(Launch::new(2));
@@ -230,7 +231,7 @@ pub fn phases() {
     });
 }
 
-/// One of three tasks ends without coming to the barrier: the others meet, and see what it did.
+/// One of three tasks ends without reaching the barrier: the others meet, and see its writes.
 pub fn a_task_that_ends_early() {
     check_with_interruptions(2, || {
         let launch = Arc::new(Launch::new(3));

@@ -6,8 +6,8 @@ use crate::atomic::AtomicU64;
 use crate::ref_count;
 use crate::shared_ref::Counted;
 
-/// An object whose content is written when it is made and when it is destroyed, and read through every reference.
-/// Its storage is never freed, so that a late access is an assertion that fails.
+/// An object whose content is written when it is made and when it is destroyed, and read through
+/// every reference. Its storage is never freed, so that a late access is a failed assertion.
 #[repr(align(16))]
 pub(crate) struct Object {
     pub(crate) counts: AtomicU64,
@@ -29,14 +29,14 @@ impl Object {
         Box::into_raw(Box::new(object))
     }
 
-    /// What a strong reference allows.
+    /// An operation that a strong reference allows.
     pub(crate) unsafe fn read(this: *mut Self) {
         // SAFETY: objects are never freed.
         let content = unsafe { (*this).content.with(|content| *content) };
         assert_eq!(content, Content::Alive);
     }
 
-    /// What only the owner of the one reference may do.
+    /// An operation that only the owner of the one reference may do.
     pub(crate) unsafe fn write(this: *mut Self) {
         // SAFETY: objects are never freed.
         unsafe { (*this).become_(Content::Alive, Content::Alive) };
@@ -56,20 +56,21 @@ impl Object {
         }
     }
 
-    /// Whether the object was destroyed and its storage freed. Only for when all threads have ended.
+    /// Returns whether the object was destroyed and its storage freed. To be called only after all
+    /// threads have ended.
     pub(crate) unsafe fn is_freed(this: *mut Self) -> bool {
         // SAFETY: objects are never freed.
         unsafe { (*this).content.with(|content| *content) == Content::Freed }
     }
 
-    /// Number of strong references. Only for when all threads have ended.
+    /// Number of strong references. To be called only after all threads have ended.
     pub(crate) unsafe fn strong(this: *mut Self) -> u32 {
         // SAFETY: objects are never freed.
         ref_count::strong(unsafe { &(*this).counts })
     }
 
     fn become_(&self, from: Content, to: Content) {
-        // SAFETY: loom reports another access at the same time.
+        // SAFETY: loom reports a concurrent access.
         self.content.with_mut(|content| unsafe {
             assert_eq!(*content, from);
             *content = to;
@@ -99,7 +100,7 @@ unsafe impl Counted for Object {
     }
 }
 
-/// A pointer that may go to other threads.
+/// A pointer that may be sent to other threads.
 #[derive(Clone, Copy)]
 pub(crate) struct Shared(pub(crate) *mut Object);
 

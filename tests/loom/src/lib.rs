@@ -1,11 +1,14 @@
-//! The runtime's files with lock-free protocols, built over loom's atomics instead of the real ones, and models of their use.
+//! The runtime's files with lock-free protocols, built over loom's atomics instead of the real
+//! ones, and models of their use.
 //!
-//! A model is a function of a few threads. [`check`] runs it in every order in which the threads can take their steps,
-//! with every value that the C++ memory model lets a load see (as far as loom knows it), and fails if an assertion does,
-//! or if one thread writes what another reads without an order between them. `tests/models.rs` runs all models.
+//! A model is a function of a few threads. [`check`] runs it in every interleaving of the threads'
+//! steps, with every value that the C++ memory model lets a load see (as far as loom supports it),
+//! and fails if an assertion does, or if one thread writes a cell that another reads without an
+//! order between them. `tests/models.rs` runs all models.
 //!
-//! Loom runs the thread that spawns others first and looks for what others could have done instead. It misses an order when
-//! that thread reads an atomic and another thread reads and then writes it, so the first thread of a model is a writer.
+//! Loom runs the thread that spawns others first and then explores alternatives. It misses an order
+//! if that thread reads an atomic and another thread reads and then writes it, so the first thread
+//! of a model is a writer.
 
 pub mod backend_models;
 mod counted;
@@ -21,7 +24,7 @@ mod ref_count;
 #[path = "../../../runtime/embedded/src/sync/shared_ref.rs"]
 mod shared_ref;
 
-/// What `runtime/embedded/src/sync/atomic.rs` is to the runtime.
+/// The counterpart of `runtime/embedded/src/sync/atomic.rs`.
 mod atomic {
     pub(super) use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
     pub(super) use loom::sync::{Mutex, MutexGuard};
@@ -31,19 +34,20 @@ mod atomic {
     }
 }
 
-/// What `runtime/embedded/src/notice.rs` is to the runtime.
+/// The counterpart of `runtime/embedded/src/notice.rs`.
 mod notice {
     pub(super) fn notice(line: core::fmt::Arguments<'_>) {
         panic!("{line}");
     }
 }
 
-/// Runs a model in all orders.
+/// Runs a model in all interleavings.
 pub fn check(model: impl Fn() + Sync + Send + 'static) {
     loom::model(model);
 }
 
-/// Runs a model in all orders in which threads are interrupted at most `times` times: for models that have too many orders.
+/// Runs a model in all interleavings with at most `times` preemptions: for models that have too
+/// many.
 pub fn check_with_interruptions(times: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(times);

@@ -1,4 +1,4 @@
-//! Looking names up while others are registered.
+//! Lookups of names while others are registered.
 
 use core::ptr::null_mut;
 
@@ -10,10 +10,10 @@ use crate::atomic::{AtomicPtr, Mutex};
 use crate::check;
 use crate::name_table::NameTable;
 
-/// A value that was written before it got into the table.
+/// A value that was written before it was added to the table.
 struct Value(UnsafeCell<usize>);
 
-// SAFETY: loom reports accesses without an order.
+// SAFETY: loom reports unordered accesses.
 unsafe impl Sync for Value {}
 
 impl Value {
@@ -44,7 +44,8 @@ fn look_up(table: &Table, name: &[u8]) -> Option<usize> {
     table.get(name).map(Value::get)
 }
 
-/// A thread that finds a name finds its value complete, and what was registered in order is found in order.
+/// A thread that finds a name sees its complete value, and names that were registered in order are
+/// found in that order.
 pub fn looked_up() {
     check(|| {
         let table = new_table();
@@ -74,7 +75,7 @@ pub fn registered_twice() {
     });
 }
 
-/// A name stays found while the index grows under it.
+/// A name is still found while the index grows.
 pub fn grown() {
     check(|| {
         let table = new_table();

@@ -7,11 +7,11 @@ use crate::counted::{Object, Shared};
 use crate::ref_count;
 use crate::shared_ref::Counted;
 
-/// Threads give up strong references; the last one destroys the object after all others have used it.
+/// Threads drop strong references; the last one destroys the object after all others have used it.
 pub fn strong_references() {
     check(|| {
         let object = Shared(Object::new());
-        // SAFETY: every thread owns the references that it gives up.
+        // SAFETY: every thread owns the references that it drops.
         unsafe {
             Object::add_references(object.get(), 2);
             let other = move || {
@@ -26,7 +26,8 @@ pub fn strong_references() {
     });
 }
 
-/// The last strong reference goes while others give up weak ones: destroyed once, freed once, in this order.
+/// The last strong reference is dropped while others drop weak ones: the object is destroyed once
+/// and freed once, in this order.
 pub fn weak_references() {
     check(|| {
         let object = Shared(Object::new());
@@ -44,7 +45,8 @@ pub fn weak_references() {
     });
 }
 
-/// A weak reference is promoted while the last strong one goes: the promoted one is good, or there is none.
+/// A weak reference is promoted while the last strong one is dropped: the promotion succeeds with a
+/// live object, or fails.
 pub fn promotion() {
     check(|| {
         let object = Shared(Object::new());
@@ -68,7 +70,8 @@ pub fn promotion() {
     });
 }
 
-/// The holder of the only reference may change the object: no other code has it, or is still reading it.
+/// The holder of the only reference may change the object: no other code holds it or is still
+/// reading it.
 pub fn uniqueness() {
     check(|| {
         let object = Shared(Object::new());
@@ -90,12 +93,13 @@ pub fn uniqueness() {
     });
 }
 
-/// Threads change an object under its lock, while others take and give up references: one at a time, and each sees what the one before
-/// did; the last reference destroys the object all the same.
+/// Threads change an object under its lock, while others clone and drop references: one at a time,
+/// and each sees the changes of the one before; the last reference still destroys the object.
 pub fn lock() {
     check(|| {
         let object = Shared(Object::new());
-        // SAFETY: every thread owns the references that it gives up, and has the lock when it writes.
+        // SAFETY: every thread owns the references that it drops, and holds the lock when it
+        // writes.
         unsafe {
             Object::add_references(object.get(), 1);
             let change = move || {

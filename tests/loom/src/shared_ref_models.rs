@@ -1,4 +1,4 @@
-//! Copying a shared reference while it is replaced.
+//! Clones of a shared reference while it is replaced.
 
 use core::ptr::null_mut;
 
@@ -12,12 +12,12 @@ use crate::{check, check_with_interruptions};
 
 type Reference = Arc<SharedRef<Object>>;
 
-/// A reference that owns the one reference to a new object.
+/// A reference that owns the only reference to a new object.
 fn new_reference() -> (Reference, Shared) {
     // SAFETY: the word is NULL.
     let reference = unsafe { SharedRef::new(AtomicPtr::new(null_mut())) };
     let object = Object::new();
-    // SAFETY: the object is new, and its reference is given up.
+    // SAFETY: the object is new, and its reference is passed on.
     drop(unsafe { reference.replace(object) });
     (Arc::new(reference), Shared(object))
 }
@@ -49,14 +49,14 @@ fn spawn_copying(reference: &Reference) -> thread::JoinHandle<()> {
     })
 }
 
-/// A thread copies a reference that is just set: it gets nothing, or a complete object.
+/// A thread copies a reference that is being set: it gets nothing, or a complete object.
 pub fn set() {
     check(|| {
         // SAFETY: the word is NULL.
         let reference = Arc::new(unsafe { SharedRef::new(AtomicPtr::new(null_mut())) });
         let thread = spawn_copying(&reference);
         let object = Object::new();
-        // SAFETY: only this thread replaces. All threads have ended when the object is looked at.
+        // SAFETY: only this thread replaces. All threads have ended when the object is checked.
         unsafe {
             replace(&reference, object);
             thread.join().unwrap();
@@ -66,12 +66,13 @@ pub fn set() {
     });
 }
 
-/// Two threads copy the reference while it is removed: what they get is alive, and nothing is left at the end.
+/// Two threads copy the reference while it is removed: their copies are alive, and nothing is
+/// leaked.
 pub fn removed() {
     check_with_interruptions(4, || {
         let (reference, object) = new_reference();
         let threads = [spawn_copying(&reference), spawn_copying(&reference)];
-        // SAFETY: only this thread replaces. All threads have ended when the object is looked at.
+        // SAFETY: only this thread replaces. All threads have ended when the object is checked.
         unsafe {
             replace(&reference, null_mut());
             assert!(!copy_and_use(&reference));
@@ -81,7 +82,7 @@ pub fn removed() {
     });
 }
 
-/// One thread copies while another object takes the place.
+/// One thread copies while another object replaces the first.
 pub fn replaced() {
     check(|| {
         let (reference, first) = new_reference();
@@ -100,7 +101,8 @@ pub fn replaced() {
     });
 }
 
-/// The same object is removed and comes back, with other threads between pin and unpin: counts are right in the end.
+/// The same object is removed and set again, with other threads between pin and unpin: counts are
+/// right at the end.
 pub fn comes_back() {
     check_with_interruptions(3, || {
         let (reference, object) = new_reference();
@@ -118,7 +120,8 @@ pub fn comes_back() {
     });
 }
 
-/// As [`comes_back`], with one other thread and in all orders; then removed for good while it runs.
+/// As [`comes_back`], with one other thread and in all interleavings; then the object is removed
+/// for good while that thread runs.
 pub fn comes_back_and_goes() {
     check(|| {
         let (reference, object) = new_reference();

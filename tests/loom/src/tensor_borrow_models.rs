@@ -1,4 +1,5 @@
-//! The record of live views of tensors. What the views look at are two numbers: a view of one of them, or of both.
+//! The record of live views of tensors. The memory is two numbers; a view covers one of them, or
+//! both.
 
 use core::ops::Range;
 use std::array::from_fn;
@@ -30,7 +31,7 @@ struct Memory {
     numbers: [UnsafeCell<u32>; 2],
 }
 
-// SAFETY: the record says who may look, which is what the models check.
+// SAFETY: the record decides which access is allowed, which is what the models check.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
@@ -52,14 +53,14 @@ impl Memory {
             .map(|(number, _)| number)
     }
 
-    /// Reads the numbers in a view of them; false when another view is in the way.
+    /// Reads the numbers through a view; false if another view excludes it.
     fn read(&self, range: Range<usize>) -> bool {
         let token = self.record.acquire(range.clone(), false);
         if token == 0 {
             return false;
         }
         for number in self.numbers(&range) {
-            // SAFETY: loom reports it when another thread writes without an order between them.
+            // SAFETY: loom reports unordered writes of other threads.
             number.with(|number| unsafe { number.read() });
         }
         // SAFETY: acquired above.
@@ -67,14 +68,14 @@ impl Memory {
         true
     }
 
-    /// Writes the numbers in a view of them; false when another view is in the way.
+    /// Writes the numbers through a view; false if another view excludes it.
     fn write(&self, range: Range<usize>) -> bool {
         let token = self.record.acquire(range.clone(), true);
         if token == 0 {
             return false;
         }
         for number in self.numbers(&range) {
-            // SAFETY: loom reports it when another thread reads or writes without an order between them.
+            // SAFETY: loom reports unordered accesses of other threads.
             number.with_mut(|number| unsafe { *number += 1 });
         }
         // SAFETY: acquired above.
@@ -82,7 +83,7 @@ impl Memory {
         true
     }
 
-    /// Checks that all ranges are free: each can be written and read.
+    /// Checks that no range is in use: each can be written and read.
     fn is_free(&self) {
         for range in [BOTH, FIRST, SECOND] {
             assert!(self.write(range.clone()), "{range:?}");
@@ -91,7 +92,8 @@ impl Memory {
     }
 }
 
-/// Two threads use the memory at once; `before` is what happened earlier, `after` what the first thread does at last.
+/// Two threads use the memory at once; `before` runs earlier, `after` is the last step of the first
+/// thread.
 fn together(
     before: impl Fn(&Memory) + Send + Sync + 'static,
     first: impl Fn(&Memory) + Send + Sync + 'static,
@@ -125,7 +127,7 @@ pub fn the_first_views() {
     together(|_| {}, |memory| _ = memory.write(BOTH), |memory| _ = memory.write(BOTH));
 }
 
-/// Readers never exclude each other, whatever the ranges.
+/// Readers never exclude each other, for any ranges.
 pub fn readers_of_overlapping_ranges() {
     together(
         |memory| assert!(memory.read(BOTH)),
@@ -137,7 +139,7 @@ pub fn readers_of_overlapping_ranges() {
     );
 }
 
-/// A range has a cell, and is read there; another one, which overlaps it, is written.
+/// A range has a cell and is read; another range, which overlaps it, is written.
 pub fn a_writer_of_a_part() {
     together(
         |memory| assert!(memory.read(BOTH)),
@@ -149,7 +151,7 @@ pub fn a_writer_of_a_part() {
     );
 }
 
-/// As above, the other way round.
+/// As above, with the roles exchanged.
 pub fn a_reader_of_a_part() {
     together(
         |memory| assert!(memory.read(BOTH)),
@@ -164,7 +166,7 @@ pub fn a_reader_of_a_part() {
     );
 }
 
-/// While a part is read, the whole is read, which leaves its cell crowded for the writer that comes next.
+/// While a part is read, the whole is read, which leaves its cell crowded for the next writer.
 pub fn a_cell_stays_crowded() {
     together(
         |memory| assert!(memory.read(BOTH)),
@@ -192,7 +194,8 @@ pub fn a_cell_is_given_up() {
     );
 }
 
-/// A writer in the crowd ends; a reader finds the cell crowded and opens it, and another one comes after it.
+/// A writer in the crowd ends; a reader finds the cell crowded and opens it, and another one comes
+/// after it.
 pub fn a_cell_is_opened_again() {
     check_with_interruptions(3, || {
         let memory = Memory::new();
@@ -207,7 +210,8 @@ pub fn a_cell_is_opened_again() {
     });
 }
 
-/// A writer of a part ends; a reader gives its cell up for the whole, and another one finds the new cell.
+/// A writer of a part ends; a reader releases its cell for the whole, and another one finds the new
+/// cell.
 pub fn a_cell_is_settled() {
     check_with_interruptions(2, || {
         let memory = Memory::new();
@@ -222,19 +226,19 @@ pub fn a_cell_is_settled() {
     });
 }
 
-/// The whole has a cell, which is given to the next range that has none.
+/// The whole has a cell, which is reused for the next range without one.
 fn all_cells_are_taken(memory: &Memory) {
     assert!(memory.read(BOTH));
     for place in 1..WAYS {
         assert!(memory.read(place * 64..place * 64 + 8));
     }
-    // All but the last of those that are turned away before that.
+    // All but the last of the attempts that are rejected before that.
     for place in 0..8 * WAYS - 1 {
         assert!(memory.read(4096 + place * 8..4100 + place * 8));
     }
 }
 
-/// A cell gets another range while it is looked at.
+/// A cell is reused for another range while it is checked.
 pub fn a_cell_changes_hands() {
     let take = |memory: &Memory| {
         memory.read(8192..8196);
@@ -243,7 +247,7 @@ pub fn a_cell_changes_hands() {
     together(all_cells_are_taken, take, |memory| _ = memory.read(BOTH));
 }
 
-/// As above, the other way round.
+/// As above, with the roles exchanged.
 pub fn a_cell_in_use_does_not_change_hands() {
     let take = |memory: &Memory| {
         memory.read(8192..8196);

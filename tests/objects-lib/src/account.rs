@@ -38,7 +38,7 @@ impl Account {
         Ok(Self { owner: self.owner.clone(), cents: self.cents + amount })
     }
 
-    /// What two accounts have together, without a fee.
+    /// The sum of two accounts, without a fee.
     pub fn together(&self, other: &Self, #[default(0)] fee: i64) -> i64 {
         self.cents + other.cents - fee
     }
@@ -56,7 +56,7 @@ impl Account {
         }
     }
 
-    /// What `f` makes of the cents.
+    /// The result of `f` for the cents.
     pub fn apply(&self, f: Function) -> Result<i64> {
         f.call_as((self.cents,))
     }

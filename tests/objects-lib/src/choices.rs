@@ -12,7 +12,7 @@ pub enum Hue {
     Blue = 4,
 }
 
-/// How a file is opened.
+/// A mode for opening files.
 #[derive(Object, Clone, Copy, PartialEq, Eq, Debug)]
 #[object(key = "objects.Mode", enum = "str")]
 pub enum Mode {

@@ -1,8 +1,9 @@
-//! Types whose fields have options: defaults, keywords, what comparing and printing leave out, what other languages do not see.
+//! Types whose fields have options: defaults, keywords, fields that comparing and printing leave
+//! out, and fields that other languages do not see.
 
 use kernpack::{Array, ObjRef, Object, packed_func};
 
-/// What may be left away when one is made.
+/// Fields that may be omitted in a constructor call.
 #[derive(Object)]
 #[object(key = "objects.Defaults")]
 #[repr(C)]
@@ -22,7 +23,7 @@ pub struct Defaults {
     pub maybe: Option<f64>,
 }
 
-/// What printing, comparing and hashing leave out.
+/// Fields that printing, comparing and hashing leave out.
 #[derive(Object)]
 #[object(key = "objects.Flags")]
 #[repr(C)]
@@ -38,7 +39,7 @@ pub struct Flags {
     pub computed: i64,
 }
 
-/// What other languages see and what they do not.
+/// Fields that other languages see, and hidden ones.
 #[derive(Object)]
 #[object(key = "objects.Secretive")]
 #[repr(C)]
@@ -62,7 +63,7 @@ impl Secretive {
     }
 }
 
-/// What only Rust makes.
+/// Objects that only Rust makes.
 #[derive(Object)]
 #[object(key = "objects.Token", create = false, structural = "singleton", final)]
 #[repr(C)]
@@ -76,7 +77,7 @@ pub fn token(number: i64) -> ObjRef<Token> {
     ObjRef::new(Token { number })
 }
 
-/// What has no constructor made of its fields.
+/// A type without a constructor made of its fields.
 #[derive(Object)]
 #[object(key = "objects.Uninitialized", init = false)]
 #[repr(C)]

@@ -15,7 +15,7 @@ pub enum Color {
     DarkBlue = 40,
 }
 
-/// How a matrix lies in memory.
+/// The memory layout of a matrix.
 #[derive(Object, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[object(key = "objects.Layout", enum = "str", rename_all = "snake_case")]
 pub enum Layout {
@@ -54,7 +54,7 @@ pub fn transposed(layout: Layout) -> Option<Layout> {
     }
 }
 
-/// How often each color occurs.
+/// The number of occurrences of each color.
 #[packed_func]
 pub fn count_colors(colors: Vec<Color>) -> HashMap<String, i64> {
     let mut counts = HashMap::new();

@@ -9,7 +9,7 @@ use kernpack::{Array, ObjRef, Object, Str, packed_func};
 pub enum Expr {
     /// A number.
     Const {
-        /// Which.
+        /// The value.
         value: i64,
     },
     /// A variable.
@@ -31,7 +31,8 @@ pub enum Expr {
     Nil,
 }
 
-/// The value of an expression in which each variable is 10 and each call is the number of its arguments.
+/// The value of an expression in which each variable is 10 and each call is the number of its
+/// arguments.
 #[packed_func]
 pub fn evaluate(expr: ObjRef<Expr>) -> i64 {
     match &*expr {

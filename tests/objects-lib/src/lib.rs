@@ -1,6 +1,6 @@
-//! Object types, one for each thing that a type can have: fields of every kind, bases, defaults, shared mutation, methods,
-//! enums. `tests/data/objects.json` has the table of types and operations. Python, Rust and C++ load this library and run
-//! its rows.
+//! Object types, one for each feature of a type: fields of every kind, bases, defaults, shared
+//! mutation, methods, enums. `tests/data/objects.json` has the table of types and operations.
+//! Python, Rust and C++ load this library and run its rows.
 
 #![allow(missing_docs, reason = "a type's documentation is a part of the table, and some have none")]
 

@@ -1,4 +1,4 @@
-//! A type derived from a type derived from a type.
+//! Three types, each derived from the one before.
 
 use kernpack::Object;
 
@@ -7,7 +7,7 @@ use kernpack::Object;
 #[object(key = "objects.Animal")]
 #[repr(C)]
 pub struct Animal {
-    /// How many legs it has.
+    /// The number of legs.
     pub legs: i64,
 }
 
@@ -18,7 +18,7 @@ pub struct Animal {
 pub struct Pet {
     #[base]
     pub animal: Animal,
-    /// What it is called.
+    /// The name.
     pub name: String,
 }
 
@@ -30,6 +30,6 @@ pub struct Dog {
     #[base]
     pub pet: Pet,
     pub breed: Option<String>,
-    /// How loud it barks.
+    /// The loudness of its bark.
     pub loudness: f64,
 }

@@ -15,7 +15,7 @@ pub struct Place {
 
 #[object_methods]
 impl Place {
-    /// How many numbers it has.
+    /// The number of coordinates.
     #[type_attr(name = "objects.dimensions")]
     pub const DIMENSIONS: i64 = 2;
 
@@ -68,7 +68,7 @@ impl Place {
         this.ptr_eq(other)
     }
 
-    /// What a function makes of the two numbers.
+    /// The result of a function for the two numbers.
     pub fn apply(&self, f: Function) -> Result<f64> {
         f.call_as((self.x, self.y))
     }
@@ -98,7 +98,7 @@ impl Place {
         Self { x: f(self.x), y: f(self.y) }
     }
 
-    /// What a step towards the place costs.
+    /// The cost of a step towards the place.
     #[type_attr(name = "objects.cost")]
     fn cost(&self, step: f64) -> f64 {
         self.length() * step

@@ -18,9 +18,9 @@ pub struct Point {
 #[object(key = "objects.Line")]
 #[repr(C)]
 pub struct Line {
-    /// Where it begins.
+    /// The start.
     pub start: ObjRef<Point>,
-    /// Where it ends.
+    /// The end.
     pub end: ObjRef<Point>,
 }
 

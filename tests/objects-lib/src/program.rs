@@ -32,7 +32,7 @@ pub struct Dag {
     pub inputs: Array<ObjRef<Dag>>,
 }
 
-/// How many parameters it has.
+/// The number of parameters.
 #[packed_func]
 pub fn arity(lambda: ObjRef<Lambda>) -> usize {
     lambda.params.len()

@@ -9,7 +9,7 @@ use kernpack::{Field, Object, object_methods};
 #[object(key = "objects.Counter")]
 #[repr(C)]
 pub struct Counter {
-    /// What it counts.
+    /// The name of the counted events.
     pub name: String,
     #[field(writable, default_factory = AtomicI64::default)]
     pub hits: AtomicI64,

@@ -1,4 +1,4 @@
-//! How many objects there are: what a leak test asks.
+//! The number of live objects, for leak tests.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -6,7 +6,7 @@ use kernpack::{ObjRef, Object, packed_func};
 
 static ALIVE: AtomicI64 = AtomicI64::new(0);
 
-/// One more while this lives.
+/// Increments the counter while it lives.
 struct Presence;
 
 impl Presence {
@@ -40,7 +40,7 @@ pub struct Tracked {
     presence: Presence,
 }
 
-/// How many objects of type `Tracked` live.
+/// The number of live objects of type `Tracked`.
 #[packed_func]
 pub fn alive() -> i64 {
     ALIVE.load(Ordering::Relaxed)

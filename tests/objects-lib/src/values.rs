@@ -1,4 +1,4 @@
-//! Types whose fields are values: numbers, text, containers, what may be missing.
+//! Types whose fields are values: numbers, text, containers, optional values.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -63,7 +63,7 @@ pub struct Options {
     pub tensor: Option<Tensor>,
 }
 
-/// What the ABI has besides numbers and text.
+/// The kinds of values that the ABI has besides numbers and text.
 #[derive(Object)]
 #[object(key = "objects.Handles")]
 #[repr(C)]

@@ -6,7 +6,7 @@ use kernpack::{Array, Field, ObjRef, Object, Result, WeakRef, bail, object_metho
 
 static ALIVE: AtomicI64 = AtomicI64::new(0);
 
-/// One more while this lives.
+/// Increments the counter while it lives.
 struct Presence;
 
 impl Presence {
@@ -101,7 +101,7 @@ pub fn folder(name: &str) -> ObjRef<Folder> {
     })
 }
 
-/// How many folders live.
+/// The number of live folders.
 #[packed_func]
 pub fn folders_alive() -> i64 {
     ALIVE.load(Ordering::Relaxed)

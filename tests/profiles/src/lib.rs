@@ -1,11 +1,12 @@
-//! One of everything: functions, types, an enum, a module kind of its own and what loads it, kernels, images.
+//! One item of each kind: functions, types, an enum, its own kind of module with the loader,
+//! kernels, images.
 
 #![allow(dead_code, reason = "this crate does not call what callers of the ABI call")]
 
 kernpack::library!();
 
 mod functions {
-    //! Functions that nothing refers to.
+    //! Functions that no code refers to.
 
     use kernpack::{Error, Function, Result, packed_func};
 
@@ -27,13 +28,13 @@ mod functions {
         function.call_as((value,))
     }
 
-    /// Always an error.
+    /// Always fails.
     #[packed_func]
     fn fail() -> Result<i64> {
         Err(Error::new("ValueError", "as asked"))
     }
 
-    /// A panic, which is an error where panics unwind.
+    /// Panics, which is an error if panics unwind.
     #[packed_func]
     fn panics() -> i64 {
         panic!("as asked")
@@ -41,7 +42,7 @@ mod functions {
 }
 
 mod types {
-    //! Types that nothing refers to.
+    //! Types that no code refers to.
 
     use kernpack::{ObjRef, Object, object_methods, packed_func};
 

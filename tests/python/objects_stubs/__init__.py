@@ -165,7 +165,7 @@ class Options(Object):
 
 @c_class("objects.Handles")
 class Handles(Object):
-    """What the ABI has besides numbers and text."""
+    """The kinds of values that the ABI has besides numbers and text."""
 
     # tvm-ffi-stubgen(begin): object/objects.Handles
     # fmt: off
@@ -304,7 +304,7 @@ class Tracked(Object):
 
 @c_class("objects.Defaults")
 class Defaults(Object):
-    """What may be left away when one is made."""
+    """Fields that may be omitted in a constructor call."""
 
     # tvm-ffi-stubgen(begin): object/objects.Defaults
     # fmt: off
@@ -323,7 +323,7 @@ class Defaults(Object):
 
 @c_class("objects.Flags")
 class Flags(Object):
-    """What printing, comparing and hashing leave out."""
+    """Fields that printing, comparing and hashing leave out."""
 
     # tvm-ffi-stubgen(begin): object/objects.Flags
     # fmt: off
@@ -341,7 +341,7 @@ class Flags(Object):
 
 @c_class("objects.Secretive")
 class Secretive(Object):
-    """What other languages see and what they do not."""
+    """Fields that other languages see, and hidden ones."""
 
     # tvm-ffi-stubgen(begin): object/objects.Secretive
     # fmt: off
@@ -357,7 +357,7 @@ class Secretive(Object):
 
 @c_class("objects.Token")
 class Token(Object):
-    """What only Rust makes."""
+    """Objects that only Rust makes."""
 
     # tvm-ffi-stubgen(begin): object/objects.Token
     # fmt: off
@@ -371,7 +371,7 @@ class Token(Object):
 
 @c_class("objects.Uninitialized")
 class Uninitialized(Object):
-    """What has no constructor made of its fields."""
+    """A type without a constructor made of its fields."""
 
     # tvm-ffi-stubgen(begin): object/objects.Uninitialized
     # fmt: off

@@ -1,8 +1,9 @@
-//! `runtime/capi/include/kernpack/c_api.h` is made from `kernpack::sys::abi`; this test
-//! makes it again and compares. After a change: `UPDATE_EXPECT=1 cargo test -p kernpack-tests --test abi c_header`.
+//! `runtime/capi/include/kernpack/c_api.h` is generated from `kernpack::sys::abi`; this test
+//! generates it again and compares. After a change:
+//! `UPDATE_EXPECT=1 cargo test -p kernpack-tests --test abi c_header`.
 //!
-//! That the header says the same as the stock headers is the business of `headers.rs`, whose C program is compiled with
-//! both; here a C compiler and a C++ compiler read it with all warnings on.
+//! `headers.rs` checks that the header agrees with the stock headers: its C program is compiled
+//! with both. Here a C compiler and a C++ compiler read it with all warnings enabled.
 
 mod generate;
 
@@ -56,7 +57,7 @@ fn compilers_read_it_without_a_warning() {
             let output = command.output().unwrap_or_else(|error| panic!("{compiler}: {error}"));
             (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
         };
-        // With the header of kernels, which has some of the same types.
+        // Together with the header of kernels, which declares some of the same types.
         for includes in [["kernpack/c_api.h", "stdio.h"], ["kernpack/c_api.h", "kernpack/kernel.h"]] {
             let (good, messages) = check(includes);
             assert!(good, "{compiler} {options:?} {includes:?}\n{messages}");

@@ -1,6 +1,6 @@
-//! `libtvm_ffi.so` from Rust against C and C++ code that is compiled with the headers of the PyPI wheel: plain C through
-//! dlopen, a C++ program linked with it, and C++ code that works on the same objects as Rust does. Containers have a test of
-//! their own, `layouts`.
+//! `libtvm_ffi.so` from Rust, used by C and C++ code that is compiled with the headers of the PyPI
+//! wheel: plain C through dlopen, a C++ program linked with it, and C++ code that works on the same
+//! objects as Rust. `layouts` tests containers.
 
 use std::ffi::{c_int, c_void};
 use std::process::Command;
@@ -63,8 +63,9 @@ functions! {
     }
 }
 
-/// C++ and Rust on the same objects; `None` (with a line that says why) without headers. The cells of this process use the
-/// tables of libtvm_ffi.so from then on, as C++ does.
+/// Prepares C++ and Rust for the same objects. Without headers, prints a line with the reason and
+/// returns `None`. The cells of this process use the tables of libtvm_ffi.so from then on, as C++
+/// does.
 fn shared() -> Option<&'static (Cells, ApiTable)> {
     static SHARED: OnceLock<Option<(Cells, ApiTable)>> = OnceLock::new();
     let shared = SHARED.get_or_init(|| {

@@ -1,7 +1,9 @@
-//! `kernpack::sys::abi` is what the C headers of the PyPI wheel say: sizes, offsets, constants, and the types of all functions.
+//! Compares `kernpack::sys::abi` with the C headers of the PyPI wheel: sizes, offsets, constants,
+//! and the types of all functions.
 //!
-//! A C program, generated from the names below and compiled with the headers, prints the values that the C compiler sees;
-//! they are compared with those of Rust. The prototypes are compared by the C compiler itself.
+//! A C program, generated from the names below and compiled with the headers, prints the values
+//! that the C compiler computes; they are compared with those of Rust. The prototypes are compared
+//! by the C compiler itself.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -13,7 +15,7 @@ use kernpack::sys::abi::*;
 use kernpack::sys::embedded;
 use kernpack_tests::headers;
 
-/// What is compared: the C expression and its value in Rust.
+/// The comparisons: a C expression and its value in Rust.
 #[derive(Default)]
 struct Facts(Vec<(String, i64)>);
 
@@ -150,7 +152,7 @@ fn version() -> TVMFFIVersion {
     version
 }
 
-/// How a Rust type is written in C.
+/// A Rust type, with its name in C.
 trait CType {
     fn name() -> String;
 }
@@ -182,7 +184,7 @@ impl<T: CType> CType for *mut T {
 
 impl<T: CType> CType for *const T {
     fn name() -> String {
-        // C has no const between two pointers in these headers.
+        // In these headers, C has no const between two pointers.
         if T::name().ends_with('*') { format!("{}*", T::name()) } else { format!("const {}*", T::name()) }
     }
 }
@@ -283,7 +285,7 @@ fn layouts_constants_and_prototypes_are_those_of_the_headers() {
 #[test]
 fn our_header_says_the_same() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtime/capi/include");
-    // The version is not part of the interface: `TVMFFIGetVersion` gives it.
+    // The version is not part of the interface: `TVMFFIGetVersion` returns it.
     let version = version();
     let version =
         format!("#define TVM_FFI_VERSION_MAJOR {}\n#define TVM_FFI_VERSION_MINOR {}\n", version.major, version.minor);
@@ -305,7 +307,8 @@ fn compare(name: &str, includes: &str, include_dirs: &[std::path::PathBuf]) {
         writeln!(program, "  printf(\"%s=%lld\\n\", \"{expression}\", (long long)({expression}));").unwrap();
     }
     for (name, prototype) in &prototypes {
-        // `f()` of an old header is a prototype without parameter types, which is compatible with any.
+        // In an old header, `f()` is a prototype without parameter types, which is compatible with
+        // any.
         writeln!(
             program,
             "  printf(\"%s=%d\\n\", \"{name}\", __builtin_types_compatible_p(__typeof__({name}), {prototype}));"

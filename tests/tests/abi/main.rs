@@ -1,4 +1,5 @@
-//! The C ABI: our declarations, our header and our `libtvm_ffi.so`, beside the stock headers and library.
+//! The C ABI: our declarations, our header and our `libtvm_ffi.so`, compared with the stock headers
+//! and library.
 
 mod c_header;
 mod capi;

@@ -1,8 +1,9 @@
-//! Our `libtvm_ffi.so` beside the stock one: a C++ program calls all functions of the ABI, with good and bad arguments, and prints
-//! what comes of it. It runs once with each library, and the lines must be the same.
+//! Our `libtvm_ffi.so` compared with the stock one: a C++ program calls all functions of the ABI,
+//! with valid and invalid arguments, and prints the results. It runs once with each library, and
+//! the lines must be the same.
 //!
-//! Where the stock library dies, ours must live. Other differences are listed in [`INTENDED`]. A second program compares
-//! backtraces.
+//! Calls that crash the stock library must not crash ours. Other differences are listed in
+//! [`INTENDED`]. A second program compares backtraces.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,13 +12,14 @@ use std::process::Command;
 use kernpack_tests::skip::skip;
 use kernpack_tests::{headers, library};
 
-/// Steps where ours differs from a stock library that lives, and what ours prints.
+/// Steps where ours differs from a stock library that does not crash, and our output.
 const INTENDED: &[(&str, &str)] = &[
-    // Only functions are registered. The stock library registers anything, and dies when it is called.
+    // Only functions are registered. The stock library registers any value, and crashes when it is
+    // called.
     ("FunctionSetGlobalFromMethodInfo of 0", "-1 \"TypeError\": \"Cannot convert from type `None` to `ffi.Function`\""),
     ("FunctionSetGlobal of an error", "-1 \"TypeError\": \"Cannot convert from type `ffi.Error` to `ffi.Function`\""),
     ("FunctionSetGlobal of NULL", "-1 \"TypeError\": \"Cannot convert from type `None` to `ffi.Function`\""),
-    // A negative index is not a type. The stock library writes in front of the column.
+    // A negative index is not a type. The stock library writes before the start of the column.
     (
         "TypeRegisterAttr -1",
         "-1 \"InternalError\": \"Check failed: (entry != nullptr) is false: Cannot find type info for type_index=-1\"",
@@ -38,14 +40,15 @@ const INTENDED: &[(&str, &str)] = &[
     ("TensorCreateUnsafeView(NULL, ...)", "-1 \"ValueError\": \"the argument `source` is NULL\""),
 ];
 
-/// The folder of the stock library: `KERNPACK_TVM_FFI_LIB`, else beside the headers.
+/// The folder of the stock library: `KERNPACK_TVM_FFI_LIB`, else the folder beside the headers.
 fn stock_folder(include_dirs: &[PathBuf]) -> Option<PathBuf> {
     let named = std::env::var_os("KERNPACK_TVM_FFI_LIB").map(PathBuf::from);
     let beside = include_dirs.iter().filter_map(|dir| Some(dir.parent()?.join("lib")));
     named.into_iter().chain(beside).find(|folder| folder.join("libtvm_ffi.so").is_file())
 }
 
-/// The headers and the folder of the stock library, or a line that says why the test is skipped.
+/// The headers and the folder of the stock library; without them, prints a line with the reason for
+/// skipping the test.
 fn stock_or_skip() -> Option<(Vec<PathBuf>, PathBuf)> {
     let include_dirs = headers::include_dirs_or_skip()?;
     let stock = stock_folder(&include_dirs);
@@ -55,18 +58,18 @@ fn stock_or_skip() -> Option<(Vec<PathBuf>, PathBuf)> {
     Some((include_dirs, stock?))
 }
 
-/// What a program prints with a library.
+/// The output of a program with a library.
 fn printed(program: &Path, library_folder: &Path) -> String {
     printed_for(program, library_folder, &[])
 }
 
-/// What a program prints with a library and arguments.
+/// The output of a program with a library and arguments.
 fn printed_for(program: &Path, library_folder: &Path, arguments: &[&str]) -> String {
     let output = headers::run(Command::new(program).args(arguments).env("LD_LIBRARY_PATH", library_folder));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A step's name and what came of it, for each line.
+/// The name and the result of the step of each line.
 fn steps(program: &Path, library_folder: &Path) -> Vec<(String, String)> {
     printed(program, library_folder)
         .lines()
@@ -115,11 +118,11 @@ fn backtraces_are_those_of_the_stock_library() {
     let Some((include_dirs, stock)) = stock_or_skip() else { return };
     for level in ["-O0", "-O1"] {
         let program = headers::scratch_dir("same_backtraces").join("throws");
-        // With debug information: source places and inlined functions are in the backtraces, too.
+        // With debug information, so that backtraces contain source places and inlined functions.
         library::compile_cpp("throws.cc", &program, &include_dirs, &["-g", level]);
         let theirs = printed(&program, &stock);
         let ours = printed(&program, library::library().parent().unwrap());
-        // It calls the end of the stack a frame.
+        // The stock library reports the end of the stack as a frame.
         let theirs: Vec<&str> = theirs.lines().filter(|line| !line.ends_with("in 0xffffffffffffffff")).collect();
         assert_eq!(ours.lines().collect::<Vec<_>>(), theirs, "{level}");
     }
@@ -140,13 +143,15 @@ fn graphs_of_objects_are_compared_hashed_and_serialized_alike() {
     }
     assert_eq!(theirs.len(), ours.len());
 
-    // Where the stock library recurses until it dies, ours says that a node is a part of itself.
+    // Where the stock library recurses until it crashes, ours reports that a node is a part of
+    // itself.
     let [theirs, ours] = both(&["hostile", "0", "800"]);
     for (theirs, ours) in theirs.lines().zip(ours.lines()) {
         if theirs == " -> died" {
             assert!(ours.ends_with("is a part of itself"), "{ours}");
         } else {
-            // A text with escapes is never a small one in the stock library, which only messages tell.
+            // In the stock library, a text with escapes is never a small one, which shows only in
+            // messages.
             let message = |line: &str| line.replace("ffi.SmallStr", "ffi.String");
             assert_eq!(message(theirs), message(ours));
         }

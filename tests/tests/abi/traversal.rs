@@ -1,4 +1,5 @@
-//! Structural visit and mutate between our `libtvm_ffi.so` and C++ code that is compiled with the headers of the wheel.
+//! Structural visit and mutate between our `libtvm_ffi.so` and C++ code that is compiled with the
+//! headers of the wheel.
 
 use kernpack_tests::{headers, library};
 use std::process::Command;

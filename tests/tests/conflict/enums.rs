@@ -1,8 +1,8 @@
-//! A library whose enum is not the one that the process already has under that key.
+//! A library with an enum that differs from the one that the process has under the same key.
 
 use kernpack::{EnumType, Function, IntoAny, Module, Object};
 
-/// Not as in the library.
+/// Different from that of the library.
 #[derive(Object, Clone, Copy, Debug, PartialEq, Eq)]
 #[object(key = "objects.Color", enum = "int", rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Color {
@@ -11,7 +11,7 @@ pub enum Color {
     DarkBlue = 41,
 }
 
-/// Of another kind than in the library.
+/// Another kind of enum than in the library.
 #[derive(Object, Clone, Copy, Debug, PartialEq, Eq)]
 #[object(key = "objects.Layout", enum = "int")]
 #[expect(non_camel_case_types, reason = "the names of the library's variants")]
@@ -41,7 +41,7 @@ fn an_enum_of_other_variants_is_refused() {
             "{message}"
         );
     }
-    // What was there first stays as it was.
+    // The first registration stays valid.
     let echo = Function::from_fn(|color: Color| color);
     assert_eq!(echo.call_as::<Color>((41,)).unwrap(), Color::DarkBlue);
 }

@@ -1,11 +1,11 @@
-//! A library whose object type is not the one that the process already has under that key must not share objects with it, however
-//! alike the two look from outside.
+//! A library whose object type differs from the one that the process has under the same key must
+//! not share objects with it, even if both look the same from outside.
 
 use kernpack::reflect::TypeInfo;
 use kernpack::sys::abi::TVMFFIByteArray;
 use kernpack::{Module, ObjRef, Object, Str};
 
-/// As in the library.
+/// The same as in the library.
 #[derive(Object)]
 #[object(key = "conversions.Point")]
 #[repr(C)]
@@ -14,7 +14,7 @@ pub struct Point {
     pub y: i64,
 }
 
-/// As in the library, but for the name of a private field: same size, same public fields.
+/// The same as in the library except for a private field's name: same size, same public fields.
 #[derive(Object)]
 #[object(key = "conversions.Place")]
 #[repr(C)]
@@ -28,7 +28,7 @@ pub struct Place {
 fn a_type_of_another_definition_is_refused() {
     let place = ObjRef::new(Place { spot: Point { x: 1, y: 2 }, name: Str::new("here") });
     assert_eq!(place.spot.x + place.y, 3);
-    // Another build of the library has its own key, too.
+    // Another build of the library has another key.
     let source = include_str!("../../conversions-lib/src/lib.rs");
     let line = source.lines().position(|line| line.starts_with("pub struct Place")).unwrap() + 1;
     let own = format!("conversions.Place@tests/conversions-lib/src/lib.rs:{line}");
@@ -36,7 +36,7 @@ fn a_type_of_another_definition_is_refused() {
     // SAFETY: the parent is registered, and the key is valid for the call.
     let taken = unsafe { (kernpack::sys::provider::api().type_get_or_alloc_index)(&name, -1, 2, 0, 1, parent) };
     let library = std::env::current_exe().unwrap().with_file_name("libconversions.so");
-    // The second attempt is no better than the first.
+    // A second attempt fails in the same way.
     for _ in 0..2 {
         let message = Module::load(&library).err().unwrap().message().to_owned();
         let expected = format!(

@@ -1,4 +1,5 @@
-//! CUDA devices against the stand-in for the driver: tensors, copies, streams, events, attributes, and what goes wrong.
+//! CUDA devices with the stand-in for the driver: tensors, copies, streams, events, attributes, and
+//! errors.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -84,7 +85,7 @@ fn tensors_live_on_devices() {
             ""
         ]
     );
-    // Views share the memory; the driver knows how far it goes.
+    // Views share the memory; the driver knows its size.
     let rows = beside.slice(1..2).unwrap();
     assert_eq!(rows.to(Device::CPU).unwrap().view::<f32>().unwrap().to_vec(), numbers(24)[12..]);
     let flat = beside.reshape(&[24]).unwrap();
@@ -94,10 +95,10 @@ fn tensors_live_on_devices() {
     assert_eq!(bits.to(Device::CPU).unwrap().view::<u32>().unwrap().to_vec()[0], 20f32.to_bits());
     // Rust code cannot read a device's memory.
     assert!(flat.view::<f32>().is_err());
-    // DLPack hands the memory on, and gives it back.
+    // DLPack exports the memory, and returns it.
     let managed = flat.to_dlpack().unwrap();
     drop((flat, bits));
-    // SAFETY: what `to_dlpack` gave.
+    // SAFETY: this pointer came from `to_dlpack`.
     let back = unsafe { Tensor::from_dlpack(managed) }.unwrap();
     assert_eq!(back.device(), second);
     assert_eq!(back.to(Device::CPU).unwrap().view::<f32>().unwrap().to_vec(), numbers(24));
@@ -148,7 +149,7 @@ fn streams_and_events() {
         first.synchronize().unwrap_err().to_string(),
         "RuntimeError: cuda:1: the work in a stream failed: CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)"
     );
-    // Copies go into the current stream.
+    // Copies use the current stream.
     let here = Tensor::from_slice(&numbers(4), &[4]).unwrap();
     let there = first.scope(|| here.to(device)?.to(Device::CPU)).unwrap();
     assert_eq!(there.view::<f32>().unwrap().to_vec(), numbers(4));
@@ -168,7 +169,7 @@ fn out_of_memory_is_an_error_and_the_process_goes_on() {
         "MemoryError: cuda:0: 734003200 bytes cannot be allocated: CUDA_ERROR_OUT_OF_MEMORY (out of memory); 339738624 of \
          1073741824 bytes are free"
     );
-    // The other device has memory of its own, and so does this one again.
+    // The other device has its own memory, and this one has free memory again.
     let other = Tensor::empty(DataType::UINT8, &[700 << 20], Device::cuda(1)).unwrap();
     drop(half);
     let again = Tensor::empty(DataType::UINT8, &[700 << 20], device).unwrap();
@@ -244,7 +245,7 @@ fn many_threads_on_two_devices() {
     );
 }
 
-/// Not a test of its own: what another process says about the driver that it finds.
+/// Not a test by itself: prints another process's error about its driver.
 #[test]
 #[ignore = "run by the tests below, with a driver of their choice"]
 fn say_what_the_driver_says() {
@@ -253,7 +254,7 @@ fn say_what_the_driver_says() {
     }
     let error = Tensor::empty(DataType::FLOAT32, &[4], Device::cuda(0)).err().unwrap();
     println!("SAYS {error}");
-    // It says so every time, and nothing else is harmed.
+    // It returns the error every time, and everything else works.
     assert_eq!(Tensor::empty(DataType::FLOAT32, &[4], Device::cuda(0)).err().unwrap().message(), error.message());
     assert!(!device::exists(Device::cuda(0)));
     assert!(!device::exists(Device::new(device_type::CUDA_HOST, 0)));
@@ -269,7 +270,7 @@ fn drivers_that_cannot_serve_are_told_apart() {
         let output = command.output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-        // libtest may have written the test's name in front.
+        // libtest may have printed the test's name before it.
         text.lines().find_map(|line| line.split_once("SAYS ").map(|(_, text)| text.to_owned())).unwrap()
     };
     let whole = compile(env!("CARGO_TARGET_TMPDIR"), "libcuda_whole", &[]);

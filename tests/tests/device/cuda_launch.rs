@@ -1,4 +1,4 @@
-//! Kernels of device images on CUDA devices, against a stand-in for the driver that records what it is given.
+//! Kernels of device images on CUDA devices, with a stand-in for the driver that records its calls.
 
 use std::path::{Path, PathBuf};
 
@@ -303,7 +303,7 @@ fn a_context_that_someone_else_has_made_current_stays_so() {
     let driver = session();
     let (first, second) = (Device::cuda(0), Device::cuda(1));
     std::thread::spawn(move || {
-        // None is current in a new thread; the first one that is used stays.
+        // A new thread has no current context; the first one that is used stays.
         let _on_first = OnDevice::new(first, 1);
         let image = plain("work").unwrap();
         let work = image.function("work").unwrap();

@@ -1,5 +1,6 @@
-//! Devices in this process that are nothing like the CPU: their memory is known by handles to which nothing can be added, their
-//! streams are threads that work behind the caller's back, and memory runs out on request.
+//! Devices in this process that differ from the CPU as much as possible: their memory is identified
+//! by handles without address arithmetic, their streams are threads that work asynchronously, and
+//! memory runs out on request.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -13,10 +14,10 @@ use kernpack::device::{DeviceApi, DeviceAttribute, Place, RawEvent, RawStream};
 use kernpack::{Any, Device, Result, bail, ensure};
 
 type Work = Box<dyn FnOnce() + Send>;
-/// The bytes of an allocation; work in streams holds it, too.
+/// The bytes of an allocation; pending work in streams also holds a reference.
 type Block = Arc<Mutex<Vec<u8>>>;
 
-/// Something that happens once, or again.
+/// A signal that is set once, or repeatedly.
 #[derive(Default)]
 pub struct Signal {
     happened: Mutex<Option<Instant>>,
@@ -41,7 +42,7 @@ impl Signal {
 
 struct Stream {
     device: i32,
-    /// None when it ends.
+    /// `None` when it ends.
     work: Option<Sender<Work>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -56,7 +57,7 @@ impl Stream {
 
 struct Event {
     device: i32,
-    /// What it was recorded behind last.
+    /// The work that it was last recorded behind.
     recorded: Option<Arc<Signal>>,
 }
 
@@ -65,7 +66,7 @@ struct State {
     blocks: HashMap<usize, (i32, Block)>,
     streams: HashMap<usize, Stream>,
     events: HashMap<usize, Event>,
-    /// The last handle that was given out.
+    /// The last handle that was assigned.
     last: usize,
 }
 
@@ -74,7 +75,7 @@ pub struct Fake {
     kind: i32,
     name: &'static str,
     count: i32,
-    /// Bytes of each device.
+    /// The number of bytes of each device.
     capacity: Mutex<usize>,
     state: Mutex<Option<State>>,
 }
@@ -92,7 +93,7 @@ impl Fake {
         Device::new(self.kind, index)
     }
 
-    /// How many blocks, streams (without the default ones) and events are alive.
+    /// The numbers of live blocks, streams (without the default ones) and events.
     pub fn alive(&self) -> [usize; 3] {
         self.with(|state| {
             let own = state.streams.keys().filter(|&&handle| handle >= FIRST_HANDLE).count();
@@ -100,12 +101,12 @@ impl Fake {
         })
     }
 
-    /// Sets how many bytes each device has.
+    /// Sets the number of bytes of each device.
     pub fn limit(&self, bytes: usize) {
         *lock(&self.capacity) = bytes;
     }
 
-    /// Keeps a stream from going on until the signal comes.
+    /// Blocks a stream until the signal is set.
     pub fn hold(&self, device: i32, stream: RawStream) -> Arc<Signal> {
         let signal = Arc::new(Signal::default());
         let wait = signal.clone();
@@ -171,7 +172,7 @@ fn handle(number: usize) -> *mut c_void {
 }
 
 fn new_handle(state: &mut State) -> usize {
-    // Close together, so that arithmetic on one leads to another.
+    // Handles are close together, so that arithmetic on one gives another one.
     state.last += 1;
     state.last
 }
@@ -247,7 +248,7 @@ impl DeviceApi for &'static Fake {
                     index,
                     stream,
                     Box::new(move || {
-                        // SAFETY: the caller's memory, and the caller waits for this.
+                        // SAFETY: the memory is the caller's, and the caller waits for this.
                         unsafe { ptr::copy_nonoverlapping(lock(&block)[from].as_ptr(), address as *mut u8, size) }
                     }),
                 )?;
@@ -284,7 +285,7 @@ impl DeviceApi for &'static Fake {
             bail!(RuntimeError, "{:?} is not a stream of {}", stream.0, self.device(index));
         };
         drop(stream.work.take());
-        // Its work still runs.
+        // Its work is still running.
         drop(stream.thread.take());
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Devices: those that a program registers, CUDA against a stand-in for the driver, OpenCL.
+//! Devices: those that a program registers, CUDA with a stand-in for the driver, OpenCL.
 
 mod cuda_devices;
 mod cuda_launch;

@@ -1,4 +1,5 @@
-//! Devices with memory and queues of their own: tensors on them, streams and events, many threads, and memory that runs out.
+//! Devices with their own memory and queues: tensors on them, streams and events, many threads, and
+//! memory that runs out.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +14,8 @@ static MAIA: Fake = Fake::new(device_type::MAIA, "maia", 2);
 static TRN: Fake = Fake::new(device_type::TRN, "trn", 1);
 static MADE: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: its memory is vectors behind handles; all work checks its bounds and keeps what it uses alive.
+// SAFETY: its memory consists of vectors behind handles; all work checks bounds and keeps the
+// memory that it uses alive.
 kernpack::device_api!(unsafe device_type::MAIA, || {
     MADE.fetch_add(1, Ordering::Relaxed);
     &MAIA
@@ -26,7 +28,8 @@ const MAIA_1: Device = Device::new(device_type::MAIA, 1);
 const TRN_0: Device = Device::new(device_type::TRN, 0);
 const ALL: [Device; 4] = [Device::CPU, MAIA_0, MAIA_1, TRN_0];
 
-/// What a test counts is the process's, so one runs at a time. At its end nothing of it is left.
+/// The counters belong to the process, so one test runs at a time. At its end all counters are
+/// zero.
 struct Alone(#[expect(dead_code, reason = "held")] MutexGuard<'static, ()>);
 
 fn alone() -> Alone {
@@ -108,7 +111,7 @@ fn parts_of_a_tensor_share_its_memory() -> Result<()> {
     assert_eq!(content::<i32>(&rows), numbers(24)[6..18]);
     let part = rows.reshape(&[3, 4])?.slice(1..3)?.view_as(&[2, 2], DataType::INT32, 8)?;
     assert_eq!((part.dl_tensor().byte_offset, content::<i32>(&part)), (24 + 16 + 8, numbers(24)[12..16].to_vec()));
-    // What is written to a part is in the whole; the whole may go.
+    // Writes to a part change the whole; the whole may be dropped.
     let mut target = whole.slice(3..4)?;
     target.copy_from(&whole.slice(0..1)?)?;
     assert_eq!(content::<i32>(&whole)[18..], numbers(6));
@@ -131,7 +134,7 @@ fn a_part_is_copied_over_another_that_it_overlaps() -> Result<()> {
     Ok(())
 }
 
-/// A DLPack tensor and what its pointers lead to.
+/// A DLPack tensor with the targets of its pointers.
 struct Managed {
     tensor: DLManagedTensorVersioned,
     #[expect(dead_code, reason = "the tensor points into it")]
@@ -139,11 +142,11 @@ struct Managed {
 }
 
 unsafe extern "C" fn delete(tensor: *mut DLManagedTensorVersioned) {
-    // SAFETY: made by `foreign`, and given back once.
+    // SAFETY: created by `foreign`, and freed once.
     drop(unsafe { Box::from_raw((*tensor).manager_ctx.cast::<Managed>()) });
 }
 
-/// A tensor over `data`, which lives longer, with these strides and this offset.
+/// A tensor over `data`, which outlives it, with these strides and this offset.
 fn foreign(device: Device, data: *mut c_void, shape: &[i64], strides: &[i64], byte_offset: u64) -> Result<Tensor> {
     let mut dimensions = [shape, strides].concat();
     let dl_tensor = DLTensor {
@@ -163,7 +166,7 @@ fn foreign(device: Device, data: *mut c_void, shape: &[i64], strides: &[i64], by
         dl_tensor,
     };
     let managed = Box::into_raw(Box::new(Managed { tensor, dimensions }));
-    // SAFETY: the box is ours; the tensor's pointers live as long as it, or as long as the test.
+    // SAFETY: we own the box; the tensor's pointers live as long as it, or as long as the test.
     unsafe {
         (*managed).tensor.manager_ctx = managed.cast();
         Tensor::from_dlpack(&raw mut (*managed).tensor)
@@ -276,7 +279,7 @@ fn memory_that_runs_out() -> Result<()> {
     assert_eq!(error.to_string(), "MemoryError: out of memory: maia:0 has 100 of 1000 bytes left, not 101");
     assert_eq!(kept.to(MAIA_0).unwrap_err().kind(), "MemoryError");
     assert_eq!(DeviceMemory::new(MAIA_0, usize::MAX, 64).unwrap_err().kind(), "MemoryError");
-    // Everything else goes on.
+    // Everything else continues to work.
     assert_eq!(kept.to(MAIA_1)?.to(Device::CPU)?.len(), 900);
     drop(kept);
     Tensor::empty(DataType::INT8, &[1000], MAIA_0)?;
@@ -303,13 +306,13 @@ fn work_is_in_the_current_stream() -> Result<()> {
         "the copy waits in its stream, and the default one does not wait for it"
     );
 
-    // Another stream waits by an event, the caller does not.
+    // Another stream waits for an event, the caller does not wait.
     let copied = Event::new(MAIA_0)?;
     busy.record(&copied)?;
     free.wait(&copied)?;
     let mut further = Tensor::empty(DataType::INT32, &[4], MAIA_0)?;
     free.scope(|| further.copy_from(&target))?;
-    // What is dropped stays until the work that uses it is done.
+    // A dropped block stays alive until the work that uses it has finished.
     drop(source);
     drop(target);
     gate.set();
@@ -367,7 +370,7 @@ fn dlpack_keeps_the_handle_and_the_offset() -> Result<()> {
     let _alone = alone();
     let whole = Tensor::from_vec(numbers(6), &[3, 2])?.to(MAIA_1)?;
     let managed = whole.slice(1..3)?.to_dlpack()?;
-    // SAFETY: the tensor is exported, alive, and given to the import.
+    // SAFETY: the tensor is exported, alive, and passed to the import.
     let (data, byte_offset, back) = unsafe {
         let tensor = &(*managed).dl_tensor;
         (tensor.data, tensor.byte_offset, Tensor::from_dlpack(managed)?)
@@ -413,7 +416,7 @@ fn workspaces_come_from_the_device() {
             std::mem::transmute::<*mut c_void, Free>(symbol("__TVMBackendFreeWorkspace")),
         )
     };
-    // SAFETY: what is freed was allocated.
+    // SAFETY: the freed memory was allocated.
     unsafe {
         let blocks = [0u64, 100].map(|size| allocate(device_type::MAIA, 1, size, 2, 32));
         assert!(blocks.iter().all(|block| !block.is_null()) && MAIA.alive()[0] == 2);
@@ -439,7 +442,8 @@ fn many_threads_and_many_devices() {
                     let there = stream.scope(|| here.to(device)).unwrap();
                     let next = ALL[(thread as usize + round) % ALL.len()];
                     let moved = stream.scope(|| there.to(next)).unwrap();
-                    // Copies inside a device are in this thread's stream, which the others do not wait for.
+                    // Copies within a device use this thread's stream, for which the others do not
+                    // wait.
                     stream.synchronize().unwrap();
                     drop(there);
                     let back = stream.scope(|| moved.slice(1..257).unwrap().to(Device::CPU)).unwrap();
@@ -458,7 +462,7 @@ fn the_function_for_places() -> Result<()> {
     let mut bytes = *b"0123456789abcdef";
     let here = Place { device: Device::CPU, data: bytes.as_mut_ptr().cast(), byte_offset: 0 };
     let at = |place: Place, byte_offset| Place { byte_offset, ..place };
-    // SAFETY: all places have the bytes that are copied.
+    // SAFETY: all places contain the copied bytes.
     unsafe {
         device::copy(here, source.place(), 16)?;
         device::copy(at(source.place(), 4), at(target.place(), 8), 6)?;

@@ -1,4 +1,5 @@
-//! A 64-bit ARM machine on this one: the workspace's libraries and programs, built for it as a user builds them, and run by qemu.
+//! A 64-bit ARM machine emulated on this one: the workspace's libraries and programs, built for it
+//! as a user builds them, and run by qemu.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -12,10 +13,12 @@ use kernpack_tests::headers;
 /// Rust's name of the target.
 pub(crate) const TARGET: &str = "aarch64-unknown-linux-gnu";
 
-/// What Debian's and Ubuntu's compilers for it are called in front of `gcc`, `g++`, `nm`, ...
+/// The prefix of Debian's and Ubuntu's compilers for the target, in front of `gcc`, `g++`, `nm`,
+/// ...
 pub(crate) const PREFIX: &str = "aarch64-linux-gnu-";
 
-/// What runs its programs. The folder has the dynamic linker and the C library of the compiler's packages.
+/// The command that runs its programs. The folder has the dynamic linker and the C library of the
+/// compiler's packages.
 const EMULATOR: [&str; 3] = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"];
 
 /// Checks that a program can be run.
@@ -23,7 +26,8 @@ fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// Whether rustc has the standard library for the target, also if it comes by `CARGO_TARGET_..._RUSTFLAGS`.
+/// Returns whether rustc has the standard library for the target, also if
+/// `CARGO_TARGET_..._RUSTFLAGS` provides it.
 fn has_standard_library() -> bool {
     let flags = std::env::var("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS").unwrap_or_default();
     let mut rustc = Command::new("rustc");
@@ -33,7 +37,7 @@ fn has_standard_library() -> bool {
     entries.any(|entry| entry.file_name().to_string_lossy().starts_with("libstd-"))
 }
 
-/// What is missing on this machine, and how to get it; empty where everything is there.
+/// The programs that this machine lacks, and how to install them; empty if nothing is missing.
 fn missing() -> String {
     let mut missing = Vec::new();
     if !has_standard_library() {
@@ -48,7 +52,8 @@ fn missing() -> String {
     missing.join(", ")
 }
 
-/// Whether programs for 64-bit ARM can be built and run here; if not, a line that says so.
+/// Returns whether programs for 64-bit ARM can be built and run here; if not, prints a line with
+/// the reason.
 pub(crate) fn is_there() -> bool {
     static IS_THERE: OnceLock<bool> = OnceLock::new();
     *IS_THERE.get_or_init(|| {
@@ -64,7 +69,7 @@ pub(crate) fn is_there() -> bool {
     })
 }
 
-/// cargo, into the folder that the tests were built into, with the compilers that it needs for the target.
+/// cargo, with the target folder of the tests, and with the compilers for the target.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(arguments).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
@@ -72,17 +77,19 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     cargo
 }
 
-/// What a user's `.cargo/config.toml` says, and where the tests' own build has put what can be used again.
+/// Sets the linker, as a user's `.cargo/config.toml` does, and the target folder, so that the
+/// tests' own build is reused.
 pub(crate) fn describe(command: &mut Command) {
     let test = std::env::current_exe().unwrap();
     let folder = test.ancestors().nth(3).unwrap();
     command.env("CARGO_TARGET_DIR", folder);
     command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", format!("{PREFIX}gcc"));
-    // cargo's value for tests has folders with libraries of this machine.
+    // cargo's value for tests contains folders with libraries of this machine.
     command.env_remove("LD_LIBRARY_PATH");
 }
 
-/// The folder with everything that is built for 64-bit ARM: libraries, programs and, in `deps`, the tests.
+/// The folder with all files that are built for 64-bit ARM: libraries, programs and, in `deps`, the
+/// tests.
 pub(crate) fn programs() -> Option<&'static Path> {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
     if !is_there() {
@@ -104,7 +111,7 @@ pub(crate) fn programs() -> Option<&'static Path> {
 const PACKAGES: [&str; 6] =
     ["conversions", "imagekit", "kernpack-aarch64", "kernpack-capi", "kernpack-loading-host", "objects"];
 
-/// A program for 64-bit ARM with these variables, which the emulator itself does not get.
+/// A command for 64-bit ARM with these variables, which the emulator itself does not get.
 pub(crate) fn run(program: impl AsRef<OsStr>, variables: &[(&str, &OsStr)]) -> Command {
     let mut command = Command::new(EMULATOR[0]);
     command.args(&EMULATOR[1..]).env_remove("LD_LIBRARY_PATH");
@@ -118,7 +125,7 @@ pub(crate) fn run(program: impl AsRef<OsStr>, variables: &[(&str, &OsStr)]) -> C
     command
 }
 
-/// The test program in `deps`, which cargo gives a name with a hash: the newest.
+/// The newest test program in `deps`; cargo adds a hash to its name.
 pub(crate) fn guest(programs: &Path) -> PathBuf {
     let entries = std::fs::read_dir(programs.join("deps")).unwrap().flatten().map(|entry| entry.path());
     let is_test = |path: &PathBuf| {
@@ -128,7 +135,7 @@ pub(crate) fn guest(programs: &Path) -> PathBuf {
     newest.expect("cargo has built it")
 }
 
-/// The stock `libtvm_ffi.so` for 64-bit ARM; without it a line that says so.
+/// The stock `libtvm_ffi.so` for 64-bit ARM; without it, prints a line and returns `None`.
 pub(crate) fn stock_library() -> Option<PathBuf> {
     let folder = std::env::var_os("KERNPACK_AARCH64_TVM_FFI_LIB");
     if folder.is_none() {

@@ -3,7 +3,7 @@
 use kernpack::module::{ModuleImpl, ModuleProperties};
 use kernpack::{Bytes, Function, Module, Result, packed_func};
 
-/// A module whose function gives its payload's length.
+/// A module whose function returns its payload's length.
 pub(crate) struct Length {
     pub(crate) payload: Bytes,
 }

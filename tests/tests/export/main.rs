@@ -1,4 +1,4 @@
-//! Libraries that are made at run time, and those for 64-bit ARM. This program links LLVM.
+//! Libraries that are exported at run time, and libraries for 64-bit ARM. This program links LLVM.
 
 mod aarch64_machine;
 mod length;

@@ -1,5 +1,5 @@
-//! Cross compiling: the workspace's libraries and programs for 64-bit ARM, made on this machine and run under qemu. What they do is
-//! what they do here.
+//! Cross compiling: the workspace's libraries and programs for 64-bit ARM, built on this machine
+//! and run under qemu. Their results are the same as here.
 
 #[path = "../../aarch64/src/report.rs"]
 mod report;
@@ -20,7 +20,7 @@ fn stdout(command: &mut Command) -> String {
     String::from_utf8(headers::run(command).stdout).unwrap()
 }
 
-/// What a program of the compiler's package says of a file.
+/// The output of a program of the compiler's package for a file.
 fn about(program: &str, arguments: &[&str], file: &Path) -> String {
     stdout(Command::new(format!("{PREFIX}{program}")).args(arguments).arg(file))
 }
@@ -52,7 +52,7 @@ fn functions_for_devices_say_what_is_missing() {
     let printed = stdout(machine::run(programs.join("aarch64-host"), &[]).arg("devices").arg(library));
     let lines: Vec<&str> = printed.lines().collect();
     let on_cuda = [
-        // With nvcc where this was built, and without.
+        // For a build with nvcc, and for one without.
         "ValueError: cuda kernel 'sobel_cuda': argument 'src': expected a tensor on cuda, got one on cpu:0; copy it there first",
         "RuntimeError: cuda kernel 'sobel_cuda' is not in this library: kernels/sobel.cu was not compiled when this library was built",
     ];
@@ -88,7 +88,7 @@ fn the_c_host_runs() {
     }
 }
 
-/// A C program that links nothing, only opens the library.
+/// A C program that links no library and only opens this one.
 #[test]
 fn a_plain_c_program_opens_a_library() {
     let Some(programs) = machine::programs() else { return };
@@ -101,7 +101,8 @@ fn a_plain_c_program_opens_a_library() {
     assert_eq!(printed, "TypeError: add(a: int, b: int): argument 'a': expected int, got str\nok\n");
 }
 
-/// `kernpack_build::export_abi()`: the program exports the C functions, and loads libraries that call them by name.
+/// `kernpack_build::export_abi()`: the program exports the C functions, and loads libraries that
+/// call them by name.
 #[test]
 fn a_program_hosts_every_library() {
     let Some(programs) = machine::programs() else { return };
@@ -128,7 +129,8 @@ fn a_program_hosts_every_library() {
     assert_eq!(printed.matches("all checks passed").count(), 3, "{printed}");
 }
 
-/// Classes of C++ that Rust calls, and modules in Rust that C++ calls: results in registers of their own, and exceptions.
+/// C++ classes that Rust calls, and Rust modules that C++ calls: the ABI's result registers, and
+/// exceptions.
 #[test]
 fn cpp_modules_and_rust_modules_call_each_other() {
     let Some(programs) = machine::programs() else { return };
@@ -167,7 +169,7 @@ fn tests_of_the_runtime_pass() {
     let Some(programs) = machine::programs() else { return };
     let variables = [("KERNPACK_CHAIN_LENGTH", OsStr::new("2000"))];
     let mut guest = machine::run(machine::guest(programs), &variables);
-    // They run other programs, which the emulator leaves to this machine: a compiler, themselves once more.
+    // They start other programs (a compiler, themselves), which the emulator runs on this machine.
     for test in [
         "cpp_modules::",
         "module_lookup::a_later_lookup",
@@ -185,7 +187,7 @@ fn tests_of_the_runtime_pass() {
     assert!(passed >= 100, "{printed}");
 }
 
-/// A module whose function gives its payload's length.
+/// A module whose function returns its payload's length.
 struct Length(Vec<u8>);
 
 impl ModuleImpl for Length {

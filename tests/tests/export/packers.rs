@@ -1,5 +1,5 @@
-//! Libraries that are exported at run time: every packer gives the same library, and our host, the stock `tvm_ffi` and Apache TVM
-//! load and call it.
+//! Libraries that are exported at run time: every packer gives the same library, and our host, the
+//! stock `tvm_ffi` and Apache TVM load and call it.
 
 use std::ffi::{CString, c_void};
 use std::path::{Path, PathBuf};
@@ -54,7 +54,8 @@ fn object(test: &str, name: &str, value: i64) -> Module {
     Module::static_library_file(&object, &[name]).unwrap()
 }
 
-/// C, an object, an archive, C++ and LLVM IR, and two modules that travel as bytes, one of them shared.
+/// C, an object, an archive, C++ and LLVM IR, and two modules that are serialized, one of them
+/// shared.
 fn tree(test: &str, payload: Vec<u8>) -> Module {
     let root = Module::c_source(&constant("from_c", 1), "c", &["from_c"]);
     let shared = length(payload);
@@ -97,7 +98,7 @@ fn check_tree(module: &Module, length: i64) {
     let imports = module.imports();
     assert_eq!(imports.iter().map(Module::kind).collect::<Vec<_>>(), ["export.length"; 2]);
     assert_eq!([call(&imports[0], "length"), call(&imports[1], "length")], [70_000, length]);
-    // The shared one is one module.
+    // The shared module is restored once.
     assert_eq!(imports[0].imports(), [imports[1].clone()]);
 }
 
@@ -112,7 +113,7 @@ fn symbol(path: &Path, name: &str) -> *const c_void {
     }
 }
 
-/// What may be done with the memory at an address, as the system says: `r--p`.
+/// The permissions of the memory at an address, as the system reports them: `r--p`.
 fn permissions(address: usize) -> String {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let has = |line: &&str| {
@@ -137,7 +138,8 @@ fn every_packer_gives_the_same_library() {
         let path = export(&root, &format!("packer_{name}.so"), &options);
         let blob = symbol(&path, "__tvm_ffi__library_bin").cast::<u8>();
         assert!(!blob.is_null() && blob.addr().is_multiple_of(BLOB_ALIGNMENT as usize), "{name}: {blob:?}");
-        // SAFETY: the library holds so many bytes there: the comparison below would find another size field first.
+        // SAFETY: the library has that many bytes there: otherwise the comparison below would find
+        // another size field first.
         let bytes = unsafe { std::slice::from_raw_parts(blob, expected.len()) };
         assert!(bytes == expected, "{name}");
         assert_eq!(permissions(blob.addr()), "r--p", "{name}");
@@ -241,7 +243,7 @@ fn mistakes_are_named() {
     let nowhere = Path::new("/no/such/folder/x.so");
     let fine = Module::c_source(&constant("fine", 1), "c", &["fine"]);
     assert!(fine.export_library(nowhere, &ExportOptions::new()).unwrap_err().message().contains("/no/such/folder/"));
-    // Nothing unfinished is left behind.
+    // No unfinished file is left behind.
     let left = std::fs::read_dir(folder()).unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
     assert_eq!(left.filter(|name| name.starts_with(".mistake.so")).collect::<Vec<_>>(), [""; 0]);
 }
@@ -261,7 +263,7 @@ fn code_for_another_machine_is_exported_by_its_compiler() {
     assert!(cfg!(target_arch = "aarch64") || error.message().contains("it is for AArch64"), "{error}");
 }
 
-/// Runs `python/exported.py`, which loads what this test exports.
+/// Runs `python/exported.py`, which loads the files that this test exports.
 fn check_in(python: &Path, name: &str) {
     let root = Module::c_source(&constant("from_c", 1), "c", &["from_c"]);
     root.import(&object(name, "from_object", 2)).unwrap();
@@ -309,14 +311,14 @@ fn apache_tvm_loads_it() {
 
 #[test]
 fn a_static_library_registers_itself() {
-    // A name that C cannot say, too.
+    // Also a name that is not valid in C.
     let dotted = "int dotted(void* self, const void* args, int num_args, void* result) __asm__(\"__tvm_ffi_kps.dotted\");\n\
                   int dotted(void* self, const void* args, int num_args, void* result) { return 0; }\n";
     let code = format!("{}{dotted}", constant("kps_inside", 17));
     let root = Module::c_source(&code, "c", &["kps_inside", "kps.dotted"]);
     root.import(&length(vec![3; 1_000])).unwrap();
     let path = export(&root, "static.a", &ExportOptions::new().system_library("kps_"));
-    // A program that notes what is registered.
+    // A program that records the registrations.
     let program = "#include <stdio.h>\n#include <string.h>\n\
                    static unsigned size;\nstatic long long value;\n\
                    int TVMFFIEnvModRegisterSystemLibSymbol(const char* name, void* symbol) {\n\

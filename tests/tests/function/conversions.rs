@@ -1,5 +1,5 @@
-//! The conversion rules of `tests/python/conversions.json`, from Rust. `tests/python/test_conversions.py` runs the same
-//! rows from Python and says what the rows mean.
+//! The conversion rules of `tests/python/conversions.json`, from Rust.
+//! `tests/python/test_conversions.py` runs the same rows from Python and documents their format.
 
 use std::path::PathBuf;
 use std::ptr;
@@ -49,7 +49,7 @@ fn run(library: &Module, row: &Value) -> Value {
     }
 }
 
-/// An argument and what it borrows.
+/// An argument and the data that it borrows.
 enum Argument {
     Value(Any),
     Tensor(Box<BorrowedTensor>),
@@ -80,7 +80,7 @@ impl Argument {
             Self::Value(value) => *value.as_view(),
             Self::Tensor(borrowed) => {
                 let pointer = ptr::from_ref(&borrowed.tensor).cast_mut().cast();
-                // SAFETY: the tensor and what it points to live as long as the view.
+                // SAFETY: the tensor and the data that it points to live as long as the view.
                 unsafe { AnyView::from_raw(TVMFFIAny::pointer(type_index::DL_TENSOR_PTR, pointer)) }
             }
         }
@@ -111,7 +111,7 @@ impl BorrowedTensor {
             ndim: shape.len() as i32,
             dtype: dtype.as_raw(),
             shape: shape.as_mut_ptr(),
-            // NULL strides mean row-major; that is a rule of its own.
+            // NULL strides mean row-major, which is a separate rule.
             strides: strides.as_mut().map_or(ptr::null_mut(), Vec::as_mut_ptr),
             byte_offset: tensor.get("byte_offset").map_or(0, |offset| offset.as_u64().unwrap()),
         };

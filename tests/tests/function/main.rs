@@ -1,4 +1,5 @@
-//! Functions: what is registered, how arguments are converted, loops over tensors, and what must not break a process.
+//! Functions: registrations, conversions of arguments, loops over tensors, and robustness of the
+//! process.
 
 mod conversions;
 mod parallel;

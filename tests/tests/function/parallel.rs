@@ -1,4 +1,5 @@
-//! `#[packed_func(parallel)]`: functions for one element or row, called with whole tensors as any language calls them.
+//! `#[packed_func(parallel)]`: functions for one element or row, called with whole tensors as other
+//! languages call them.
 
 use kernpack::{Any, Device, Element, Error, Function, Result, Tensor, TensorView, packed_func};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -106,7 +107,7 @@ fn elements() {
         assert!(function("parallel.saxpy").call((&x, &y, 2)).unwrap().is_none());
         assert_eq!(values::<f32>(&y), (0..len).map(|i| 1.0 + 2.0 * i as f32).collect::<Vec<_>>());
     }
-    // Any shape, numbers without dimensions among them.
+    // Any shape, also of rank 0.
     let (x, y) = (tensor(vec![3.0f32], &[]), tensor(vec![1.0f32], &[]));
     function("parallel.saxpy").call((&x, &y, 2.0)).unwrap();
     assert_eq!(values::<f32>(&y), [7.0]);
@@ -134,7 +135,7 @@ fn rows() {
         softmax(x, out).unwrap();
     }
     assert_eq!(values::<f32>(&out), expected);
-    // One row of weights for all, and a result for each row.
+    // One row of weights shared by all, and a result for each row.
     let weights = tensor(vec![1.0f32, 10.0, 100.0], &[3]);
     let dots: Tensor = function("parallel.dot").call_as((&tensor(vec![1.0f32; 6], &[2, 3]), &weights)).unwrap();
     assert_eq!((dots.shape(), values::<f32>(&dots)), (&[2][..], vec![111.0, 111.0]));
@@ -162,7 +163,7 @@ fn strides() {
     let squares: Tensor = function("parallel.root").call_as((&transposed,)).unwrap();
     let expected: Vec<f64> = (0..12).map(|i| f64::from(4 * (i % 3) + i / 3).sqrt()).collect();
     assert_eq!((squares.shape(), values::<f64>(&squares)), (&[4, 3][..], expected));
-    // Written through strides: every second element, from the last to the first.
+    // Writes through strides: every second element, from the last to the first.
     let numbers = tensor((1..=100).collect::<Vec<i32>>(), &[100]);
     let odd = with_strides(&numbers, &[50], &[2]);
     function("parallel.fragile").call((&odd,)).unwrap_err();
@@ -172,7 +173,7 @@ fn strides() {
     assert_eq!(values::<i32>(&even), [0, -2]);
 }
 
-/// What is wrong with arguments, as a caller reads it.
+/// The messages for wrong arguments.
 #[test]
 fn messages() {
     let x = tensor(vec![1.0f32, 2.0, 3.0], &[3]);
@@ -258,7 +259,7 @@ fn messages() {
 
 #[test]
 fn other_devices() {
-    // A tensor that says it is on a GPU; nothing reads its memory.
+    // A tensor that claims to be on a GPU; its memory is not read.
     let x = tensor(vec![1.0f64], &[1]);
     let mut raw = kernpack::sys::abi::DLTensor { ..*x.dl_tensor() };
     raw.device = Device::new(kernpack::device::device_type::CUDA, 1).as_raw();

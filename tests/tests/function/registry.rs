@@ -1,4 +1,4 @@
-//! Functions and the global registry, from Rust alone.
+//! Functions and the global registry, used from Rust only.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! Safe code and well-behaved foreign code cannot break the process: panics in odd places, ends of threads, races, names that
-//! two libraries share.
+//! Safe code and well-behaved foreign code cannot break the process: panics in unusual places, ends
+//! of threads, races, names that two libraries share.
 
 use std::cell::RefCell;
 use std::ffi::CString;
@@ -54,7 +54,8 @@ fn calls_in_destructors_of_a_thread_that_ends() {
     let panics = Function::from_fn(|x: i64| 1 / x);
     std::thread::spawn(move || {
         LAST.with(|last| *last.borrow_mut() = Some(CallsAtEnd(panics.clone())));
-        // What remembers errors and panics is made after it, so it goes before.
+        // The thread-locals for errors and panics are created after it, so they are destroyed
+        // before it.
         panics.call((0,)).unwrap_err();
     })
     .join()
@@ -104,7 +105,7 @@ pub struct Unhashable {
 #[test]
 fn keys_that_cannot_be_hashed() {
     let hash = Function::from_fn(|_key: Any| -> Result<i64> { Err(Error::type_error("unhashable")) }).into_any();
-    // SAFETY: the name and the value live for the call, and the host takes a reference of its own.
+    // SAFETY: the name and the value live for the call, and the host takes its own reference.
     let status = unsafe {
         let name = TVMFFIByteArray::new(b"__any_hash__");
         (kernpack::sys::provider::api().type_register_attr)(Unhashable::type_index(), &name, hash.as_view().as_raw())
@@ -113,14 +114,14 @@ fn keys_that_cannot_be_hashed() {
     let make_map = Function::from_fn(|count: i64| -> Map<Any, i64> {
         (0..count).map(|x| (ObjRef::new(Unhashable { x }).into_any(), x)).collect()
     });
-    // A small map compares and does not hash.
+    // A small map compares keys and does not hash them.
     assert_eq!(make_map.call_as::<Map<Any, i64>>((3,)).unwrap().len(), 3);
     let error = make_map.call((5,)).unwrap_err();
     assert!(error.message().ends_with("a key cannot be hashed: unhashable"), "{error}");
 }
 
-/// Text that is borrowed from an argument stays, whatever is done with the argument: an object that the caller offers to be
-/// taken is lent, not offered on.
+/// A text that is borrowed from an argument stays valid, whatever happens to the argument: an
+/// object that the caller passes as an rvalue reference is lent, and not passed on as one.
 #[test]
 fn offered_objects_are_not_offered_on() {
     let seen = Function::from_packed(|args: &[AnyView<'_>]| Ok(Any::from(args[0].type_index())));
@@ -141,7 +142,8 @@ fn offered_objects_are_not_offered_on() {
     assert!(!slot.is_null());
 }
 
-/// With RTLD_GLOBAL the first definition of a name serves the whole process; a library's own functions stay its own.
+/// With RTLD_GLOBAL the first definition of a name applies to the whole process; a library still
+/// calls its own functions.
 #[test]
 fn libraries_that_export_the_same_name() {
     let other = Path::new(env!("CARGO_TARGET_TMPDIR")).join("other_add.so");
@@ -156,7 +158,7 @@ fn libraries_that_export_the_same_name() {
     let library = std::env::current_exe().unwrap().with_file_name("libconversions.so");
     for path in [&other, &library] {
         let path = CString::new(path.as_os_str().as_bytes()).unwrap();
-        // SAFETY: libraries of ours.
+        // SAFETY: these are our own libraries.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
         assert!(!handle.is_null());
     }
@@ -167,7 +169,8 @@ fn libraries_that_export_the_same_name() {
     assert_eq!(theirs.function("add").unwrap().call_as::<i64>((1, 2)).unwrap(), 999);
 }
 
-/// Views of one memory, across functions and libraries: a writer is refused while a reader lives, and the other way round.
+/// Views of the same memory, across functions and libraries: a writer is refused while a reader is
+/// alive, and vice versa.
 #[test]
 fn a_tensor_is_not_written_to_while_it_is_viewed() {
     let library = Module::load(std::env::current_exe().unwrap().with_file_name("libconversions.so")).unwrap();

@@ -1,5 +1,5 @@
-//! The C host in `examples/c-host`: compiled with our header alone, linked with our `libtvm_ffi.so`, and nothing else.
-//! `cargo xtask valgrind` sees that it leaves no memory behind.
+//! The C host in `examples/c-host`: compiled with our header only, linked with our `libtvm_ffi.so`,
+//! and nothing else. `cargo xtask valgrind` checks it for leaks.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The example's library, which cargo xtask builds.
+/// The example's library, which `cargo xtask` builds.
 fn imagekit() -> Option<PathBuf> {
     let path = std::env::var_os("IMAGEKIT_LIBRARY").map(PathBuf::from);
     if path.is_none() {
@@ -20,7 +20,7 @@ fn imagekit() -> Option<PathBuf> {
     path
 }
 
-/// Compiles the host as its README says.
+/// Compiles the host as in its README.
 fn host() -> PathBuf {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("c-host");
     let folder = library::library().parent().unwrap();
@@ -47,7 +47,7 @@ fn the_c_host_does_all_that_it_shows() {
     ] {
         assert!(printed.contains(expected), "{expected}\n{printed}");
     }
-    // Nothing of Apache is in it: the only libtvm_ffi is ours.
+    // It contains nothing of Apache TVM: the only libtvm_ffi is ours.
     let maps = headers::run(Command::new("ldd").arg(&host));
     let maps = String::from_utf8(maps.stdout).unwrap();
     let line = maps.lines().find(|line| line.contains("libtvm_ffi.so")).unwrap();

@@ -1,4 +1,4 @@
-//! A plain C program loads a library of ours and needs nothing else.
+//! A plain C program loads a library of ours without any other library.
 
 use std::path::Path;
 use std::process::Command;
@@ -29,7 +29,8 @@ fn calls_errors_and_globals_from_c() {
     assert_eq!(printed, "TypeError: add(a: int, b: int): argument 'a': expected int, got str\nok\n");
 }
 
-/// The library has the feature `builtins`, with which it serves others; `tests/downstream` has a library without it.
+/// The library has the feature `builtins`, with which it loads others; `tests/downstream` has a
+/// library without it.
 #[test]
 fn a_library_with_builtins_loads_others_for_c() {
     let library = std::env::current_exe().unwrap().with_file_name("libconversions.so");

@@ -1,5 +1,6 @@
-//! What a loader owes to compiled libraries, with a library as Apache TVM's compiler makes them (`c/generated.c`): in a Rust
-//! program, in a C program with `libtvm_ffi.so` of ours, and in Python with the stock library (`python/test_generated.py`).
+//! The duties of a loader towards compiled libraries, with a library as Apache TVM's compiler makes
+//! them (`c/generated.c`): in a Rust program, in a C program with `libtvm_ffi.so` of ours, and in
+//! Python with the stock library (`python/test_generated.py`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +11,8 @@ use kernpack_tests::beside::{cargo_build_programs, test_again};
 use kernpack_tests::stock::stock_library;
 use kernpack_tests::{headers, library};
 
-/// Builds packages of the workspace as the tests were built, and says in which folder the results are.
+/// Builds packages of the workspace with the profile of the tests, and returns the folder of the
+/// results.
 fn build() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -28,8 +30,8 @@ fn compile(source: &str, output: &Path, options: &[&str]) {
     headers::compile("cc", &tests.join("c").join(source), output, &[include], options);
 }
 
-/// The libraries: one that is linked to nothing, one that was linked to a `libtvm_ffi.so` that is not there any more, and one that
-/// calls everything by name.
+/// The libraries: one that does not link anything, one that was linked to a `libtvm_ffi.so` that no
+/// longer exists, and one that calls all functions by name.
 struct Libraries {
     plain: PathBuf,
     linked: PathBuf,
@@ -60,7 +62,7 @@ fn libraries() -> &'static Libraries {
 /// Runs the Rust program; it prints a line for each library.
 fn run_host(variables: &[(&str, &str)], arguments: &[&str]) {
     let mut host = Command::new(build().join("kernpack-loading-host"));
-    // cargo's value has folders with a libtvm_ffi.so.
+    // cargo's value contains folders with a libtvm_ffi.so.
     host.env_remove("LD_LIBRARY_PATH").envs(variables.iter().copied()).args(arguments);
     let output = headers::run(&mut host);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -78,7 +80,7 @@ fn a_rust_program_loads_what_calls_functions_by_name() {
     for threads in ["1", "2", "7"] {
         run_host(&[("TVM_NUM_THREADS", threads)], &["Embedded", path(linked)]);
     }
-    // Our own libraries join it as ever, whether they are loaded first or last.
+    // Our own libraries join it, whether they are loaded first or last.
     let ours = std::env::current_exe().unwrap().with_file_name("libconversions.so");
     run_host(&[], &["Embedded", path(&ours), path(plain)]);
     run_host(&[], &["Embedded", path(plain), path(&ours)]);
@@ -136,8 +138,9 @@ fn a_c_program_with_our_library() {
     }
 }
 
-/// This test is a Rust program, too, but its build script does not call `kernpack_build::export_abi()`. It runs itself again without
-/// what cargo says about the places of libraries.
+/// This test is a Rust program, too, but its build script does not call
+/// `kernpack_build::export_abi()`. It runs itself again without the library folders that cargo
+/// sets.
 #[test]
 fn a_program_that_is_no_host_says_what_to_do() {
     const LIBRARIES: &str = "KERNPACK_TEST_LIBRARIES";

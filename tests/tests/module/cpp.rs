@@ -1,5 +1,6 @@
-//! Modules made in C++ with the stock headers (`c/modules.cc`), used by Rust, and modules made in Rust, used by that C++ code:
-//! every virtual function, with errors, and import trees of both. In processes of the stock library and of ours.
+//! Modules made in C++ with the stock headers (`c/modules.cc`), used by Rust, and modules made in
+//! Rust, used by that C++ code: every virtual function, with errors, and import trees of both, in
+//! processes with the stock library and with ours.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +17,7 @@ const INSIDE: &str = "KERNPACK_TEST_INSIDE_HOST";
 
 const CPP_LIBRARY: &str = "KERNPACK_TEST_CPP_LIBRARY";
 
-/// The C++ library, or `None` where there are no headers.
+/// The C++ library, or `None` without headers.
 fn cpp_library() -> Option<&'static Path> {
     static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
     LIBRARY
@@ -30,7 +31,7 @@ fn cpp_library() -> Option<&'static Path> {
         .as_deref()
 }
 
-/// Runs this program again, with a library that is there before, and only this test.
+/// Runs only this test in this program again, with a preloaded library.
 fn run_inside(test: &str, preload: &Path) {
     let Some(library) = cpp_library() else { return };
     let output = test_again(module_path!(), test)
@@ -53,7 +54,7 @@ fn with_the_stock_library() {
     run_inside("with_the_stock_library", &stock);
 }
 
-/// Our own implementation as `libtvm_ffi.so`: Rust cannot throw there, and says so on stderr.
+/// Our own implementation as `libtvm_ffi.so`: Rust cannot throw there, and prints that on stderr.
 #[test]
 fn with_our_library() {
     if std::env::var_os(INSIDE).is_some() {
@@ -62,7 +63,7 @@ fn with_our_library() {
     run_inside("with_our_library", library::library());
 }
 
-/// A Rust program that exports the functions: alone, and where it passes calls on.
+/// A Rust program that exports the functions: by itself, and passing calls on.
 #[test]
 fn in_a_program_of_ours() {
     let Some(modules) = cpp_library() else { return };
@@ -77,7 +78,7 @@ fn in_a_program_of_ours() {
     headers::run(&mut cargo);
     let run = |expected: &str, preload: Option<&Path>| {
         let mut host = Command::new(programs.join("kernpack-loading-host"));
-        // cargo's value has folders with a libtvm_ffi.so.
+        // cargo's value contains folders with a libtvm_ffi.so.
         host.env_remove("LD_LIBRARY_PATH").arg(expected).arg(modules);
         if let Some(preload) = preload {
             host.env("LD_PRELOAD", preload);
@@ -86,8 +87,9 @@ fn in_a_program_of_ours() {
         assert_eq!(output.stdout, b"modules.so: all checks passed\n");
     };
     run("Embedded", None);
-    // Rust's libLLVM has a C++ runtime inside, whose symbols are found before those of the runtime that throws. The one of the toolchain is
-    // for the machine that builds: the program of tests/aarch64 has none.
+    // Rust's libLLVM contains a C++ runtime, whose symbols are found before those of the runtime
+    // that throws. The toolchain's libLLVM is for the build machine: the program of tests/aarch64
+    // has none.
     #[cfg(not(target_arch = "aarch64"))]
     run("Embedded", Some(Path::new(kernpack_llvm_link::LLVM_LIBRARY)));
     run("Process", Some(library::library()));
@@ -114,7 +116,7 @@ fn global<R: for<'a> kernpack::FromAny<'a>>(name: &str, args: impl kernpack::Arg
     Function::global(name)?.call_as(args)
 }
 
-/// A module of the kind `cpp.counter`; a virtual function of this name fails.
+/// A module of the kind `cpp.counter` in which the virtual function with the name `fails` fails.
 fn counter(start: i64, fails: &str) -> Result<Module> {
     global("cpp_modules.counter", (start, fails))
 }
@@ -126,7 +128,7 @@ fn cpp_modules_in_rust() -> Result<()> {
     assert!(module.downcast_ref::<Told>().is_none());
     let count = module.function("count")?;
     assert_eq!(count.call_as::<i64>((2,))?, 42);
-    // A C++ module is asked each time: its functions may change.
+    // A C++ module is queried each time: its functions may change.
     for find in [Module::find_function, Module::find_function_in_tree] {
         assert!(find(&module, "later")?.is_none());
     }
@@ -156,7 +158,7 @@ fn cpp_modules_in_rust() -> Result<()> {
     Ok(())
 }
 
-/// What each virtual function throws is an error here, for every caller.
+/// An exception of each virtual function is an error here, for every caller.
 fn cpp_errors_in_rust() -> Result<()> {
     type Ask = fn(&Module) -> Result<()>;
     let asks: [(&str, Ask); 8] = [
@@ -179,7 +181,8 @@ fn cpp_errors_in_rust() -> Result<()> {
             .filter(|(other, _)| *other != what && *other != "write_to_file")
             .try_for_each(|(_, ask)| ask(&failing))?;
     }
-    // What is not a std::exception, in the functions that the stock library does not stand before.
+    // An exception that is not a std::exception, in the functions that the stock library does not
+    // wrap.
     let error = counter(1, "int save_to_bytes")?.save_to_bytes().unwrap_err();
     assert_eq!(error.message(), "a virtual function of a module threw a C++ value of type i");
     let error = counter(1, "")?.write_to_file("/nowhere", "elf").unwrap_err();
@@ -192,7 +195,7 @@ fn cpp_errors_in_rust() -> Result<()> {
     assert_eq!(error.message(), "Module[cpp.bare] does not support WriteToFile");
     assert_eq!((bare.write_formats()?, bare.inspect_source("")?), (vec![], String::new()));
 
-    // Found on the way through a Rust module's imports.
+    // Found through a Rust module's imports.
     let root = Module::new(Told::default());
     root.import(&counter(1, "get_function")?)?;
     let error = root.find_function_in_tree("other").unwrap_err();
@@ -201,7 +204,7 @@ fn cpp_errors_in_rust() -> Result<()> {
     Ok(())
 }
 
-/// A module in Rust; it fails where it is told to.
+/// A module in Rust that fails in the named function.
 #[derive(Default)]
 struct Told {
     fails: &'static str,
@@ -266,7 +269,7 @@ impl ModuleImpl for Told {
     }
 }
 
-/// What C++ code is told of a module in Rust.
+/// The results that C++ code gets from a module in Rust.
 fn rust_modules_in_cpp(throws: bool) -> Result<()> {
     let module = Module::new(Told::default());
     let describe = |module: &Module, name: &str| global::<String>("cpp_modules.describe", (module, name));
@@ -292,7 +295,7 @@ fn rust_modules_in_cpp(throws: bool) -> Result<()> {
         let said = text.lines().find_map(|text| text.strip_prefix(line)?.strip_prefix(": ")).unwrap();
         if throws {
             assert_eq!(said, format!("!ValueError: {told} of a module in Rust fails"));
-            // All other lines are as ever.
+            // All other lines are the same as before.
             assert_eq!(text.lines().filter(|line| !known.lines().any(|known| known == *line)).count(), 1, "{text}");
         } else {
             assert!(["0", "none", ""].contains(&said), "{text}");
@@ -314,7 +317,8 @@ fn rust_modules_in_cpp(throws: bool) -> Result<()> {
     Ok(())
 }
 
-/// The functions of the implementation that serves call our module as one of strangers; its errors come back all the same.
+/// The functions of the serving implementation call our module like a foreign one; its errors are
+/// still passed on.
 fn rust_errors_across_artifacts() -> Result<()> {
     for (told, name, args) in [
         ("get_function", "ffi.ModuleGetFunction", 3),
@@ -340,7 +344,7 @@ fn rust_errors_across_artifacts() -> Result<()> {
 /// Trees of both kinds of modules, searched from both sides.
 fn mixed_trees(throws: bool) -> Result<()> {
     let (rust, cpp, leaf) = (Module::new(Told::default()), counter(5, "")?, Module::new(Told::default()));
-    // Rust imports C++ imports Rust; the first import by Rust, the second by C++.
+    // Rust imports C++ imports Rust; Rust makes the first import, C++ the second.
     rust.import(&cpp)?;
     assert_eq!(global::<i64>("cpp_modules.import", (&cpp, &leaf))?, 1);
     assert_eq!(rust.imports(), std::slice::from_ref(&cpp));
@@ -351,7 +355,7 @@ fn mixed_trees(throws: bool) -> Result<()> {
     assert_eq!(global::<i64>("cpp_modules.call_imported", (&rust, "count", 1))?, 7);
     assert_eq!(global::<i64>("cpp_modules.call_imported", (&cpp, "twice", 21))?, 42);
 
-    // A cycle, closed from each side.
+    // A cycle, closed from either side.
     for closes in [
         leaf.import(&rust),
         global::<Any>("cpp_modules.import", (&leaf, &rust)).map(drop),
@@ -361,13 +365,13 @@ fn mixed_trees(throws: bool) -> Result<()> {
     ] {
         match closes {
             Err(error) => assert!(error.message().starts_with("Cyclic dependency detected during import"), "{error}"),
-            // Said on stderr.
+            // Printed on stderr.
             Ok(()) => assert!(!throws),
         }
     }
     assert_eq!((leaf.imports().len(), cpp.imports().len(), rust.imports().len()), (0, 1, 1));
 
-    // What was found in the imports is forgotten with them, whatever empties them.
+    // Functions that were found in the imports are forgotten with them, whichever side clears them.
     global::<()>("cpp_modules.clear", (&rust,))?;
     assert!(rust.find_function_in_tree("count")?.is_none());
     global::<Any>("cpp_modules.import", (&rust, &cpp))?;

@@ -1,5 +1,6 @@
-//! Libraries made of several crates, and several libraries with crates in common: everything registers, in whatever order they
-//! are loaded. Each case is a process of its own, in which this test runs itself again.
+//! Libraries made of several crates, and several libraries with crates in common: everything is
+//! registered, in any order of loading. Each case is a process of its own, in which this test runs
+//! itself again.
 
 use std::path::{Path, PathBuf};
 
@@ -10,21 +11,23 @@ use kernpack::{Any, DataType, Device, Function, IntoAny, Module, Result, Tensor}
 use kernpack_tests::beside::test_again;
 use kernpack_tests::stock::stock_library;
 
-/// What the inner process does: the libraries in their order, `host` for a first use by the program itself.
+/// The steps of the inner process: the libraries in their order, `host` for a first use by the
+/// program itself.
 const STEPS: &str = "KERNPACK_TEST_STEPS";
 
 fn library(name: &str) -> PathBuf {
     std::env::current_exe().unwrap().with_file_name(format!("lib{name}.so"))
 }
 
-/// Where the process's implementation of the C ABI comes from.
+/// The source of the process's implementation of the C ABI.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Host {
     Program,
     Stock,
 }
 
-/// Whether this is the inner process; the outer one starts it with each of `cases`, under each host.
+/// Returns whether this is the inner process; the outer one starts it with each of `cases`, under
+/// each host.
 fn runs_inside(test: &str, cases: &[&str], hosts: &[Host]) -> bool {
     if std::env::var_os(STEPS).is_some() {
         return true;
@@ -50,7 +53,7 @@ fn runs_inside(test: &str, cases: &[&str], hosts: &[Host]) -> bool {
     false
 }
 
-/// Does the steps; the libraries by their names.
+/// Performs the steps, and returns the libraries by their names.
 fn take_steps() -> Result<Vec<(String, Result<Module>)>> {
     let mut loaded = Vec::new();
     for step in std::env::var(STEPS).unwrap().split(' ') {
@@ -81,11 +84,11 @@ fn every_order_of_loading() -> Result<()> {
         return Ok(());
     }
     for (name, module) in take_steps()? {
-        // What a library exports, its dependencies export from it, too.
+        // The functions that a library exports include those of its dependencies.
         let point = module?.function("shapes.point")?.call((3.0, 4.0))?;
         assert_eq!(call("right.norm", &[point]).to::<f64>()?, 5.0, "{name}");
     }
-    // Functions and types of the crates that are referred to, in modules that are not.
+    // Functions and types of crates that are referred to, in modules that are not.
     let point = call("shapes.point", &[float(1.0), float(4.0)]);
     let moved = call("left.shift", &[point, float(2.0)]);
     assert_eq!((moved.type_name(), moved.field("x")?.to::<f64>()?), ("shapes.Point".into(), 3.0));
@@ -93,7 +96,7 @@ fn every_order_of_loading() -> Result<()> {
     let circle = call("shapes.circle", &[moved, float(1.0)]);
     assert_eq!(circle.field("center")?.field("y")?.to::<f64>()?, 4.0);
     assert_eq!(call("shapes.area", &[circle]).to::<f64>()?, std::f64::consts::PI);
-    // Those of the crate that no code refers to.
+    // Functions of the crate that no code refers to.
     let color = call("colors.color", &[0xff_8000_i64.into_any()]);
     assert_eq!((color.type_name(), color.field("rgb")?.to::<i64>()?), ("colors.Color".into(), 0xff_8000));
     let mixed = call("colors.mix", &[0xff_0000_i64.into_any(), 0x00_00ff_i64.into_any()]);
@@ -107,7 +110,7 @@ fn one_device_for_all_libraries() -> Result<()> {
     if !runs_inside("one_device_for_all_libraries", &cases, &[Host::Program, Host::Stock]) {
         return Ok(());
     }
-    // Nothing has asked for a device before a library brought it, or was told that there is none.
+    // Either no code requests the device before a library provides it, or the first request fails.
     let canvas = Device::new(device_type::HEXAGON, 0);
     if std::env::var(STEPS).unwrap().starts_with("host") {
         assert!(!device::exists(canvas));
@@ -123,7 +126,8 @@ fn one_device_for_all_libraries() -> Result<()> {
     assert_eq!(made(), [0, 0], "not before it is used");
     assert!(device::exists(canvas) && !device::exists(Device::new(device_type::HEXAGON, 1)));
 
-    // Allocated by one library, read by the other and by the program, regardless of which library brought the device.
+    // Allocated by one library, read by the other and by the program, regardless of which library
+    // added the device.
     let numbers = Tensor::from_slice(&[1i32, 2, 3], &[3])?;
     let there: Tensor = Function::global("left.onto_canvas")?.call_as((&numbers,))?;
     assert_eq!(there.device(), canvas);
@@ -136,7 +140,7 @@ fn one_device_for_all_libraries() -> Result<()> {
     drop(there);
     assert_eq!(api.native_handle(0, "blocks")? as usize, 0);
 
-    // What goes wrong in it comes out as it went in.
+    // Its errors are passed on unchanged.
     assert_eq!((api.name(), api.device_count()?), ("hexagon", 1));
     assert_eq!(api.attribute(0, DeviceAttribute::DeviceName)?.to::<String>()?, "a canvas");
     assert!(api.attribute(0, DeviceAttribute::WarpSize)?.to::<Option<i64>>()?.is_none());
@@ -157,7 +161,7 @@ fn one_device_for_all_libraries() -> Result<()> {
     Ok(())
 }
 
-/// Where a line of a library's source is, as messages say it.
+/// The place of a line of a library's source, as messages show it.
 fn place(krate: &str, line: &str) -> String {
     let file = format!("decentralised/{krate}/src/lib.rs");
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(&file)).unwrap();
@@ -176,7 +180,7 @@ fn a_library_names_the_dependencies_that_were_not_linked() {
              kernpack::library!(without = [{name}]) if they are meant to stay out"
         )
     });
-    // The second attempt is no better than the first.
+    // A second attempt fails in the same way.
     for _ in 0..2 {
         let error = Module::load(&path).err().unwrap();
         assert_eq!(error.message(), format!("cannot load {}: {}", path.display(), lines.join("\n")));
@@ -191,7 +195,7 @@ fn two_libraries_with_different_types_of_one_key() -> Result<()> {
     }
     let loaded = take_steps()?;
     let [(first, Ok(_)), (second, Err(error))] = &loaded[..] else { panic!("the first loads, the second does not") };
-    // Both definitions, and the file that the first one is in.
+    // The message has both definitions, and the file of the first one.
     let (shapes, clash) = (place("shapes", "    pub struct Point {"), place("clash", "pub struct Point {"));
     let [of_first, of_second] = match first.as_str() {
         "left" => [(shapes, "shapes", 40), (clash, "clash", 48)],

@@ -13,7 +13,7 @@ fn scale() -> DeviceFunction<'static> {
     DeviceFunction::new("scale", vec![ArgType::POINTER, ArgType::FLOAT32, ArgType::INT32], true)
 }
 
-/// Arguments are checked where there is no driver, too.
+/// Arguments are checked even without a driver.
 #[test]
 fn cuda_launches_are_checked_first() {
     let module = Module::from_image("cuda", &DeviceImage::new("ptx", vec![scale()], b".version 8.0\n")).unwrap();
@@ -53,7 +53,7 @@ fn cuda_launches_are_checked_first() {
     );
 }
 
-/// Where Apache TVM's loader would be asked for, ours is: the kinds that are kept.
+/// Kinds that are kept are loaded by our loader, in the place of Apache TVM's.
 #[test]
 fn kept_images_go_through_the_global_loader() {
     let fill = DeviceFunction::new("fill", vec![ArgType::POINTER], false);

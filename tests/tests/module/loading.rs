@@ -1,4 +1,5 @@
-//! Files that are not libraries, and libraries with a broken import tree: each is refused with one clear message.
+//! Files that are not libraries, and libraries with a broken import tree: each is rejected with one
+//! clear message.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -27,7 +28,7 @@ fn compile(name: &str, options: &[String]) -> PathBuf {
     library
 }
 
-/// A library that carries `blob` as its import tree.
+/// A library with `blob` as its import tree.
 fn with_tree(name: &str, blob: &[u8]) -> PathBuf {
     let bytes: Vec<String> = blob.iter().map(u8::to_string).collect();
     compile(name, &["-DTREE=1".to_owned(), format!("-DBLOB={}", bytes.join(","))])
@@ -51,7 +52,7 @@ fn check(path: impl AsRef<Path>, problem: &str) {
     assert_eq!(message(path), format!("RuntimeError: cannot load {}: {problem}", path.display()));
 }
 
-/// The numbers of a blob.
+/// The bytes of the numbers of a blob.
 fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
@@ -105,7 +106,7 @@ fn a_library_that_is_cut_off_is_refused_before_it_is_mapped() {
         let missing: usize = missing.parse().unwrap();
         assert!(keep + missing <= plain.len(), "{message}");
     }
-    // What the loader does not map may be missing: section headers are for debuggers.
+    // Parts that the loader does not map may be missing: section headers are for debuggers.
     let section_headers = number(0x28);
     let stripped = file("loading_without_sections.so", &plain[..section_headers]);
     let module = Module::load(stripped).unwrap();
@@ -138,7 +139,7 @@ fn paths() {
     let unreadable = file("loading_unreadable.so", b"");
     let nobody = std::os::unix::fs::PermissionsExt::from_mode(0o000);
     std::fs::set_permissions(&unreadable, nobody).unwrap();
-    // The superuser may read everything.
+    // The superuser may read all files.
     if std::fs::File::open(&unreadable).is_err() {
         check(&unreadable, "Permission denied (os error 13)");
     }
@@ -250,7 +251,7 @@ fn modules_of_the_tree() {
     let problem = "result of the call: expected Module, got int";
     assert_eq!(message(&path), format!("TypeError: cannot load {}: {problem}", path.display()));
 
-    // The library need not be the root.
+    // The library is not necessarily the root.
     let payload = DeviceImage::new("ptx", Vec::new(), b"// nothing").to_vec();
     let mut tree = LibraryBinWriter::new();
     let root = tree.add_module("cuda", &payload).unwrap();
@@ -263,7 +264,7 @@ fn modules_of_the_tree() {
     assert_eq!(module.find_function_in_tree("one").unwrap().unwrap().call_as::<i64>(()).unwrap(), 1);
 }
 
-/// Where a module object is.
+/// The address of a module object.
 fn address(module: &Module) -> usize {
     // SAFETY: the value of a module is an object.
     unsafe { module.clone().into_any().as_view().as_raw().payload.v_obj.addr() }

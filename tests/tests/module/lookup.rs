@@ -1,5 +1,6 @@
-//! Functions of modules, found again: without an allocation, never a stale one, by many threads. And trees of modules that are as deep
-//! or as wide as no stack and no square of their size would bear.
+//! Repeated lookups of functions in modules: without an allocation, without stale results, by many
+//! threads. Also trees of modules that are so deep or so wide that recursion or quadratic
+//! algorithms would fail.
 
 use std::ffi::c_long;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use kernpack_tests::beside::test_again;
 use kernpack_tests::chain_length;
 use kernpack_tests::headers;
 
-/// A module with one function, `name`, which gives a number.
+/// A module with one function, `name`, which returns a number.
 struct Constant {
     name: &'static str,
     value: i64,
@@ -41,7 +42,7 @@ impl ModuleImpl for Constant {
     }
 }
 
-/// What a function of the tree gives; `None` when there is none.
+/// The result of a function of the tree; `None` if there is no such function.
 fn ask(module: &Module, name: &str) -> Option<i64> {
     let function = module.find_function_in_tree(name).unwrap()?;
     Some(function.call_as(()).unwrap())
@@ -55,7 +56,7 @@ fn changes_of_the_imports_are_seen() {
     for _ in 0..2 {
         assert_eq!((ask(&root, "root"), ask(&root, "middle"), ask(&root, "leaf")), (Some(1), Some(2), None));
     }
-    // Below, and once there is one, what comes later does not matter.
+    // Once a function is found further down, imports that are added later do not matter.
     middle.import(&first).unwrap();
     assert_eq!(ask(&root, "leaf"), Some(3));
     middle.import(&second).unwrap();
@@ -68,13 +69,13 @@ fn changes_of_the_imports_are_seen() {
     }
     root.clear_imports().unwrap();
     assert_eq!((ask(&root, "root"), ask(&root, "middle"), ask(&root, "leaf")), (Some(1), None, None));
-    // A function's name in the imports is not the module's own.
+    // A function in the imports is not one of the module itself.
     root.import(&middle).unwrap();
     assert_eq!(ask(&root, "leaf"), Some(4));
     assert!(root.find_function("leaf").unwrap().is_none());
 }
 
-/// A module whose one function may come and go.
+/// A module whose only function may appear and disappear.
 struct Changing {
     value: Arc<AtomicI64>,
 }
@@ -166,7 +167,8 @@ fn a_later_lookup_allocates_nothing() {
 }
 
 fn count_allocations() {
-    // SAFETY: the preloaded library's variable; only other threads of the test harness could change it, and they wait.
+    // SAFETY: this is the preloaded library's variable; only other threads of the test harness
+    // could change it, and they wait.
     let counter = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"kernpack_test_allocations".as_ptr()) }.cast::<c_long>();
     assert!(!counter.is_null());
     // SAFETY: as above.
@@ -196,7 +198,7 @@ fn count_allocations() {
     }
 }
 
-/// A library that carries a tree, which the assembler reads from a file.
+/// A library with a tree, which the assembler reads from a file.
 fn library_with(name: &str, blob: &[u8]) -> PathBuf {
     let folder = headers::scratch_dir(name);
     let (bytes, source, library) = (folder.join("tree.bin"), folder.join("tree.s"), folder.join("tree.so"));
@@ -214,13 +216,14 @@ fn library_with(name: &str, blob: &[u8]) -> PathBuf {
 
 fn register_loader() {
     let load = Function::from_fn(|bytes: Bytes| Constant::module("leaf", i64::from(bytes[0])));
-    // Each test has its own process only under some runners.
+    // Only some test runners start a process for each test.
     if Function::find_global("ffi.Module.load_from_bytes.test.tree").unwrap().is_none() {
         let _ = Function::register_global("ffi.Module.load_from_bytes.test.tree", &load);
     }
 }
 
-/// A chain in which every module imports the next one: loaded, searched, printed and dropped on a small stack.
+/// A chain in which every module imports the next one: loaded, searched, printed and dropped on a
+/// small stack.
 #[test]
 fn a_long_chain_needs_no_deep_stack() {
     register_loader();
@@ -238,16 +241,16 @@ fn a_long_chain_needs_no_deep_stack() {
         assert_eq!(format!("{root:?}"), "Module(test.constant, 1 imports)");
         assert_eq!(ask(&root, "leaf"), Some(7));
         assert_eq!(ask(&root, "nothing"), None);
-        // The import that would close the circle.
+        // This import would close the cycle.
         let mut last = root.clone();
         while let Some(next) = last.imports().pop() {
             last = next;
         }
         let error = last.import(&root).unwrap_err();
         assert!(error.message().starts_with("Cyclic dependency detected during import"), "{error}");
-        // With the Cargo feature `builtins`, as in a test of the whole workspace.
+        // With the Cargo feature `builtins`, which a test of the whole workspace enables.
         if let Some(print) = Function::find_global("ffi.ReprPrint").unwrap() {
-            // The stock library's limit is ours: beyond it, printing is an error.
+            // We have the stock library's limit: beyond it, printing is an error.
             match print.call_as::<String>((&root,)) {
                 Ok(printed) => assert!(printed.starts_with("ffi.Module("), "{}", &printed[..printed.len().min(100)]),
                 Err(error) => {

@@ -1,4 +1,4 @@
-//! Import trees as bytes: the same bytes as Apache TVM, and back again.
+//! Import trees as bytes: the same bytes as Apache TVM's, and the way back.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -12,7 +12,7 @@ use kernpack_tests::beside::test_again;
 use kernpack_tests::stock::apache_tvm;
 use proptest::prelude::*;
 
-/// A module of a kind that is nothing but its bytes.
+/// A module that consists only of its bytes.
 struct Plain {
     kind: String,
     payload: Bytes,
@@ -55,8 +55,8 @@ fn constants(symbol: &str) -> Vec<u8> {
     [words(&[0, 0, 1, symbol.len() as u64]), symbol.into(), words(&[1, 0])].concat()
 }
 
-/// `data/import_trees.json` is what Apache TVM 0.27 made of these trees (`apache-tvm/trees.py`). `make` makes module number so and so
-/// of a kind.
+/// Compares with `data/import_trees.json`, which contains Apache TVM 0.27's results for these trees
+/// (`apache-tvm/trees.py`). `make` creates the module of a kind with a number.
 fn check_trees(make: impl Fn(&str, usize) -> Module) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/import_trees.json");
     let trees: Vec<serde_json::Value> = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
@@ -75,7 +75,7 @@ fn check_trees(make: impl Fn(&str, usize) -> Module) {
                 assert_eq!(hex(&blob), expected, "{tree}");
             }
             (Ok(blob), None) => {
-                // A tree in an order that TVM does not find.
+                // A tree with an order that TVM does not find.
                 only_ours += 1;
                 LibraryBin::parse(&blob).unwrap();
             }
@@ -86,7 +86,7 @@ fn check_trees(make: impl Fn(&str, usize) -> Module) {
             (Err(error), Some(_)) => panic!("TVM writes {tree}: {error}"),
         }
     }
-    // As many as were generated, and some of each.
+    // The number of generated trees; each outcome occurs.
     assert_eq!(same + only_ours + refused, 120);
     assert!(same > 50 && only_ours > 0 && refused > 0, "{same} {only_ours} {refused}");
 }
@@ -101,7 +101,7 @@ fn bytes_are_those_of_apache_tvm() {
 
 const INSIDE: &str = "KERNPACK_TEST_INSIDE_APACHE_TVM";
 
-/// The same trees of modules that Apache TVM makes, in C++, in this process.
+/// The same trees of modules as in Apache TVM, made in C++, in this process.
 #[test]
 fn bytes_of_modules_made_in_cpp() {
     if let Some(folder) = std::env::var_os(INSIDE) {
@@ -139,7 +139,7 @@ fn inside_apache_tvm(folder: &Path) -> Result<()> {
         }
     };
     check_trees(|kind, number| make(kind, number).unwrap());
-    // Their code becomes a part of a library, too.
+    // Their code becomes part of a library, too.
     let root = make("const_loader", 0)?;
     root.import(&make("c", 1)?)?;
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("serialize_cpp.so");
@@ -149,7 +149,7 @@ fn inside_apache_tvm(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A tree as numbers: for each module its payload and, in order, what it imports.
+/// A tree as numbers: for each module its payload and, in order, its imports.
 fn shape(root: &Module) -> Vec<(String, Vec<u8>, Vec<usize>)> {
     let mut modules = vec![root.clone()];
     let mut shape = Vec::new();
@@ -195,7 +195,8 @@ proptest! {
         }
         let bytes = modules[0].serialize_without_library().unwrap();
         let back = Module::deserialize(&bytes).unwrap();
-        // The chain orders all modules, so places are their numbers, and imports are in order and unique.
+        // The chain orders all modules, so their places are their numbers, and imports are in order
+        // and unique.
         let expected: Vec<(String, Vec<u8>, Vec<usize>)> = modules.iter().enumerate().map(|(number, module)| {
             let mut row = imports.get(&number).cloned().unwrap_or_default();
             row.sort_unstable();
@@ -204,7 +205,7 @@ proptest! {
         }).collect();
         let mut found = shape(&back);
         let mut numbers: Vec<usize> = (0..count).collect();
-        // `shape` numbers breadth first; payloads tell which module each is.
+        // `shape` numbers modules breadth first; the payload identifies each module.
         for (place, (kind, payload, _)) in found.iter().enumerate() {
             numbers[place] = expected.iter().position(|(k, p, _)| k == kind && p == payload).unwrap();
         }
@@ -234,7 +235,7 @@ fn long_chains_and_wide_stars_come_back() {
         }
         let root = Module::deserialize(&writer.to_vec()).unwrap();
         let bytes = root.serialize().unwrap();
-        // The star's modules are equal, so their order does not show.
+        // The star's modules are equal, so their order is not visible.
         assert!(bytes == writer.to_vec());
     }
 }

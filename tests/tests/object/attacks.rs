@@ -1,4 +1,5 @@
-//! What foreign code may do within the ABI's contract, and safe Rust code may do at all: neither may break an object that Rust code uses.
+//! Operations that foreign code may do within the ABI's contract, and that safe Rust code may do at
+//! all: neither may break an object that Rust code uses.
 
 use core::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,14 +18,14 @@ fn field(key: &str, name: &str) -> TypeField {
 }
 
 fn object_of(value: &Any) -> *mut TVMFFIObject {
-    // SAFETY: the tests pass objects.
+    // SAFETY: the tests pass objects only.
     unsafe { value.as_view().as_raw().payload.v_obj }
 }
 
-/// What a frontend does to set a field: it looks neither at flags nor at reference counts.
+/// Sets a field as a frontend does: without regard to flags and reference counts.
 fn set(value: &Any, key: &str, name: &str, to: impl IntoAny) -> Result<()> {
     let to = to.into_any();
-    // SAFETY: the object has the field; whether other code uses it is what the setter finds out.
+    // SAFETY: the object has the field; the setter checks whether other code uses it.
     unsafe { field(key, name).set(object_of(value), to.as_view()) }
 }
 
@@ -43,13 +44,13 @@ fn on_a_small_stack(run: impl FnOnce() + Send + 'static) {
 
 thread_local! {
     static LIVE: Cell<isize> = const { Cell::new(0) };
-    /// What the next clone or drop of a `Wild` does.
+    /// The action of the next clone or drop of a `Wild`.
     static ON_CLONE: Hook = const { RefCell::new(None) };
     static ON_DROP: Hook = const { RefCell::new(None) };
     static ON_DEFAULT: Hook = const { RefCell::new(None) };
 }
 
-/// What a `Wild` does once.
+/// An action that a `Wild` does once.
 type Hook = RefCell<Option<Box<dyn FnOnce()>>>;
 
 fn run(hook: &'static std::thread::LocalKey<Hook>) {
@@ -58,7 +59,7 @@ fn run(hook: &'static std::thread::LocalKey<Hook>) {
     }
 }
 
-/// A text whose `Clone`, `Drop` and `Default` are the author's own, and do anything.
+/// A text whose `Clone`, `Drop` and `Default` run arbitrary code.
 #[derive(Debug)]
 pub struct Wild(String);
 
@@ -156,10 +157,11 @@ fn a_getter_whose_clone_sets_the_same_field() {
         let live = LIVE.get();
         let value = zoo();
         if seen {
-            // Rust code has had a reference: from now on only the sole owner sets.
+            // Rust code has held a reference: from now on only the sole owner may set fields.
             drop(value.to::<ObjRef<Zoo>>().unwrap());
         }
-        // The caller's reference, which the callback uses, too: in Python both are the same variable.
+        // The caller's reference, which the callback uses as well: in Python both are the same
+        // variable.
         let object = object_of(&value) as usize;
         let refused = std::rc::Rc::new(Cell::new(None));
         let seen_by_hook = refused.clone();
@@ -197,7 +199,7 @@ fn a_setter_whose_drop_sets_the_same_field() {
 #[test]
 fn panics_leave_nothing_behind() {
     let live = LIVE.get();
-    // In the second default, when the first hidden field has its value.
+    // During the second default, when the first hidden field has its value.
     ON_DEFAULT.set(Some(Box::new(|| ON_DEFAULT.set(Some(Box::new(|| panic!("no default")))))));
     assert!(create("attacks.Zoo").unwrap_err().message().contains("no default"));
     assert_eq!(LIVE.get(), live);
@@ -217,7 +219,7 @@ fn panics_leave_nothing_behind() {
     drop(value);
     assert_eq!(LIVE.get(), live, "a destructor that panics does not keep the other fields");
 
-    // Half-way, too.
+    // Also when the object is incomplete.
     let value = create("attacks.Zoo").unwrap();
     set(&value, "attacks.Zoo", "wild", "x").unwrap();
     ON_DROP.set(Some(Box::new(|| panic!("no end"))));
@@ -234,7 +236,7 @@ pub struct Phoenix {
     ashes: Ashes,
 }
 
-/// Tries to get a reference to its own object when it is dropped.
+/// Tries to get a reference to its own object while it is dropped.
 #[derive(Default, Debug)]
 struct Ashes(std::sync::Mutex<Option<WeakRef<Phoenix>>>);
 
@@ -273,7 +275,8 @@ fn objects_are_destroyed_when_the_thread_ends() {
     thread_local!(static KEPT: RefCell<Vec<ObjRef<Phoenix>>> = const { RefCell::new(Vec::new()) });
     std::thread::spawn(|| {
         KEPT.with_borrow_mut(Vec::clear);
-        // Uses the queue of what waits after this thread-local was made, so that it is gone first or last.
+        // Uses the queue of deferred drops after this thread-local was created, so that it is
+        // destroyed first or last.
         for length in [200, 300] {
             let chain = (0..length).fold(None, |next, _| Some(ObjRef::new(Phoenix { next, ashes: Ashes::default() })));
             KEPT.with_borrow_mut(|kept| kept.extend(chain.clone()));
@@ -339,7 +342,7 @@ fn unusual_layouts() {
     set(&value, "attacks.Above", "text", "second").unwrap();
     set(&value, "attacks.Above", "live", "alive").unwrap();
     assert!(value.to::<ObjRef<Above>>().is_err() && value.to::<ObjRef<Bytes>>().is_err());
-    // Dropped half-way once, and completed once.
+    // Dropped once while incomplete, and completed once.
     let half = create("attacks.Above").unwrap();
     set(&half, "attacks.Above", "text", "half").unwrap();
     drop(half);
@@ -361,8 +364,8 @@ fn a_weak_reference_to_what_is_not_complete() {
     assert!(weak.upgrade().is_none());
 }
 
-/// A thread that only reads, through a reference to any value, while another one sets the fields of an object that no Rust code has
-/// seen with its type.
+/// A thread that only reads, through a reference to any value, while another one sets the fields of
+/// an object that no Rust code has seen with its type.
 #[test]
 fn a_reader_on_another_thread_sees_no_changes() {
     for _ in 0..5 {

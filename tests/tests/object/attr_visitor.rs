@@ -1,5 +1,6 @@
-//! Visitors of fields: the same calls through generated code and through registered fields, on Rust types; registered fields of
-//! C++ types, with the stock libtvm_ffi in the process and with ours; JSON, repr and trees of both.
+//! Visitors of fields: the same calls by generated code and by registered fields, on Rust types;
+//! registered fields of C++ types, with the stock libtvm_ffi in the process and with ours; JSON,
+//! repr and trees of both.
 
 use std::path::Path;
 
@@ -15,7 +16,7 @@ use kernpack_tests::beside::test_again;
 use kernpack_tests::stock::stock_library;
 use kernpack_tests::{headers, library};
 
-/// Which `libtvm_ffi.so` a second run of this program has.
+/// The variable that names the `libtvm_ffi.so` of a second run of this program.
 const INSIDE: &str = "KERNPACK_TEST_INSIDE_HOST";
 /// The library made of `fields.cc`.
 const CPP_LIBRARY: &str = "KERNPACK_TEST_CPP_LIBRARY";
@@ -37,7 +38,7 @@ fn generated_code_and_registered_fields_make_the_same_calls() {
     assert_eq!(same_calls(&ObjRef::new(Base { id: 3, name: "x".into() })), ["i64 id 3", "str name \"x\""]);
     assert_eq!(same_calls(&ObjRef::new(Shared::default())), Shared::CALLS);
     assert_eq!(same_calls(&Node::chain(2)), ["i64 value 1", "object next visits.Node"]);
-    // Through a reference to the base, the object's own type counts.
+    // Through a reference to the base, the object's own type is visited.
     assert_eq!(log(&all.upcast()), All::CALLS);
 }
 
@@ -58,7 +59,7 @@ fn an_error_of_the_visitor_ends_the_visit() {
     }
 }
 
-/// Sets fields to the values of this name.
+/// Sets fields to the values with the same name.
 struct Assign(Vec<(&'static str, Any)>);
 
 impl AttrVisitorMut for Assign {
@@ -78,7 +79,7 @@ fn a_visitor_changes_any_field_of_a_value_that_nobody_else_has() {
         all.visit_attrs(&mut log).unwrap();
         log.0
     };
-    // From one example to the other one, field by field.
+    // Copies one example to the other, field by field.
     struct Copy(Vec<(String, Any)>);
     impl AttrVisitorMut for Copy {
         fn visit_other(&mut self, name: &str, field: &mut dyn AttrSlot) -> Result<()> {
@@ -97,7 +98,7 @@ fn a_visitor_changes_any_field_of_a_value_that_nobody_else_has() {
     let mut other = All::other_example();
     let mut copy = Copy(Vec::new());
     other.visit_attrs_mut(&mut copy).unwrap();
-    // Integers narrower than their visitor's come as that one.
+    // Integers narrower than the visitor's type are converted to it.
     assert_eq!(copy.0.len(), All::CALLS.len());
     all.visit_attrs_mut(&mut Paste(copy.0.into_iter())).unwrap();
     assert_eq!(values(&all), values(&other));
@@ -216,7 +217,8 @@ fn trees_of_single_values_and_of_large_ones() {
     );
     assert_eq!(Tree::of(&nested).items(0).to_string(), "ffi.Array of 2\n  ... 2 more\n");
 
-    // What a level cuts off is shown where the object comes again on a higher one.
+    // A part that the depth limit cuts off is shown where the object occurs again on a higher
+    // level.
     let node = Node::chain(1);
     let pair = |left, right| ObjRef::new(visits::types::Pair { left, right, note: None });
     let node = pair(Some(node.clone()), Some(node));
@@ -251,7 +253,7 @@ fn types_of_cpp() {
     run_inside("stock", &stock, &fields);
 }
 
-/// What runs in the process with another implementation; nothing in an ordinary run.
+/// The part that runs in the process with another implementation; empty in an ordinary run.
 #[test]
 fn inside() {
     let Ok(host) = std::env::var(INSIDE) else { return };
@@ -272,7 +274,7 @@ fn inside() {
     assert_eq!(seen.0, ["i64 first 1"]);
     assert_eq!(Tree::of(&throws).to_string(), "fields.Throws\n  first: 1\n  ! KeyError: no value today\n");
 
-    // The same text as the host's own functions, for types of both languages.
+    // The text is the same as that of the host's own functions, for types of both languages.
     let base: ObjRef<ObjectRoot> = from_json(visits::CPP_JSON).unwrap().to().unwrap();
     let ours = ObjRef::new(visits::types::Pair { left: Some(Node::chain(3)), right: None, note: None });
     for object in [base, ours.upcast(), ObjRef::new(All::example()).upcast().upcast(), all] {

@@ -7,7 +7,7 @@ use kernpack::{Any, Array, Function, IntoAny, ObjRef, Object, ObjectRoot, Result
 #[object(key = "objects.Named")]
 #[repr(C)]
 pub struct Named {
-    /// What it is called.
+    /// The name.
     pub name: String,
 }
 
@@ -21,7 +21,7 @@ pub struct Series {
     pub values: Array<f64>,
     pub scale: f32,
     pub limit: Option<i64>,
-    /// Not public, so no other language sees it.
+    /// Not public, so other languages do not see it.
     secret: u64,
 }
 

@@ -1,4 +1,5 @@
-//! The life of an object: when it may be written to, how other languages make one, weak references, copies, long chains.
+//! The lifetime of an object: permissions to write, creation by other languages, weak references,
+//! copies, long chains.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -9,7 +10,8 @@ use kernpack::sys::abi::{TVMFFIAny, TVMFFIFieldSetter, field_flag};
 use kernpack::{Any, Array, Field, Function, IntoAny, Map, ObjRef, Object, ObjectRoot, Result, Str, WeakRef};
 
 thread_local! {
-    /// Values of `Counted` that this thread made and has not dropped. Each test has a thread of its own.
+    /// Values of `Counted` that this thread made and has not dropped. Each test has a thread of its
+    /// own.
     static LIVE: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -82,14 +84,14 @@ fn field(key: &str, name: &str) -> TypeField {
 }
 
 fn object_of(value: &Any) -> *mut kernpack::sys::abi::TVMFFIObject {
-    // SAFETY: the tests pass objects.
+    // SAFETY: the tests pass objects only.
     unsafe { value.as_view().as_raw().payload.v_obj }
 }
 
-/// What a frontend does to set a field: it looks neither at flags nor at reference counts.
+/// Sets a field as a frontend does: without regard to flags and reference counts.
 fn set(value: &Any, key: &str, name: &str, to: impl IntoAny) -> Result<()> {
     let to = to.into_any();
-    // SAFETY: the object has the field; whether other code uses it is what the setter finds out.
+    // SAFETY: the object has the field; the setter checks whether other code uses it.
     unsafe { field(key, name).set(object_of(value), to.as_view()) }
 }
 
@@ -142,7 +144,8 @@ fn a_setter_writes_only_for_the_sole_owner() {
 
 #[test]
 fn a_setter_during_a_call_is_refused() {
-    // Rust code reads `point` while the callback, which has the caller's only reference, tries to change it.
+    // Rust code reads `point` while the callback, which has the caller's only reference, tries to
+    // change it.
     let read = Function::from_fn(|point: ObjRef<Point>, change: Function| -> Result<(i64, bool)> {
         let before = point.x;
         let refused = change.call(()).is_err();
@@ -202,7 +205,7 @@ fn another_language_makes_an_object_field_by_field() {
     drop((value, made, root));
     assert_eq!(LIVE.get(), before);
 
-    // An object that is given up half-way drops what it has.
+    // An incomplete object drops the fields that it has.
     let kept = ObjRef::new(Point { x: 1, name: String::new() });
     let value = create("core.Shape");
     set(&value, "core.Shape", "corners", vec![kept.clone()]).unwrap();
@@ -219,7 +222,7 @@ fn an_object_that_rust_has_not_seen_may_still_be_set() {
     set(&value, "core.Node", "value", 1).unwrap();
     set(&second, "core.Node", "value", 2).unwrap();
     assert_eq!(value.field("value").unwrap().to::<i64>().unwrap(), 2);
-    // In a field of another object it is within the reach of Rust code.
+    // In a field of another object, Rust code can reach it.
     let outer = create("core.Node");
     set(&outer, "core.Node", "next", second.clone()).unwrap();
     assert!(set(&value, "core.Node", "value", 5).is_err());
@@ -264,7 +267,7 @@ fn exclusive_access_and_copy_on_write() {
     other.make_mut().unwrap().weight = 6;
     assert!(core::ptr::eq(same, &*other), "the sole owner's object is not copied");
 
-    // Through a reference to its base, a copy is of the object's own type.
+    // Through a reference to its base, a copy has the object's own type.
     let shared = shape.clone();
     let mut base: ObjRef<Point> = shape.upcast();
     base.make_mut().unwrap().x = 8;
@@ -302,7 +305,7 @@ fn long_chains_are_dropped_on_a_small_stack() {
     let dropped = std::thread::Builder::new().stack_size(128 * 1024).spawn(|| {
         let length = kernpack_tests::chain_length();
         drop(chain(length as i64));
-        // Objects that weak references keep are destroyed in their turn, too.
+        // Objects with weak references are also destroyed iteratively.
         let mut node = chain(1_000);
         let mut weak = Vec::new();
         for _ in 0..length / 5 {
@@ -311,7 +314,7 @@ fn long_chains_are_dropped_on_a_small_stack() {
         }
         drop(node);
         assert!(weak.iter().all(|weak| weak.upgrade().is_none()));
-        // Containers in between.
+        // With containers in between.
         let mut value = Any::NONE;
         for _ in 0..length / 10 {
             let map: Map<Str, Any> = [(Str::new("next"), value)].into_iter().collect();
@@ -381,11 +384,11 @@ pub struct Link {
     pub to: ObjRef<Holder>,
 }
 
-/// An object of zeros, as a frontend allocates it. Its deleter does not know the fields.
+/// A zeroed object, as a frontend allocates it. Its deleter does not know the fields.
 fn zeros(index: i32, size: usize) -> *mut kernpack::sys::abi::TVMFFIObject {
     unsafe extern "C" fn delete(this: *mut c_void, flags: i32) {
         if flags & kernpack::sys::abi::deleter_flag::WEAK != 0 {
-            // SAFETY: `calloc` gave this, and there are no references to it any more.
+            // SAFETY: the memory is from `calloc`, and there are no references to it any more.
             unsafe { libc::free(this) }
         }
     }
@@ -399,9 +402,9 @@ fn zeros(index: i32, size: usize) -> *mut kernpack::sys::abi::TVMFFIObject {
     }
 }
 
-/// Gives up what a field of a foreign object owns, which its deleter would do.
+/// Releases the value of a foreign object's field, as its deleter would do.
 fn release_field(value: &Any, offset: usize) {
-    // SAFETY: an object reference is there.
+    // SAFETY: the field contains an object reference.
     unsafe {
         let place = object_of(value).byte_add(offset).cast::<*mut kernpack::sys::abi::TVMFFIObject>();
         let target = place.replace(core::ptr::null_mut());
@@ -415,7 +418,7 @@ fn setters_are_there_for_every_field_that_converts() {
     {
         let raw = field(key, name).as_raw();
         assert!(!raw.setter.is_null(), "{key}.{name}");
-        // A setter gets the field's address only.
+        // A setter gets only the field's address.
         let setter: TVMFFIFieldSetter = unsafe_setter(raw.setter);
         assert_ne!(setter as *const c_void, core::ptr::null());
     }

@@ -26,7 +26,7 @@ pub enum Layout {
 
 const BASE: u64 = 40;
 
-/// Discriminants that only the compiler knows.
+/// Discriminants that only the compiler computes.
 #[derive(Object, Clone, Copy, Debug, PartialEq, Eq)]
 #[object(key = "enums.Computed", enum = "int")]
 #[repr(u64)]
@@ -35,14 +35,14 @@ pub enum Computed {
     Second,
 }
 
-/// Not `Copy`, not `Clone`: still a parameter and a result.
+/// Neither `Copy` nor `Clone`: still usable as a parameter and a result.
 #[derive(Object, Debug, PartialEq)]
 #[object(key = "enums.One", enum = "int")]
 pub enum One {
     Only,
 }
 
-/// As in the library `objects`.
+/// The same as in the library `objects`.
 #[derive(Object, Clone, Copy, Debug, PartialEq, Eq)]
 #[object(key = "objects.Layout", enum = "str", rename_all = "snake_case")]
 pub enum SharedLayout {
@@ -52,7 +52,7 @@ pub enum SharedLayout {
     Blocked,
 }
 
-/// As in the library, in another order.
+/// The same as in the library, in another order.
 #[derive(Object, Clone, Copy, Debug, PartialEq, Eq)]
 #[object(key = "objects.Color", enum = "int", rename_all = "UPPERCASE")]
 pub enum SharedColor {

@@ -27,7 +27,7 @@ pub enum Expr {
     },
     /// Nothing.
     Nil,
-    /// Fields of all sizes, in an order that leaves gaps.
+    /// Fields of all sizes, in an order with gaps.
     Mixed {
         small: u8,
         text: String,
@@ -219,8 +219,8 @@ fn an_object_under_construction_is_its_variant_once_it_is_complete() -> Result<(
     let creator = info.metadata().unwrap().creator.unwrap();
     let evaluate = Function::from_fn(|expr: ObjRef<Expr>| evaluate(&expr));
     let mut handle = std::ptr::null_mut();
-    // SAFETY: the ABI's convention of creators: the new object's one reference goes over to the value. Its fields are set before
-    // anyone else knows it.
+    // SAFETY: the ABI's convention of creators: the value takes over the new object's only
+    // reference. Its fields are set before other code knows it.
     unsafe {
         assert_eq!(creator(&raw mut handle), 0);
         let object: *mut kernpack::sys::abi::TVMFFIObject = handle.cast();
@@ -262,7 +262,7 @@ impl Drop for Counted {
     }
 }
 
-/// With values that no other language sees, and one that all may change.
+/// Variants with hidden values, and one that all languages may change.
 #[derive(Object)]
 #[object(key = "families.Guarded", structural = "unsupported")]
 #[repr(C, u32)]
@@ -315,7 +315,7 @@ fn what_only_rust_can_make_is_not_created_elsewhere() -> Result<()> {
 #[object(key = "families.Term")]
 #[repr(C, u32)]
 pub enum Term {
-    /// A variable, whose name says nothing.
+    /// A variable, whose name is ignored.
     #[object(structural = "var")]
     Var {
         #[field(structural = "ignore")]

@@ -1,4 +1,5 @@
-//! What the options of `#[derive(Object)]` register, and objects that are made from it field by field, as other languages do.
+//! Registration by the options of `#[derive(Object)]`, and objects that are made from it field by
+//! field, as other languages do.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -12,13 +13,13 @@ use kernpack::{Any, AnyView, Array, Field, FromAny, Function, IntoAny, ObjRef, O
 #[object(key = "object_fields.Parent", child_slots = 2)]
 #[repr(C)]
 pub struct Parent {
-    /// What it is called.
+    /// The name.
     pub name: String,
     #[field(skip, default = 7)]
     pub made: u64,
 }
 
-/// A value that only an expression makes.
+/// A value that only an expression creates.
 #[derive(Clone)]
 struct Token(&'static str);
 
@@ -69,7 +70,7 @@ impl Every {
 
 struct NoDefault;
 
-/// Its private field cannot be made, so only Rust makes objects.
+/// Its private field has no default, so only Rust creates objects.
 #[derive(Object)]
 #[object(key = "object_fields.Handle", structural = "singleton")]
 #[repr(C)]
@@ -78,7 +79,7 @@ pub struct Handle {
     secret: NoDefault,
 }
 
-/// The parent cannot be made.
+/// Only Rust creates its parent.
 #[derive(Object)]
 #[object(key = "object_fields.DerivedHandle")]
 #[repr(C)]
@@ -112,12 +113,14 @@ fn text(bytes: &abi::TVMFFIByteArray) -> &str {
     std::str::from_utf8(unsafe { bytes.as_slice() }).unwrap()
 }
 
-/// What another language does to make an object: creator, then each field's setter, with the given value or the default.
+/// Makes an object as another language does: creator, then each field's setter, with the given
+/// value or the default.
 fn create<T: Object>(values: &[(&str, Any)]) -> Result<Any> {
     let api = provider::api();
     let info = info::<T>();
     let mut lineage = Vec::new();
-    // SAFETY: ancestors and metadata live forever; the object is new and ours, and the fields are those of its type.
+    // SAFETY: ancestors and metadata live forever; the object is new and ours, and the fields are
+    // those of its type.
     unsafe {
         for depth in 1..info.type_depth {
             lineage.push(&**info.type_ancestors.add(depth as usize));
@@ -183,7 +186,7 @@ fn flags_names_and_defaults_are_registered() {
     assert_eq!(Any::from_any(&limit).unwrap().to::<i64>().unwrap(), 10);
     let parent = own_fields(info::<Parent>());
     assert_eq!(parent.iter().map(|field| (text(&field.name), field.flags)).collect::<Vec<_>>(), [("name", 0)]);
-    assert_eq!(text(&parent[0].doc), "What it is called.");
+    assert_eq!(text(&parent[0].doc), "The name.");
 }
 
 #[test]

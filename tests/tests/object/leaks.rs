@@ -1,5 +1,5 @@
-//! No operation on objects leaks one: `objects.Tracked` of tests/objects-lib counts how many of it live. In a process of its own,
-//! so that no other test makes objects meanwhile.
+//! No operation on objects leaks one: `objects.Tracked` of tests/objects-lib counts its live
+//! objects. This is a separate process, so that other tests do not create objects meanwhile.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! `#[object_methods]`: what is registered, and calls of it as another language makes them, under our own implementation.
+//! `#[object_methods]`: the registrations, and calls as another language makes them, with our own
+//! implementation.
 
 use std::cmp::Ordering;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -21,7 +22,7 @@ pub struct Point {
 
 #[object_methods]
 impl Point {
-    /// Where it all begins.
+    /// The origin.
     #[type_attr(name = "methods.origin")]
     pub const ORIGIN: (f64, f64) = (0.0, 0.0);
 
@@ -66,7 +67,7 @@ impl Point {
         this.clone()
     }
 
-    /// Whether two references are one object.
+    /// Returns whether two references are one object.
     #[method(name = "is_same")]
     pub fn same_object(this: &ObjRef<Self>, other: &ObjRef<Point>) -> bool {
         this.ptr_eq(other)
@@ -124,7 +125,7 @@ impl Point {
     }
 }
 
-/// Calls counted, to see that nothing is called twice.
+/// Counts calls, to check that defaults are not evaluated twice.
 static DEFAULTS: AtomicI64 = AtomicI64::new(0);
 
 #[derive(Object)]
@@ -352,7 +353,7 @@ fn what_makes_and_copies_objects_passes_over_properties() -> Result<()> {
     assert_eq!(loaded.field("length")?.to::<f64>()?, 5.0);
     let copy = structural::deep_copy(&here)?;
     assert!(!copy.ptr_eq(&here) && copy.equal(&here));
-    // Only a value that a loader or a copier gives is passed over.
+    // Only values from a loader or a copier are ignored.
     let setter = *info("methods.Point").own_fields().find(|field| field.name() == "length").unwrap().as_raw();
     assert!(!setter.setter.is_null());
     let error = set_field(&here, "length", 6.0).unwrap_err();
@@ -365,7 +366,8 @@ fn what_makes_and_copies_objects_passes_over_properties() -> Result<()> {
 fn set_field(object: &ObjRef<Point>, name: &str, value: f64) -> Result<()> {
     let field = info("methods.Point").own_fields().find(|field| field.name() == name).unwrap();
     let any = object.clone().into_any();
-    // SAFETY: the field is the object's, which is alive; setters of Rust fields ensure that it is not read meanwhile.
+    // SAFETY: the field belongs to the object, which is alive; setters of Rust fields ensure that
+    // it is not read meanwhile.
     unsafe { field.set(any.as_view().as_raw().payload.v_obj, Any::from(value).as_view()) }
 }
 
@@ -397,7 +399,7 @@ pub struct Steady {
 
 #[object_methods]
 impl Steady {
-    /// Whether the object is not written to while a method reads it.
+    /// Returns whether the object stays unchanged while a method reads it.
     pub fn is_steady(&self) -> bool {
         let address = |text: &String| (text.as_ptr() as usize, text.len());
         let before = address(std::hint::black_box(&self.value));
@@ -416,7 +418,8 @@ fn nobody_writes_while_a_method_reads() -> Result<()> {
         let raw = object.as_view().as_raw().bits() as usize;
         let set = |text: String| {
             let field = info("methods.Steady").own_fields().next().unwrap();
-            // SAFETY: the field is the object's, which is alive; its setter ensures that it is not read meanwhile.
+            // SAFETY: the field belongs to the object, which is alive; its setter ensures that it
+            // is not read meanwhile.
             unsafe { field.set(raw as *mut _, Any::from(text).as_view()) }
         };
         set("value".to_owned())?;

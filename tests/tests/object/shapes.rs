@@ -1,5 +1,6 @@
-//! Graphs of objects with shared parts, cycles and long chains: copies, JSON and hooks. The walks over containers, and those that need
-//! nothing of a type, are tested where they are (`engines/shapes.rs` of kernpack-builtins).
+//! Graphs of objects with shared parts, cycles and long chains: copies, JSON and hooks. The walks
+//! over containers, and those that do not depend on a type, are tested in their crate
+//! (`engines/shapes.rs` of kernpack-builtins).
 
 use kernpack::reflect::{Tree, from_json, repr, to_json};
 use kernpack::structural::{self, Rewrite};
@@ -18,7 +19,7 @@ fn pair(a: impl IntoAny, b: impl IntoAny) -> ObjRef<Pair> {
     ObjRef::new(Pair { a: a.into_any(), b: b.into_any() })
 }
 
-/// Both parts are the object before: 2^60 paths.
+/// Both parts are the previous object: 2^60 paths.
 fn diamonds() -> ObjRef<Pair> {
     (0..60).fold(pair(1, 2), |part, _| pair(part.clone(), part))
 }
@@ -28,7 +29,7 @@ fn chain(depth: usize) -> ObjRef<Pair> {
     (0..depth).fold(pair(1, 2), |part, _| pair(part, 2))
 }
 
-/// Each object is a part of the two that are made after it.
+/// Each object is a part of the next two.
 fn ladder() -> ObjRef<Pair> {
     (0..60).fold((pair(1, 2), pair(3, 4)), |(before, part), _| (part.clone(), pair(part, before))).1
 }

@@ -1,5 +1,5 @@
-//! Structural operations in Rust: on types of Rust and of another language, in our own host and in the stock one, compared with the
-//! global functions where the host has them.
+//! Structural operations in Rust: on types of Rust and of another language, in our own host and in
+//! the stock one, compared with the global functions if the host has them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ use kernpack_tests::beside::tests_again;
 use kernpack_tests::chain_length;
 use kernpack_tests::stock::stock_library;
 
-/// An expression; where it was written does not count.
+/// An expression; its source location is ignored.
 #[derive(Object, Clone)]
 #[object(key = "structural.Expr", child_slots = 8)]
 #[repr(C)]
@@ -31,7 +31,7 @@ pub struct Expr {
     pub line: i64,
 }
 
-/// A variable: the same as any other one, unless both are used together.
+/// A variable: equal to any other one, unless both are used together.
 #[derive(Object, Clone)]
 #[object(key = "structural.Var", structural = "var")]
 #[repr(C)]
@@ -76,7 +76,7 @@ pub struct Lambda {
     pub body: ObjRef<Expr>,
 }
 
-/// A node that is the same wherever it is used.
+/// A node whose sharing matters for structural equality.
 #[derive(Object, Clone)]
 #[object(key = "structural.Shared", structural = "dag")]
 #[repr(C)]
@@ -176,7 +176,8 @@ mod foreign {
         static INDEX: Once = Once::new();
         let api = provider::api();
         let key = TVMFFIByteArray::new(b"structural.Foreign");
-        // SAFETY: texts and values live for the calls; offsets are those of `Body` behind the header of 24 bytes.
+        // SAFETY: texts and values live for the calls; offsets are those of `Body` behind the
+        // header of 24 bytes.
         unsafe {
             let index = (api.type_get_or_alloc_index)(&key, -1, 1, 0, 1, type_index::OBJECT);
             INDEX.call_once(|| {
@@ -227,7 +228,7 @@ mod foreign {
     }
 }
 
-/// Calls a global function of the host; `None` when it has none of this name.
+/// Calls a global function of the host; `None` if it does not have the function.
 fn global(name: &str, args: &[Any]) -> Option<Result<Any>> {
     let function = Function::find_global(name).unwrap()?;
     Some(match args {
@@ -454,7 +455,7 @@ fn a_walk_stops_with_a_value_and_skips_children() -> Result<()> {
         .pre(|_: &Num| numbers.set(numbers.get() + 1))
         .post(|_: &Add| sums.set(sums.get() + 1))
         .run(&root)?;
-    // The two numbers of one sum are left out; it is itself left as well as entered.
+    // The two numbers of one sum are skipped; the sum itself is left as well as entered.
     assert_eq!((numbers.get(), sums.get()), (2, 3));
 
     // Control flow and results, in either order.
@@ -497,7 +498,7 @@ fn errors_pass_through_and_know_their_place() -> Result<()> {
     // A result of another type.
     let error = Rewrite::new().pre(|_: &Expr| Replacement::with(1)).run(root).map(drop).unwrap_err();
     assert_eq!(error.kind(), "TypeError");
-    // A value that the field does not take.
+    // A value that does not fit the field.
     let error = Rewrite::new().pre(|_: &Num| Replacement::with("x")).run(add(num(1), num(2))).map(drop).unwrap_err();
     assert_eq!(error.kind(), "TypeError");
     Ok(())
@@ -552,7 +553,7 @@ fn a_rewrite_copies_what_changes_and_shares_the_rest() -> Result<()> {
     assert_eq!(down::<Num>(&down::<Add>(&new.right).left).value, 30);
     assert_eq!(down::<Num>(&down::<Add>(&old.right).left).value, 3);
     assert!(down::<Add>(&old.right).right.ptr_eq(&down::<Add>(&new.right).right));
-    // Nothing changes: the same object.
+    // Without changes, the result is the same object.
     assert!(Rewrite::new().post(|node: ObjRef<Expr>| node).run(root.clone())?.ptr_eq(&root));
     assert!(Rewrite::new().run(root.clone())?.ptr_eq(&root));
     Ok(())
@@ -567,10 +568,10 @@ fn rewrites_go_top_down_and_bottom_up() -> Result<()> {
     };
     let root = || add(add(num(1), num(2)), add(num(3), num(4)));
     assert_eq!(down::<Num>(&Rewrite::new().post(fold).run(root())?).value, 10);
-    // Top-down, the sums below are folded, but not what they give.
+    // Top-down, the sums below are folded, but not the results.
     let half = down::<Add>(&Rewrite::new().pre(fold).run(root())?);
     assert_eq!((down::<Num>(&half.left).value, down::<Num>(&half.right).value), (3, 7));
-    // What the callback for before gives is gone into, and then comes the one for after.
+    // The result of the callback for before is entered, and then the callback for after runs.
     let seen = RefCell::new(Vec::new());
     let both = Rewrite::new()
         .pre(|num: ObjRef<Num>| if num.value == 1 { add(self::num(5), self::num(6)) } else { num.upcast() })
@@ -616,13 +617,14 @@ fn containers_are_changed_in_place_when_nobody_else_has_them() -> Result<()> {
     let array = Rewrite::new().post(increment).run(array)?;
     assert_eq!(address(&array), before);
     assert_eq!(array.get(1).unwrap().to::<Vec<i64>>()?, [3]);
-    // Another owner: a copy.
+    // With another owner, the array is copied.
     let other = array.clone();
     let changed = Rewrite::new().post(increment).run(array)?;
     assert_ne!(address(&changed), before);
     assert_eq!((other.get(0).unwrap().to::<i64>()?, changed.get(0).unwrap().to::<i64>()?), (2, 3));
     drop((other, changed));
-    // A closure that keeps the array keeps it as it was; one that only looks does not stand in the way.
+    // A closure that keeps the array keeps its old value; one that only reads does not prevent
+    // changes in place.
     for keep in [false, true] {
         let array = Array::from(vec![1.into_any(), 2.into_any()]);
         let before = address(&array);
@@ -658,7 +660,7 @@ fn graphs_stay_graphs() -> Result<()> {
     let count = Cell::new(0);
     let rewritten = Rewrite::new().post(|num: ObjRef<Num>| increment(&count, num)).run(add(node.clone(), node))?;
     assert!(halves(&rewritten) && count.get() == 1);
-    // Other shared objects at each of their places, or once.
+    // Other shared objects are visited at each of their places, or once.
     let node = add(num(1), num(2));
     for keep_sharing in [false, true] {
         let count = Cell::new(0);
@@ -667,7 +669,7 @@ fn graphs_stay_graphs() -> Result<()> {
         let rewritten = rewrite.run(add(node.clone(), node.clone()))?;
         assert_eq!((halves(&rewritten), count.get()), if keep_sharing { (true, 2) } else { (false, 4) });
     }
-    // A graph of 2^60 ways.
+    // A graph with 2^60 paths.
     let root = (0..60).fold(num(1), |node, _| add(node.clone(), node));
     let count = Cell::new(0);
     let mut rewritten = Rewrite::new().post(|num: ObjRef<Num>| increment(&count, num)).keep_sharing().run(root)?;
@@ -711,7 +713,8 @@ fn a_variable_becomes_the_same_wherever_it_is_used() -> Result<()> {
 #[test]
 fn callbacks_that_go_on_by_themselves() -> Result<()> {
     let (x, y) = (var("x"), var("y"));
-    // Renames definitions and remembers it; uses follow. What is in a sum is mutated from right to left.
+    // Renames definitions and records the new names; uses follow. The parts of a sum are mutated
+    // from right to left.
     let (count, order) = (Cell::new(0), RefCell::new(Vec::new()));
     let mut mutate = Mutate::new()
         .on(|var: ObjRef<Var>, mutator: &Mutator<'_>| -> Result<ObjRef<Var>> {
@@ -816,7 +819,7 @@ fn a_hook_that_keeps_the_visitor_cannot_use_it_later() -> Result<()> {
     });
     foreign::register_attr(index, "__s_visit__", &hook.into_any());
     let object = embedded::new_object(index, ());
-    // SAFETY: a new object, whose reference goes over to the value.
+    // SAFETY: a new object, whose reference the value takes over.
     let hooked = unsafe { Any::from_raw(TVMFFIAny::pointer(index, object.cast())) };
 
     let count = Cell::new(0);
@@ -833,7 +836,7 @@ fn a_hook_that_keeps_the_visitor_cannot_use_it_later() -> Result<()> {
     assert!(error.message().contains("only while the walk or rewrite runs"), "{error}");
     assert_eq!(count.get(), 2);
 
-    // A hook that stops by itself.
+    // A hook that stops the walk.
     let Some(interrupt) = Function::find_global("ffi.VisitInterrupt")? else { return Ok(()) };
     let key = TVMFFIByteArray::new(b"structural.Stops");
     // SAFETY: as above.
@@ -997,7 +1000,7 @@ fn long_chains_on_small_stacks() {
         let fail = |link: &Link| if link.next.is_none() { Err(Error::value_error("the end")) } else { Ok(()) };
         let error = Walk::new().pre(fail).run(&root).unwrap_err();
         assert_eq!(paths_of_error(&root, &error).unwrap()[0].steps.len(), chain_length() - 1);
-        // The stock library needs minutes for it.
+        // The stock library takes minutes for it.
         if provider::origin() == provider::Origin::Embedded
             && let Some(text) = global("ffi.ReprPrint", &[root.into_any()])
         {
@@ -1027,7 +1030,7 @@ fn under_the_stock_library() {
     assert!(output.status.success() && text.contains("0 failed"), "{text}");
 }
 
-/// The module's own name, so that a change of it is seen here.
+/// The module's own name, so that this test detects a change of it.
 #[test]
 fn the_module_is_public() {
     assert!(structural::equal(&1, &1).unwrap());

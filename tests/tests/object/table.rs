@@ -1,5 +1,6 @@
-//! The table of types and operations, `tests/data/objects.json`, from Rust, with the typed operations. `tests/python/objects_table.py`
-//! says what the table means and runs the same rows from Python, `tests/c/objects_table.cc` from C++.
+//! The table of types and operations, `tests/data/objects.json`, from Rust, with the typed
+//! operations. `tests/python/objects_table.py` documents the table and runs the same rows from
+//! Python, `tests/c/objects_table.cc` from C++.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ fn table() -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// What the rows run with.
+/// The context of the rows.
 struct Table {
     library: Module,
     names: HashMap<String, Any>,
@@ -34,7 +35,7 @@ impl Table {
         Self { library: Module::load(path.to_str().unwrap()).unwrap(), names: HashMap::new() }
     }
 
-    /// The value that a value of the table stands for.
+    /// The Rust value of a value in the table.
     fn evaluate(&self, value: &Value) -> Result<Any> {
         let object = match value {
             Value::Null => return Ok(Any::NONE),
@@ -129,7 +130,7 @@ fn failure(error: &Error) -> Value {
     json!([error.kind(), error.message()])
 }
 
-/// The constructor of a type: a method, or a type attribute when it is made of the fields.
+/// The constructor of a type: a method, or a type attribute if it is made of the fields.
 fn constructor(key: &str) -> Result<Function> {
     static INIT: AttrColumn = AttrColumn::new("__ffi_init__");
     let info = TypeInfo::by_key(key.as_bytes())?;
@@ -147,7 +148,8 @@ fn method(info: TypeInfo, name: &str) -> Function {
 
 fn set(target: &Any, name: &str, value: &Any) -> Result<()> {
     let field = TypeInfo::find(target.type_index()).unwrap().fields().find(|field| field.name() == name).unwrap();
-    // SAFETY: the field is one of the object's type, `target` keeps the object alive, and no other thread knows it.
+    // SAFETY: the field is one of the object's type, `target` keeps the object alive, and no other
+    // thread knows it.
     unsafe { field.set(target.as_view().as_raw().payload.v_obj, value.as_view()) }
 }
 
@@ -226,7 +228,8 @@ fn unhex(digits: &str) -> Vec<u8> {
     (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect()
 }
 
-/// Whether a row is for Rust. Arguments by name need the embedded builtins, which are there when the whole workspace is built.
+/// Returns whether a row is for Rust. Arguments by name need the embedded builtins, which are there
+/// when the whole workspace is built.
 fn is_ours(row: &Value) -> bool {
     let hosts = row.get("hosts").is_none_or(|hosts| hosts.as_array().unwrap().contains(&json!("rust")));
     let keywords =
@@ -272,7 +275,7 @@ fn every_operation_on_every_sample() {
         }
         for name in ["copy", "deepcopy", "json"] {
             match sample["fails"].get(name) {
-                // How a type says that it cannot be copied is Python's matter.
+                // Python tests the way in which a type declares that it cannot be copied.
                 Some(_) if name == "copy" => assert!(operation(name, from_ref(&value)).is_err()),
                 Some(expected) => check(name, outcome(name, from_ref(&value)), expected),
                 None => {

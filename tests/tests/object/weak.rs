@@ -1,4 +1,5 @@
-//! Weak references as fields: cycles that are freed, what structural operations make of them, threads that upgrade while the last strong reference goes.
+//! Weak references as fields: cycles that are freed, structural operations, and threads that
+//! upgrade while the last strong reference is dropped.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
@@ -8,10 +9,10 @@ use kernpack::structural::{Walk, deep_copy, equal, hash, recursive_equal};
 use kernpack::{Field, ObjRef, Object, Result, WeakRef};
 use objects::weak::{Folder, folder, folders_alive};
 
-/// The folders of this process are counted, so that one test at a time has some.
+/// The counter of folders belongs to the process, so one test at a time has some.
 static COUNTED: Mutex<()> = Mutex::new(());
 
-/// A folder with one in it, with one in it.
+/// A folder in a folder in a folder.
 fn tree() -> [ObjRef<Folder>; 3] {
     let all = ["home", "music", "songs"].map(folder);
     Folder::adopt(&all[0], &all[1]);
@@ -46,7 +47,8 @@ fn cycles_of_parents_and_children_are_freed() {
     assert_eq!(folders_alive(), before);
 }
 
-/// What walks through objects does not see the reference back, so that nothing goes in circles.
+/// Operations that walk through objects do not follow the reference back, so they do not run in
+/// circles.
 #[test]
 fn structural_operations_leave_them_out() -> Result<()> {
     let _alone = COUNTED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,14 +67,14 @@ fn structural_operations_leave_them_out() -> Result<()> {
         let inner = again.folders.get().get(0).unwrap();
         assert!(equal(&home, &again)? && inner.parent().is_none(), "what JSON made has no parent before it is adopted");
 
-        // A copy refers to what the original refers to.
+        // A copy refers to the same object as the original.
         let copy: ObjRef<Folder> = deep_copy(&home)?;
         let inner = copy.folders.get().get(0).unwrap();
         assert!(!inner.ptr_eq(&music) && inner.parent().is_some_and(|parent| parent.ptr_eq(&home)));
         let mut shared = music.clone();
         shared.make_mut()?.name = "copy".to_owned();
         assert!(!shared.ptr_eq(&music) && shared.parent().is_some_and(|parent| parent.ptr_eq(&home)));
-        // A weak reference keeps an object from being changed in place.
+        // A weak reference prevents changes of an object in place.
         let mut alone = folder("alone");
         let weak = alone.downgrade();
         assert!(alone.get_mut().is_none());
@@ -83,7 +85,7 @@ fn structural_operations_leave_them_out() -> Result<()> {
     Ok(())
 }
 
-/// Not every type has them in a `Field`.
+/// Not all types have their weak references in a `Field`.
 #[derive(Object)]
 #[object(key = "weak.Holder")]
 #[repr(C)]
@@ -101,10 +103,10 @@ fn references_to_nothing() -> Result<()> {
     let nothing = WeakRef::<Folder>::default();
     assert!(nothing.upgrade().is_none() && nothing.clone().ptr_eq(&WeakRef::new()) && nothing.as_ptr().is_null());
     assert_eq!(format!("{nothing:?}"), "(weak objects.Folder)");
-    // SAFETY: null is a reference to nothing.
+    // SAFETY: null is an empty weak reference.
     let again = unsafe { WeakRef::<Folder>::from_raw(nothing.into_raw()) };
     assert!(again.upgrade().is_none());
-    // Other languages make a holder without them.
+    // Other languages create a holder without them.
     let holder: ObjRef<Holder> = from_json("{\"root_index\":1,\"nodes\":[{\"type\":\"ffi.String\",\"data\":\"h\"},{\"type\":\"weak.Holder\",\"data\":{\"name\":0}}]}")?.to()?;
     assert!(holder.own.upgrade().is_none() && holder.all.get().is_none() && holder.list.lock().unwrap().is_empty());
     holder.all.set(Some(holder.downgrade()));
@@ -115,7 +117,8 @@ fn references_to_nothing() -> Result<()> {
     Ok(())
 }
 
-/// The last strong reference goes while other threads upgrade, and while fields are written: each gets the object, whole, or nothing.
+/// The last strong reference is dropped while other threads upgrade, and while fields are written:
+/// each upgrade returns a complete object, or nothing.
 #[test]
 fn threads_upgrade_while_the_last_reference_goes() {
     let _alone = COUNTED.lock().unwrap_or_else(PoisonError::into_inner);

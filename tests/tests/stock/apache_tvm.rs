@@ -1,8 +1,10 @@
-//! Both ways with Apache TVM 0.27: what it exports (`apache-tvm/export.py`) runs in Rust programs with nothing of Apache in them
+//! Calls in both directions between Kernpack and Apache TVM 0.27: libraries that TVM exports
+//! (`apache-tvm/export.py`) run in Rust programs without any file of Apache TVM
 //! (`apache-tvm/host`), and our libraries run in its processes (`apache-tvm/load.py`).
 //!
-//! `cargo xtask test` installs what this needs: `KERNPACK_APACHE_TVM` is a Python with the package `apache-tvm`,
-//! `KERNPACK_TVM_FFI_PINNED` a folder with the version of `tvm_ffi` that it pins. Without them `target/` is looked at.
+//! `cargo xtask test` installs the requirements: `KERNPACK_APACHE_TVM` is a Python with the package
+//! `apache-tvm`, `KERNPACK_TVM_FFI_PINNED` a folder with the version of `tvm_ffi` that it pins.
+//! Without the variables, the tests look in `target/`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,10 +16,11 @@ use kernpack_tests::stock::apache_tvm;
 
 const TESTS: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Files that this build of TVM may lack a compiler for.
+/// Files for which this build of TVM may lack a compiler.
 const OPTIONAL: [&str; 2] = ["vulkan.so", "rocm.so"];
 
-/// The files that TVM exports into a folder of this name, without those that this build of it cannot make.
+/// The files that TVM exports into a folder of this name, without those that this build of it
+/// cannot create.
 fn export(folder: &str) -> Option<(PathBuf, Vec<String>)> {
     let folder = (apache_tvm()?, headers::scratch_dir(folder));
     let script = Path::new(TESTS).join("apache-tvm/export.py");
@@ -37,7 +40,8 @@ fn export(folder: &str) -> Option<(PathBuf, Vec<String>)> {
     Some((folder.1, files))
 }
 
-/// Builds the programs of `apache-tvm/host` as the tests were built, and says in which folder they are.
+/// Builds the programs of `apache-tvm/host` with the profile of the tests, and returns their
+/// folder.
 fn build(variables: &[(&str, &Path)]) -> PathBuf {
     let (mut cargo, folder) = cargo_build_programs(&["kernpack-apache-tvm-host"]);
     headers::run(cargo.envs(variables.iter().copied()));
@@ -50,11 +54,11 @@ fn what_tvm_exports_runs_without_it() {
     let (libraries, archives): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.ends_with(".so"));
     assert!(libraries.len() >= 10 && archives == ["system.a"], "{files:?}");
 
-    // One program for all of them, then each alone.
+    // One process for all files, then one for each.
     let programs = build(&[("KERNPACK_TEST_SYSTEM_LIBRARY", &folder.join("system.a"))]);
     let run = |files: &[&String]| {
         let mut host = Command::new(programs.join("kernpack-apache-tvm-host"));
-        // cargo's value has folders with a libtvm_ffi.so.
+        // cargo's value contains folders with a libtvm_ffi.so.
         host.env_remove("LD_LIBRARY_PATH").arg(&folder).args(files);
         let output = headers::run(&mut host);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

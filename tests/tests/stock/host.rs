@@ -1,4 +1,5 @@
-//! A Rust program in a process that has the stock libtvm_ffi already: everything goes through that one.
+//! A Rust program in a process that has loaded the stock libtvm_ffi: all calls use that
+//! implementation.
 
 use std::path::Path;
 use std::process::Command;
@@ -37,7 +38,8 @@ fn joins_the_stock_library() {
     assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }
 
-/// A library's payloads are read in place, as in a process without the stock library; that one's loader copies them.
+/// A library's payloads are read in place, as in a process without the stock library; the stock
+/// loader copies them.
 fn payloads_are_read_in_place() -> Result<()> {
     static ADDRESSES: Mutex<Vec<usize>> = Mutex::new(Vec::new());
     let load = Function::from_fn(|bytes: Bytes| {
@@ -67,7 +69,7 @@ fn payloads_are_read_in_place() -> Result<()> {
     }
     let addresses = ADDRESSES.lock().unwrap();
     assert!(addresses.len() == 2 && addresses[0] == addresses[1], "{addresses:?}");
-    // The stock loader, as Python calls it, has its own way to the same library.
+    // The stock loader, as Python calls it, loads the same library in its own way.
     drop(addresses);
     let module: Module = Function::global("ffi.ModuleLoadFromFile")?.call_as((library.to_str().unwrap(),))?;
     assert_eq!(module.imports()[0].kind(), "c");

@@ -1,6 +1,7 @@
-//! What our `libtvm_ffi.so` registers, against what the stock one does (apache-tvm-ffi 0.1.15.post2): all global functions with
-//! their metadata, all types with fields, methods and attributes. `data/globals.json` and `data/types.json` are dumps of the
-//! stock library. Every difference is listed.
+//! Registrations of our `libtvm_ffi.so` against those of the stock one (apache-tvm-ffi
+//! 0.1.15.post2): all global functions with their metadata, all types with fields, methods and
+//! attributes. `data/globals.json` and `data/types.json` are dumps of the stock library. Every
+//! difference is listed.
 
 use std::ffi::c_int;
 use std::ptr::null_mut;
@@ -14,7 +15,7 @@ use kernpack_tests::symbols::{functions, open};
 type Handle = TVMFFIObjectHandle;
 
 functions! {
-    /// The C functions that tell what is registered.
+    /// The C functions that report registrations.
     struct Api {
         fn TVMFFIFunctionGetGlobal(name: *const TVMFFIByteArray, out: *mut Handle) -> c_int;
         fn TVMFFIFunctionCall(function: Handle, args: *const TVMFFIAny, num_args: i32, result: *mut TVMFFIAny) -> c_int;
@@ -43,7 +44,8 @@ impl Api {
 
     fn globals(&self) -> Value {
         let names = self.call(self.global("ffi.FunctionListGlobalNamesFunctor").unwrap(), &[]);
-        // SAFETY: the result is a function that lives as long as it is not released; its results are an integer and strings.
+        // SAFETY: the result is a function that lives as long as it is not released; its results
+        // are an integer and strings.
         unsafe {
             let names = names.payload.v_obj;
             let count = self.call(names, &[TVMFFIAny::int(-1)]).payload.v_int64;
@@ -67,7 +69,7 @@ impl Api {
         };
         let types = keys.iter().map(|key| {
             let mut index = -1;
-            // SAFETY: the key is valid for the call; what is known about a type lives forever.
+            // SAFETY: the key is valid for the call; descriptions of types live forever.
             unsafe {
                 assert_eq!((self.TVMFFITypeKeyToIndex)(&bytes(key), &mut index), 0, "{key}");
                 (key.clone(), self.describe(&*(self.TVMFFIGetTypeInfo)(index), columns))
@@ -77,7 +79,8 @@ impl Api {
     }
 
     unsafe fn describe(&self, info: &TVMFFITypeInfo, columns: &[&str]) -> Value {
-        // SAFETY: the caller passes what the library says about a type; all it points to lives forever.
+        // SAFETY: the caller passes the library's description of a type; everything that it points
+        // to lives forever.
         unsafe {
             let ancestors: Vec<String> =
                 slice(info.type_ancestors, info.type_depth).iter().map(|info| string(&(**info).type_key)).collect();
@@ -133,7 +136,8 @@ impl Api {
     }
 
     fn column(&self, name: &str) -> Option<&TVMFFITypeAttrColumn> {
-        // SAFETY: the name is valid for the call; columns live forever, and they do not change meanwhile.
+        // SAFETY: the name is valid for the call; columns live forever, and do not change
+        // meanwhile.
         unsafe { (self.TVMFFIGetTypeAttrColumn)(&bytes(name)).as_ref() }
     }
 
@@ -186,14 +190,14 @@ fn data(name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// A list of objects as one object, by the value of a member.
+/// A list of objects as one object, with the value of a member as key.
 fn by(member: &str, list: &Value) -> Value {
     let entries =
         list.as_array().unwrap().iter().map(|entry| (entry[member].as_str().unwrap().to_owned(), entry.clone()));
     Value::Object(entries.collect())
 }
 
-/// Lists how two values differ.
+/// Lists the differences of two values.
 fn compare(path: &str, expected: &Value, got: &Value, differences: &mut Vec<String>) {
     match (expected, got) {
         (Value::Object(expected), Value::Object(got)) => {
@@ -225,8 +229,8 @@ fn assert_same(expected: &Value, got: &Value) {
     assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
 }
 
-/// What the stock library does not have: through these, libraries share the record of borrowed tensors, the CPU, and the symbols
-/// that they give their own libraries.
+/// Functions that the stock library does not have: through these, libraries share the record of
+/// borrowed tensors, the CPU, and the symbols that they give their own libraries.
 const OWN: &[&str] = &["kernpack.tensor_borrows_v3", "kernpack.device_api_v1.1", "kernpack.context_symbols_v1"];
 
 #[test]

@@ -1,4 +1,5 @@
-//! Beside the stock `libtvm_ffi`, and Apache TVM: in their processes, and what ours registers against what theirs does.
+//! Tests with the stock `libtvm_ffi` and Apache TVM: in their processes, and comparisons of
+//! registrations.
 
 mod apache_tvm;
 mod host;

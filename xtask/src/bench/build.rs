@@ -1,4 +1,5 @@
-//! `cargo xtask bench build`: what compiling a model costs in a build script as users have it, without optimization: time for ResNet-18 and memory for a model of 500 MB.
+//! `cargo xtask bench build`: the cost of compiling a model in a user's build script, without
+//! optimization: time for ResNet-18 and memory for a model of 500 MB.
 
 use super::figures::verdict;
 use super::machine::Machine;
@@ -18,23 +19,24 @@ const HEADING: &str = "## Building a model\n";
 /// The package of the benchmark, whose build script compiles all models of a folder.
 const PACKAGE: &str = "kernpack-bench-models";
 
-/// The models: what they are called in the table, and their functions in make_models.py.
+/// The models: their names in the table, and their functions in make_models.py.
 const RESNET: (&str, &str) = ("ResNet-18, 46 MB", "resnet18");
 const LARGE: (&str, &str) = ("30 products with matrices of 2048x2048, 503 MB", "large");
 
-/// Seconds for ResNet-18, seconds when nothing has changed, and mebibytes for the large model, at most.
+/// The limits: seconds for ResNet-18, seconds for a build without changes, and mebibytes for the
+/// large model.
 const BUILD: f64 = 10.0;
 const AGAIN: f64 = 0.3;
 const MEMORY: f64 = 1536.0;
 
-/// What the build script says of itself.
+/// The figures that the build script reports.
 struct Report {
-    /// Seconds: by the clock, and of all processors.
+    /// Seconds: of the clock, and of all processors.
     wall: f64,
     cpu: f64,
     /// The most memory, in mebibytes.
     memory: f64,
-    /// Seconds that cargo takes when nothing has changed.
+    /// Seconds that cargo takes for a build without changes.
     again: f64,
 }
 
@@ -72,7 +74,7 @@ pub(crate) fn run() -> Result {
     page::write(&workspace, HEADING, &text)
 }
 
-/// Makes a model and builds the crate with it, from nothing but its dependencies.
+/// Makes a model and builds the crate with it; only the dependencies are built already.
 fn build(workspace: &Workspace, python: &Python, interpreter: &Path, function: &str) -> Result<Report> {
     let sources = workspace.root().join("tests/bench");
     let folder = workspace.folder(&format!("bench-build/{function}"))?;
@@ -91,12 +93,12 @@ fn build(workspace: &Workspace, python: &Python, interpreter: &Path, function: &
         let package = ["--package", PACKAGE];
         programs::build_cargo_with(workspace, python, &sources, "bench-ours", "release", &package, &variables)
     };
-    // The dependencies, with no model.
+    // Builds the dependencies, without a model.
     let empty = workspace.folder("bench-build/empty")?;
     let nothing = [("KERNPACK_BENCH_MODELS", empty.as_path())];
     let package = ["--package", PACKAGE];
     let built = programs::build_cargo_with(workspace, python, &sources, "bench-ours", "release", &package, &nothing)?;
-    // What earlier builds kept.
+    // Removes the outputs of earlier builds.
     for entry in fs::read_dir(built.join("build"))?.flatten() {
         let out = entry.path().join("out");
         if entry.file_name().to_string_lossy().starts_with(PACKAGE) && out.is_dir() {

@@ -1,20 +1,21 @@
-//! A calling program as a long-lived child: one line asks for a batch, one line answers with its nanoseconds.
+//! A calling program as a long-lived child process: it reads one line for each batch, and answers
+//! with one line with the nanoseconds.
 //!
-//! A caller with threads of its own is stopped while another one is measured: the threads of a pool often wait actively for a while after
-//! a call, and would take a CPU from whoever is measured next.
+//! A caller with threads of its own is stopped while another one is measured: the threads of a pool
+//! often spin for a while after a call, and would take a CPU from the next measured process.
 
 use crate::Result;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// One running caller. It ends when this value goes away.
+/// One running caller. The process ends when this value is dropped.
 pub(crate) struct Caller {
     name: String,
     child: Child,
     requests: ChildStdin,
     answers: BufReader<ChildStdout>,
-    /// It runs from a question to the answer only.
+    /// True if the process only runs between a request and its answer.
     is_stopped_between: bool,
 }
 
@@ -60,7 +61,8 @@ impl Caller {
     }
 
     fn signal(&self, signal: i32) -> Result {
-        // SAFETY: the process is our child, which has not been waited for: its number is still its own.
+        // SAFETY: the process is our child, which has not been waited for: its process id is still
+        // valid.
         if self.is_stopped_between && unsafe { libc::kill(self.child.id() as i32, signal) } != 0 {
             return Err(format!("{}: cannot be stopped: {}", self.name, std::io::Error::last_os_error()).into());
         }
@@ -78,7 +80,7 @@ impl Caller {
 
 impl Drop for Caller {
     fn drop(&mut self) {
-        // Our own child, and only that; it may have ended already, then there is nothing to do.
+        // Kills our own child only; if it has ended already, the error is ignored.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -97,7 +99,7 @@ mod tests {
         assert_eq!(caller.measure("add", "ours", 7).unwrap(), 3.0);
     }
 
-    /// Tells whether a caller is stopped, or is soon: a signal takes its time.
+    /// Returns whether a caller is stopped, or becomes stopped soon: a signal takes time.
     #[cfg(target_os = "linux")]
     fn is_stopped(caller: &Caller) -> bool {
         (0..500).any(|_| {
@@ -113,7 +115,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn a_caller_with_threads_runs_only_while_it_is_measured() {
-        // The program computes on after its answer, as the threads of a pool that wait actively.
+        // The program continues to compute after its answer, like the spinning threads of a pool.
         let script = "echo ready; for t in 700 1400; do read line; echo $t; for i in $(seq 100000); do :; done; done";
         let mut caller = Caller::start_stopped("sh", &mut shell(script)).unwrap();
         assert!(is_stopped(&caller));

@@ -1,4 +1,4 @@
-//! `cargo xtask bench calls`: what one call costs, ours and the peers', in interleaved rounds.
+//! `cargo xtask bench calls`: the cost of one call, ours and the peers', in interleaved rounds.
 
 use super::caller::Caller;
 use super::figures::verdict;
@@ -17,7 +17,7 @@ use std::time::Instant;
 /// A batch takes about this many nanoseconds.
 const BATCH: f64 = 10_000_000.0;
 
-/// One line of the table: which caller calls what.
+/// One row of the table: a caller and the function that it calls.
 struct Case {
     key: &'static str,
     from: &'static str,
@@ -39,7 +39,7 @@ const fn case(
 }
 
 impl Case {
-    /// The case of ours that this one compares with: the same job, from Python or from native code.
+    /// Our case that this one is compared with: the same job, from Python or from native code.
     fn ours(&self) -> &'static str {
         match (self.caller, self.what) {
             (PYTHON, "fail") => "raise ours",
@@ -50,7 +50,7 @@ impl Case {
         }
     }
 
-    /// The table that the case stands in.
+    /// The table that contains the case.
     fn table(&self) -> Table {
         match self.what {
             "fail" => Table::Errors,
@@ -136,7 +136,7 @@ const CASES: [Case; 44] = [
     case("view cpp",      "Python",                            "C++ library",            PYTHON,   "view", "cpp"),
 ];
 
-/// A promise of ours: a ratio of two cases and its limit.
+/// A goal: a ratio of two cases and its limit.
 struct Goal {
     text: &'static str,
     ours: &'static str,
@@ -196,7 +196,7 @@ const GOALS: [Goal; 14] = [
     },
 ];
 
-/// The largest stripped library without kernels that we promise, in bytes.
+/// The limit for the largest stripped library without kernels, in bytes.
 const SIZE_LIMIT: u64 = 400_000;
 
 /// Builds everything, measures, prints the tables and writes them to `target/bench/calls.md`.
@@ -231,11 +231,11 @@ fn start(workspace: &Workspace, python: &Python, programs: &Programs) -> Result<
         let mut command: Command = workspace.command(program);
         command.args(script);
         command.args(libraries.iter().map(|(name, path)| format!("{name}={}", path.display())));
-        // The crate's programs carry no path to the library that they link.
+        // The crate's programs have no search path for the library that they link.
         command.env("LD_LIBRARY_PATH", python.tvm_ffi_library_folder());
         command
     };
-    // Our own host needs no library at all: it gets no path to one.
+    // Our own host needs no library: it gets no search path.
     let mut ours = command(&programs.kernpack_caller, None, &[kernpack]);
     ours.env_remove("LD_LIBRARY_PATH");
     let all = [kernpack, cpp, krate];
@@ -247,7 +247,8 @@ fn start(workspace: &Workspace, python: &Python, programs: &Programs) -> Result<
     ])
 }
 
-/// Finds each case's batch size, then runs the rounds. Each round starts with another case, so that no case always follows the same one.
+/// Finds each case's batch size, then runs the rounds. Each round starts with another case, so that
+/// no case always follows the same one.
 fn measure(callers: &mut [Caller; 4], rounds: usize) -> Result<Vec<Samples>> {
     println!("> measure {} cases in {rounds} rounds", CASES.len());
     let start = Instant::now();
@@ -296,7 +297,8 @@ fn report(samples: &[Samples], sizes: &[(&str, u64)], rounds: usize, machine: &s
     let _ = write!(text, "\n| goal | limit | measured | |\n|---|---:|---:|---|\n");
     for Goal { text: goal, ours, theirs, limit } in GOALS {
         let ratio = find(samples, ours).ratio(find(samples, theirs));
-        // What is printed decides: a promise of 1.00 is not broken by half a percent of noise.
+        // The printed, rounded value decides: noise of half a percent does not break a goal of
+        // 1.00.
         let printed = (ratio * 100.0).round() / 100.0;
         let _ = writeln!(text, "| {goal} | {limit:.2} | {printed:.2} | {} |", verdict(printed <= limit));
     }
@@ -312,7 +314,7 @@ fn report(samples: &[Samples], sizes: &[(&str, u64)], rounds: usize, machine: &s
     text
 }
 
-/// Three digits that mean something.
+/// Three significant digits.
 fn nanoseconds(value: f64) -> String {
     if value < 100.0 { format!("{value:.1}") } else { format!("{value:.0}") }
 }

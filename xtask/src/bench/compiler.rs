@@ -1,4 +1,5 @@
-//! `cargo xtask bench compiler`: kernels that the rules scheduled, beside NumPy, onnxruntime, PyTorch and the crates gemm, faer and ndarray, in interleaved rounds.
+//! `cargo xtask bench compiler`: kernels that the rules scheduled, beside NumPy, onnxruntime,
+//! PyTorch and the crates gemm, faer and ndarray, in interleaved rounds.
 
 use super::machine::Machine;
 use super::{peers, programs};
@@ -9,10 +10,11 @@ use crate::workspace::{Workspace, shared_library};
 use std::fmt::Write as _;
 use std::fs;
 
-/// How many threads everything may use.
+/// The numbers of threads that every contender is measured with.
 const THREADS: [usize; 2] = [1, 2];
 
-/// What holds everything to AVX2, as far as it can be held: onnxruntime and the Rust crates have no such switch.
+/// Environment variables that restrict the contenders to AVX2 as far as possible: onnxruntime and
+/// the Rust crates have no such switch.
 const AVX2: [(&str, &str); 5] = [
     ("KERNPACK_CPU_LEVEL", "x86-64-v3"),
     ("OPENBLAS_CORETYPE", "Haswell"),
@@ -43,18 +45,19 @@ pub(crate) enum Torch {
     Compiled,
 }
 
-/// What is measured, and how.
+/// The options of `bench compiler`.
 pub(crate) struct Options<'a> {
     rounds: usize,
     torch: Torch,
     /// Parts of the names of the rows, with commas between them; empty: all rows.
     rows: &'a str,
-    /// A program with arguments that runs the measurements, such as one that keeps the machine quiet meanwhile.
+    /// A program with arguments that runs the measurements, for instance one that keeps the machine
+    /// quiet.
     through: &'a str,
 }
 
 impl<'a> Options<'a> {
-    /// From the words behind `bench compiler`.
+    /// Reads the words after `bench compiler`.
     pub(crate) fn parse(words: &[&'a str]) -> Result<Self> {
         let mut options = Self { rounds: 9, torch: Torch::Eager, rows: "", through: "" };
         let mut words = words.iter();
@@ -127,7 +130,7 @@ pub(crate) fn run(words: &[&str]) -> Result {
         let mut what = format!("{threads} thread{}", if threads == 1 { "" } else { "s" });
         if is_avx2 {
             program.envs(AVX2);
-            // What torch.compile keeps does not say which CPU it was compiled for.
+            // The cache of torch.compile does not record the CPU that it was compiled for.
             program.env("TORCHINDUCTOR_CACHE_DIR", workspace.folder("bench")?.join("torch-compile-avx2"));
             what += ", AVX2 (onnxruntime and the crates are not held to it)";
         }
@@ -141,7 +144,8 @@ pub(crate) fn run(words: &[&str]) -> Result {
     Ok(())
 }
 
-/// The table of one run in Markdown: microseconds, and ours / the best peer. Contenders that were not measured have no column.
+/// The table of one run in Markdown: microseconds, and ours / the best peer. Contenders that were
+/// not measured have no column.
 fn table(output: &str, what: &str) -> Result<String> {
     let rows: Vec<(&str, Vec<&str>)> = output
         .lines()

@@ -1,5 +1,6 @@
-//! What devices cost. Launching a CUDA kernel, ours beside cudarc's `launch_builder`: against a driver whose launches do nothing, which
-//! shows what is ours alone, and against the machine's own where there is a GPU. OpenCL's copies and launches, beside clEnqueue*.
+//! The cost of devices: launching a CUDA kernel, ours beside cudarc's `launch_builder`, and
+//! OpenCL's copies and launches, ours beside clEnqueue*. CUDA is measured with a driver whose
+//! launches do nothing, which shows our own cost, and with the machine's driver if it has a GPU.
 
 use super::figures::{duration, verdict};
 use super::programs;
@@ -11,10 +12,10 @@ use crate::workspace::{Workspace, shared_library};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// How much slower than the peer we may be.
+/// The limit for our time, as a multiple of the peer's.
 const LIMIT: f64 = 1.1;
 
-/// One line: what was done, nanoseconds of one time.
+/// One row: the operation, and the nanoseconds of one call.
 pub(crate) struct Line {
     name: String,
     ours: f64,
@@ -42,12 +43,12 @@ impl Launches {
         Ok(Launches { program: folder.join(package), stand_in })
     }
 
-    /// Against the driver that does nothing.
+    /// Measures with the driver that does nothing.
     pub(crate) fn without_driver(&self, workspace: &Workspace) -> Result<Vec<Line>> {
         self.measure(workspace, Some(&self.stand_in))
     }
 
-    /// Against the machine's driver; nothing where there is no GPU, which the program says.
+    /// Measures with the machine's driver; empty without a GPU, which the program reports.
     pub(crate) fn with_driver(&self, workspace: &Workspace) -> Result<Vec<Line>> {
         self.measure(workspace, None)
     }
@@ -59,7 +60,7 @@ impl Launches {
         }
         let name = if driver.is_some() { "launches without a driver" } else { "launches with the machine's driver" };
         let output = step::run(name, &mut command, Show::Lines)?;
-        // What is not a line of numbers is a message, and has been shown.
+        // Other lines are messages, which have been shown.
         Ok(output.lines().filter_map(Line::parse).collect())
     }
 }
@@ -72,7 +73,8 @@ impl Line {
     }
 }
 
-/// Copies between the CPU and opencl:0, and launches there; nothing where there is no OpenCL device, which the message says.
+/// Measures copies between the CPU and opencl:0, and launches there; empty without an OpenCL
+/// device, which the message reports.
 pub(crate) fn opencl(workspace: &Workspace, python: &Python, opencl: &OpenCl) -> Result<Vec<Line>> {
     if let OpenCl::Missing(why) = opencl {
         println!("no OpenCL device was measured: {why}");

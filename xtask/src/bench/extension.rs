@@ -1,5 +1,6 @@
-//! `cargo xtask bench python`: a library as an extension module beside the same functions made with PyO3 (for one version of Python, and for all)
-//! and with nanobind, and beside the same library through the package tvm_ffi.
+//! `cargo xtask bench python`: a library as an extension module beside the same functions made with
+//! PyO3 (for one version of Python, and for all) and with nanobind, and beside the same library
+//! through the package tvm_ffi.
 
 use super::caller::Caller;
 use super::figures::verdict;
@@ -24,7 +25,8 @@ const PEERS: Recipe = Recipe {
 /// A batch takes about this many nanoseconds.
 const BATCH: f64 = 4_000_000.0;
 
-/// What a row may take of PyO3's time, and what an import and the feature may cost.
+/// The limits: of a row, as a fraction of PyO3's time; of an import, in milliseconds; of the
+/// feature, in bytes.
 const LIMIT: f64 = 1.0;
 const IMPORT_LIMIT: f64 = 1.0;
 const SIZE_LIMIT: u64 = 90_000;
@@ -32,7 +34,8 @@ const SIZE_LIMIT: u64 = 90_000;
 /// The heading of the section of the page.
 const HEADING: &str = "## Import from Python\n";
 
-/// A module: its name in the reports, the name that it is imported by, and which of the two processes has it.
+/// A module: its name in the reports, the name that it is imported by, and which of the two
+/// processes has it.
 struct Library {
     title: &'static str,
     name: &'static str,
@@ -43,8 +46,8 @@ const fn library(title: &'static str, name: &'static str, process: usize) -> Lib
     Library { title, name, process }
 }
 
-/// Ours first, PyO3's for this version of Python second. The package tvm_ffi is in a process of its own: where it is installed, ours would be
-/// bound to its implementation.
+/// Ours first, PyO3's for this version of Python second. The package tvm_ffi has a process of its
+/// own: in an environment with it, our module would be bound to its implementation.
 const LIBRARIES: [Library; 5] = [
     library("ours", "bench_ours", 0),
     library("PyO3", "bench_pyo3", 0),
@@ -56,7 +59,7 @@ const OURS: usize = 0;
 const PYO3: usize = 1;
 const TVM_FFI: usize = 4;
 
-/// Name in `caller.py`, and what the row is.
+/// The name in `caller.py`, and the text of the row.
 const CASES: [(&str, &str); 23] = [
     ("add", "`add(int, int)`"),
     ("keywords", "`add(a=.., b=..)`"),
@@ -83,7 +86,7 @@ const CASES: [(&str, &str); 23] = [
     ("object", "returns an object"),
 ];
 
-/// Cases that the package tvm_ffi has no way for: it takes arguments by position only.
+/// Cases that the package tvm_ffi does not support: it takes positional arguments only.
 const NOT_IN_TVM_FFI: [&str; 2] = ["keywords", "keyword"];
 
 fn runs(case: &str, library: usize) -> bool {
@@ -112,7 +115,7 @@ pub(crate) fn run(rounds: usize) -> Result {
 /// The files of the modules, in the order of [`LIBRARIES`].
 struct Modules {
     paths: [PathBuf; 5],
-    /// Bytes that the feature `python` adds to our stripped library.
+    /// The bytes that the feature `python` adds to our stripped library.
     weight: u64,
 }
 
@@ -146,7 +149,8 @@ impl Modules {
     }
 }
 
-/// Compiles the C++ module with nanobind's own source beside it, with the flags that nanobind's CMake file sets for a release.
+/// Compiles the C++ module with nanobind's own source beside it, with the flags that nanobind's
+/// CMake file sets for a release.
 fn build_nanobind(workspace: &Workspace, interpreter: &Path, source: &Path, folder: &Path) -> Result<PathBuf> {
     let compiler = env::var_os("CXX")
         .map(PathBuf::from)
@@ -182,14 +186,15 @@ fn start(workspace: &Workspace, interpreter: &Path, modules: &Modules) -> Result
         for (library, path) in LIBRARIES.iter().zip(&modules.paths).filter(|(library, _)| library.process == process) {
             command.arg(format!("{}={}", library.name, path.display()));
         }
-        // Python's own cost is the same in both; ours is bound to its own implementation in the first.
+        // Python's own cost is the same in both; in the first process, our module uses its own
+        // implementation.
         command.env("KERNPACK_PYTHON_ALONE", "1");
         Caller::start(name, &mut command)
     };
     Ok([start(0, "the extension modules")?, start(1, "the package tvm_ffi")?])
 }
 
-/// Finds each case's batch size, then runs the rounds; the libraries take turns in being first.
+/// Finds each case's batch size, then runs the rounds; the libraries take turns in running first.
 fn measure(callers: &mut [Caller; 2], rounds: usize) -> Result<Vec<[Samples; 5]>> {
     println!("> measure {} cases in {rounds} rounds", CASES.len());
     let mut sizes = Vec::new();
@@ -219,8 +224,8 @@ fn measure(callers: &mut [Caller; 2], rounds: usize) -> Result<Vec<[Samples; 5]>
     Ok(samples)
 }
 
-/// The milliseconds that an import takes in a fresh process, in rounds: ours without the package tvm_ffi in reach, PyO3's, nanobind's, and the
-/// package tvm_ffi with our library.
+/// The milliseconds that an import takes in a fresh process, in rounds: ours without the package
+/// tvm_ffi in the search path, PyO3's, nanobind's, and the package tvm_ffi with our library.
 fn imports(workspace: &Workspace, interpreter: &Path, modules: &Modules, rounds: usize) -> Result<[Samples; 5]> {
     const IMPORT: &str = "
 import importlib.machinery, importlib.util, sys, time
@@ -247,7 +252,7 @@ print((time.perf_counter() - start) * 1e3)
             if index == TVM_FFI {
                 command.args(["-c", LOAD]);
             } else {
-                // -S: without the packages of the environment, as where nothing else is installed.
+                // -S: without the packages of the environment, as if nothing else was installed.
                 command.args(["-S", "-c", IMPORT]);
             }
             let name = LIBRARIES[index].name;
@@ -266,7 +271,7 @@ print((time.perf_counter() - start) * 1e3)
     Ok(samples)
 }
 
-/// Three digits that mean something.
+/// Three significant digits.
 fn three(value: f64) -> String {
     match value {
         value if value.is_nan() => "-".to_owned(),

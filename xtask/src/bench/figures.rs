@@ -1,11 +1,11 @@
-//! How the reports write numbers and verdicts.
+//! The format of numbers and verdicts in reports.
 
-/// What a goal came to.
+/// The word for a goal that was met or missed.
 pub(super) fn verdict(met: bool) -> &'static str {
     if met { "met" } else { "missed" }
 }
 
-/// Three digits that mean something, with a unit.
+/// Three significant digits, with a unit.
 pub(super) fn duration(nanoseconds: f64) -> String {
     let (value, unit) = match nanoseconds {
         ns if ns < 1_000.0 => (ns, "ns"),
@@ -16,7 +16,7 @@ pub(super) fn duration(nanoseconds: f64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// A ratio with two digits that mean something.
+/// A ratio with two significant digits.
 pub(super) fn two_digits(ratio: f64) -> String {
     let decimals = if ratio > 0.0 && ratio < 0.1 { (-ratio.log10()).ceil() as usize + 1 } else { 2 };
     format!("{ratio:.decimals$}")

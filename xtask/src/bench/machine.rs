@@ -1,5 +1,5 @@
-//! The words of a table about what it was measured on: the processor and how many threads it runs, the versions of every peer, the
-//! date, and the load of the machine. Every table gets them from here.
+//! The description of the machine under a table: the processor and its number of threads, the
+//! versions of every peer, the date, and the load of the machine. Every table uses it.
 
 use crate::Result;
 use crate::python;
@@ -9,11 +9,11 @@ use std::fs;
 use std::path::Path;
 use std::thread;
 
-/// Extensions of x86-64 that kernels choose by, as the system and as people call them.
+/// Extensions of x86-64 that kernels are selected by: the system's names and their usual names.
 const EXTENSIONS: [(&str, &str); 4] =
     [("avx2", "AVX2"), ("avx512f", "AVX-512"), ("avx512_vnni", "VNNI"), ("amx_tile", "AMX")];
 
-/// The machine and the versions of what is compared on it.
+/// The machine and the versions of the compared programs.
 pub(super) struct Machine<'a> {
     workspace: &'a Workspace,
     parts: Vec<String>,
@@ -38,7 +38,7 @@ impl<'a> Machine<'a> {
         self
     }
 
-    /// Adds Python's version and those of installed packages. Those that are not installed are named, too.
+    /// Adds Python's version and those of installed packages. Missing packages are named, too.
     pub(super) fn packages(mut self, interpreter: &Path, packages: &[&str]) -> Result<Self> {
         let program = format!(
             "
@@ -87,7 +87,7 @@ impl fmt::Display for Machine<'_> {
     }
 }
 
-/// The maker of the processor, by which tables of one page are told apart.
+/// The maker of the processor, which distinguishes the tables of one page.
 pub(super) fn kind(workspace: &Workspace) -> &'static str {
     kind_of(&processor(workspace))
 }
@@ -106,7 +106,8 @@ fn first_line(workspace: &Workspace, program: &str, arguments: &[&str]) -> Optio
     (output.status.success() && !line.is_empty()).then_some(line)
 }
 
-/// The processor's name: Linux has it in a file for x86-64 and behind `lscpu` for others, macOS behind `sysctl`.
+/// The processor's name: Linux has it in a file for x86-64 and in the output of `lscpu` for others,
+/// macOS in the output of `sysctl`.
 fn processor(workspace: &Workspace) -> String {
     let listed = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     named(&listed)
@@ -115,7 +116,8 @@ fn processor(workspace: &Workspace) -> String {
         .unwrap_or_else(|| format!("a processor of unknown name ({})", std::env::consts::ARCH))
 }
 
-/// Name, model and extensions by the first processor of `/proc/cpuinfo`: virtual machines often call theirs "Intel(R) Xeon(R) Processor".
+/// Name, model and extensions by the first processor of `/proc/cpuinfo`: virtual machines often
+/// call theirs "Intel(R) Xeon(R) Processor".
 fn named(listed: &str) -> Option<String> {
     let of = |key: &str| {
         listed.lines().find_map(|line| {
@@ -135,7 +137,8 @@ fn named(listed: &str) -> Option<String> {
     Some(if details.is_empty() { name.to_owned() } else { format!("{name} ({})", details.join(", ")) })
 }
 
-/// The version of a crate among the dependencies of a package. A lock file names a version behind the crate where it has several.
+/// The version of a crate among the dependencies of a package. A lock file has the version after
+/// the name if it contains several versions of the crate.
 fn locked(lock: &str, package: &str, krate: &str) -> Option<String> {
     let field = |entry: &str, key: &str| -> Option<String> {
         let start = format!("{key} = \"");

@@ -1,4 +1,5 @@
-//! `cargo xtask bench models`: whole models beside onnxruntime, in interleaved rounds, with one thread and with two; with one thread also beside tract, if its program was built
+//! `cargo xtask bench models`: whole models beside onnxruntime, in interleaved rounds, with one
+//! thread and with two; with one thread also beside tract, if its program was built
 //! (`cargo xtask bench tract`, a quarter of an hour on two cores).
 
 use super::machine::{self, Machine};
@@ -11,13 +12,14 @@ use crate::workspace::{Workspace, shared_library};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// How many threads both may use.
+/// The numbers of threads that both are measured with.
 const THREADS: [usize; 2] = [1, 2];
 
 /// The heading of the section of the page.
 const HEADING: &str = "## Models\n";
 
-/// What a model takes, at most, of onnxruntime's time with one thread and with two; `None`: there is no goal.
+/// The goal for each model: its time as a fraction of onnxruntime's, with one thread and with two.
+/// `None`: no goal.
 const GOALS: [(&str, [Option<f64>; 2]); 9] = [
     ("Magika", [Some(0.8), None]),
     ("MLP 784", [Some(0.9), Some(0.7)]),
@@ -89,7 +91,7 @@ fn tract_program(workspace: &Workspace) -> PathBuf {
     workspace.cargo_target().join("bench-tract/release/kernpack-bench-tract")
 }
 
-/// `cargo xtask bench tract`: builds the program of tract, which takes long.
+/// `cargo xtask bench tract`: builds the program of tract, which takes a quarter of an hour.
 pub(crate) fn build_tract() -> Result {
     let (workspace, sources) = (Workspace::find()?, "tests/bench/tract");
     let python = Python::prepare(&workspace)?;
@@ -98,7 +100,9 @@ pub(crate) fn build_tract() -> Result {
     Ok(())
 }
 
-/// `cargo xtask accuracy`: the models beside onnxruntime without its optimizations; an error if one differs by more than ten times what its own results differ with them.
+/// `cargo xtask accuracy`: the models beside onnxruntime without its optimizations. An error if the
+/// difference of a model is more than ten times the difference that onnxruntime's own optimizations
+/// make.
 pub(crate) fn accuracy() -> Result {
     let workspace = Workspace::find()?;
     let python = Python::prepare(&workspace)?;
@@ -115,7 +119,7 @@ pub(crate) fn accuracy() -> Result {
     Ok(())
 }
 
-/// What the script found as a table.
+/// The results of the script as a table.
 fn accuracies(output: &str) -> Result<String> {
     let mut text = "| model | largest difference | allowed | largest number |\n|---|---:|---:|---:|\n".to_owned();
     let mut count = 0;
@@ -128,7 +132,7 @@ fn accuracies(output: &str) -> Result<String> {
     if count == 0 { Err("no model was compared".into()) } else { Ok(text) }
 }
 
-/// The folder with the models, which a Python script makes.
+/// The folder with the models, which are made by a Python script.
 fn models(workspace: &Workspace, sources: &Path, interpreter: &Path) -> Result<PathBuf> {
     let folder = workspace.folder("bench-models")?;
     let mut program = workspace.command(interpreter);
@@ -154,10 +158,10 @@ fn goal(name: &str, column: usize) -> Option<f64> {
 struct Row<'a> {
     name: &'a str,
     ours: f64,
-    /// Of onnxruntime: its figure, and ours / that.
+    /// onnxruntime's figure, and the ratio of ours to it.
     theirs: f64,
     ratio: f64,
-    /// The same of tract, if it was there and loads the model.
+    /// The same for tract, if its program exists and loads the model.
     tract: Option<(f64, f64)>,
 }
 

@@ -1,5 +1,6 @@
-//! `cargo xtask bench modules`: loading, looking up and serializing modules, ours beside the stock loader and Apache TVM, in
-//! interleaved rounds. Each sample is a process of its own, because a library is loaded once.
+//! `cargo xtask bench modules`: loading, looking up and serializing modules, ours beside the stock
+//! loader and Apache TVM, in interleaved rounds. Each sample is a process of its own, because a
+//! library is loaded once.
 
 use super::devices::{self, Launches};
 use super::figures::{duration, two_digits, verdict};
@@ -26,13 +27,15 @@ const FUNCTIONS: usize = 1_000;
 const IMAGES: usize = 8;
 const IMAGE_SIZE: usize = 32 << 20;
 
-/// Modules of the tree. Module `i` imports modules `2 i + 1` and `2 i + 2`: a shape that Apache TVM can serialize, too.
+/// Modules of the tree. Module `i` imports modules `2 i + 1` and `2 i + 2`: a shape that Apache TVM
+/// can serialize as well.
 const MODULES: usize = 1_000;
 
 /// Bytes of a module of the tree.
 const MODULE_SIZE: usize = 64;
 
-/// One line of the table: what the programs call it, what it is, and our promise for the ratio, if there is one.
+/// One row of the table: its name in the programs, its text, and the goal for the ratio, if there
+/// is one.
 struct Case {
     name: &'static str,
     what: &'static str,
@@ -74,7 +77,7 @@ pub(crate) fn run(rounds: usize) -> Result {
 
     println!("> measure {} cases in {rounds} rounds", CASES.len());
     let mut pairs = vec![Pair::default(); CASES.len()];
-    // Once without looking: the files are in memory then, for both.
+    // The first round is not measured: it loads the files into memory for both.
     for round in 0..=rounds {
         for turn in 0..2 {
             let is_ours = (turn + round) % 2 == 0;
@@ -94,7 +97,8 @@ pub(crate) fn run(rounds: usize) -> Result {
                 continue;
             }
             for (case, pair) in CASES.iter().zip(&mut pairs) {
-                // Of several samples of one process, the last: the first ones pay for what is done once.
+                // Of several samples of one process, the last: the first ones include one-time
+                // costs.
                 let (_, time) = samples
                     .iter()
                     .rfind(|(name, _)| name == case.name)
@@ -153,7 +157,7 @@ fn large_library(workspace: &Workspace) -> Result<PathBuf> {
     let folder = workspace.folder("bench/modules")?;
     let image = folder.join("image.bin");
     let mut out = BufWriter::new(File::create(&image)?);
-    // No page of it is like another, and none is zero.
+    // All pages differ, and no page is zero.
     for word in 0..IMAGE_SIZE as u64 / 8 {
         out.write_all(&(word.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1).to_le_bytes())?;
     }
@@ -191,12 +195,12 @@ fn tree_library(workspace: &Workspace) -> Result<PathBuf> {
     link(workspace, &folder, "tree", assembly, &[])
 }
 
-/// What a module of the tree imports.
+/// The modules that a module of the tree imports.
 fn children(module: usize) -> impl Iterator<Item = usize> {
     [2 * module + 1, 2 * module + 2].into_iter().filter(|child| *child < MODULES)
 }
 
-/// The import lists of the tree, for the programs that make it themselves.
+/// The import lists of the tree, for the programs that build it themselves.
 fn imports_file(workspace: &Workspace) -> Result<PathBuf> {
     let path = workspace.folder("bench/modules")?.join("imports.txt");
     let line = |module| children(module).map(|child| child.to_string()).collect::<Vec<_>>().join(" ") + "\n";
@@ -210,7 +214,7 @@ struct Blob {
 }
 
 impl Blob {
-    /// The import tree of the library and `modules` more; rows that are missing at the end are empty.
+    /// The import tree of the library and `modules` more; missing rows at the end are empty.
     fn new(rows: &[Vec<usize>], modules: usize) -> Self {
         let mut text = String::from(
             ".section .rodata\n.globl __tvm_ffi__library_bin\n.balign 16\n__tvm_ffi__library_bin:\n.quad end - start\nstart:\n",

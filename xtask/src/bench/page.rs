@@ -1,4 +1,5 @@
-//! The page with the tables, `docs/performance.md`: a section for each command, and in it one for each kind of processor.
+//! The page with the tables, `docs/performance.md`: a section for each command, and in it one for
+//! each kind of processor.
 
 use super::machine;
 use crate::Result;
@@ -7,7 +8,8 @@ use std::fs;
 
 const PAGE: &str = "docs/performance.md";
 
-/// Writes what was measured on this machine into a section of the page. Tables of other processors stay.
+/// Writes the measurements of this machine into a section of the page. Tables of other processors
+/// are kept.
 pub(super) fn write(workspace: &Workspace, heading: &str, text: &str) -> Result {
     let page = workspace.root().join(PAGE);
     let known = fs::read_to_string(&page).map_err(|error| format!("{}: {error}", page.display()))?;
@@ -18,7 +20,8 @@ pub(super) fn write(workspace: &Workspace, heading: &str, text: &str) -> Result 
     Ok(())
 }
 
-/// The page with this text below `### KIND` of the section of this heading. What is missing is added at the end, of the section or of the page.
+/// The page with this text below `### KIND` of the section of this heading. A missing heading is
+/// added at the end of the section or of the page.
 fn with_section(page: &str, heading: &str, kind: &str, text: &str) -> String {
     let text = text.trim_end();
     let Some((before, rest)) = page.split_once(heading) else {
@@ -49,7 +52,7 @@ mod tests {
         let expected =
             "# Page\n\n## Calls\n\ntable\n\n## Models\n\n### Intel\n\nthird\n\n### AMD\n\nsecond\n\n## More\n\nlast\n";
         assert_eq!(page, expected);
-        // The same again changes nothing.
+        // Writing the same text again changes nothing.
         assert_eq!(with_section(&page, heading, "Intel", "third\n"), expected);
         assert_eq!(with_section(&page, heading, "AMD", "second"), expected);
     }

@@ -1,5 +1,6 @@
-//! `cargo xtask bench parallel`: loops of `kernpack::parallel` and a `#[packed_func(parallel)]` beside rayon's and a plain loop, in
-//! interleaved rounds. Each contender is a process of its own, which is stopped while another one is measured.
+//! `cargo xtask bench parallel`: loops of `kernpack::parallel` and a `#[packed_func(parallel)]`
+//! beside rayon's and a plain loop, in interleaved rounds. Each contender is a process of its own,
+//! which is stopped while another one is measured.
 
 use super::caller::Caller;
 use super::figures::{duration, verdict};
@@ -13,22 +14,23 @@ use crate::workspace::Workspace;
 use std::fmt::Write as _;
 use std::fs;
 
-/// How slow we may be beside rayon's `par_iter` on the cases of 1 M elements.
+/// The limit for our time as a fraction of rayon's `par_iter`, on the cases of 1 M elements.
 const LIMIT: f64 = 1.0;
 
-/// The cases that the goal is for.
+/// The cases with a goal.
 const JUDGED: [&str; 3] = ["a x + b, 1 M", "sqrt(exp(x) + 1), 1 M", "#[packed_func(parallel)] saxpy, 1 M"];
 
 /// The contenders, as the program calls them.
 const CONTENDERS: [&str; 4] = ["ours", "par_iter", "par_chunks", "plain"];
 
-/// Elements that one batch of loops goes over at least, so that the clock's own time does not count.
+/// The minimum number of elements in one batch of loops, so that the cost of reading the clock is
+/// negligible.
 const BATCH: u64 = 1 << 18;
 
 /// Rounds in which programs warm up.
 const WARM_UP: usize = 2;
 
-/// A case of the program: its name, and how many loops a batch has.
+/// A case of the program: its name, and the number of loops in a batch.
 #[derive(Debug, PartialEq)]
 struct Case {
     name: String,
@@ -36,8 +38,8 @@ struct Case {
 }
 
 impl Case {
-    /// From a line of `kernpack-bench-parallel cases`: elements, milliseconds of pause, name. Where there is a pause in front of each batch,
-    /// a batch is one loop.
+    /// Reads a line of `kernpack-bench-parallel cases`: elements, milliseconds of pause, name. If
+    /// there is a pause before each batch, a batch is one loop.
     fn parse(line: &str) -> Option<Self> {
         let mut columns = line.splitn(3, '\t');
         let (elements, pause): (u64, u64) = (columns.next()?.parse().ok()?, columns.next()?.parse().ok()?);
@@ -50,7 +52,7 @@ impl Case {
 struct Line {
     name: String,
     medians: [f64; 4],
-    /// Ours by `par_iter` and by `par_chunks`: medians of each round's ratio.
+    /// The ratios of ours to `par_iter` and to `par_chunks`: medians over the rounds.
     ratios: [f64; 2],
     lowest: [f64; 4],
 }

@@ -1,4 +1,4 @@
-//! Python environments with the peers that the packages of the test suites do not have.
+//! Python environments with peers that the environments of the tests do not have.
 
 use crate::Result;
 use crate::python::{self, Recipe};
@@ -17,7 +17,8 @@ const BENCH_TORCH: Recipe = Recipe {
     packages: include_str!("../../requirements-bench-torch.txt"),
 };
 
-/// The interpreter of an environment with NumPy and onnxruntime, which is made if it is not there.
+/// The interpreter of an environment with NumPy and onnxruntime. Makes the environment if it is
+/// missing.
 pub(super) fn interpreter(workspace: &Workspace) -> Result<PathBuf> {
     python::environment(workspace, &BENCH)
 }

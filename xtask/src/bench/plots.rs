@@ -1,7 +1,7 @@
 //! `cargo xtask bench plots`: the plots of the book's page on performance.
 //!
-//! A plot shows the table behind it: for each image `plots/NAME.svg` of the page, the next table is drawn into that file. So page and
-//! plot cannot say different things; `cargo xtask book` compares them.
+//! A plot shows the table behind it: for each image `plots/NAME.svg` of the page, the next table is
+//! drawn into that file. `cargo xtask book` checks that page and plots agree.
 
 use crate::Result;
 use crate::workspace::Workspace;
@@ -33,7 +33,7 @@ const GRID: &str = "#e5e7eb";
 struct Bar {
     label: String,
     value: f64,
-    /// The value, as the table has it.
+    /// The value, as it stands in the table.
     shown: String,
     color: &'static str,
 }
@@ -80,7 +80,7 @@ fn pictures(root: &Path) -> Result<Vec<(String, String)>> {
     Ok(plots.into_iter().map(|(file, plot)| (file, draw(&plot))).collect())
 }
 
-/// The plots of a page: the file of each, and what it shows.
+/// The plots of a page: the file of each, and its contents.
 fn plots(page: &str) -> Result<Vec<(String, Plot)>> {
     let mut plots = Vec::new();
     let mut lines = page.lines();
@@ -102,14 +102,14 @@ fn image(line: &str) -> Option<(&str, &str)> {
 
 #[derive(Debug, PartialEq, Clone, Copy)]
 enum Axis {
-    /// Nanoseconds, from a power of ten.
+    /// Nanoseconds, starting at a power of ten.
     Times { lowest: f64, highest: f64 },
-    /// Ratios, from 0; a line at 1 says "the same".
+    /// Ratios, starting at 0; a line at 1 means "the same".
     Ratios { highest: f64 },
 }
 
 impl Axis {
-    /// How far along the axis a value is, from 0 to 1.
+    /// The position of a value along the axis, from 0 to 1.
     fn part(self, value: f64) -> f64 {
         match self {
             Self::Times { lowest, highest } => (value / lowest).log10() / (highest / lowest).log10(),
@@ -117,7 +117,7 @@ impl Axis {
         }
     }
 
-    /// Values with a line and a number.
+    /// The values that have a line and a number.
     fn marks(self) -> Vec<f64> {
         match self {
             Self::Times { lowest, highest } => {
@@ -129,7 +129,8 @@ impl Axis {
 }
 
 impl Plot {
-    /// Cells that are aligned to the left are labels. The bars are the column `ns`, else the first one of ratios, `a / b`, else the last one.
+    /// Cells that are aligned to the left are labels. The bars are the column `ns`, else the first
+    /// one of ratios, `a / b`, else the last one.
     fn of_table(title: &str, table: &[&str]) -> std::result::Result<Self, String> {
         let [header, alignment, rows @ ..] = table else { return Err("no table behind the image".to_string()) };
         let header = cells(header);

@@ -8,7 +8,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Everything that `bench calls` starts or loads.
+/// The files that `bench calls` starts or loads.
 pub(crate) struct Programs {
     /// The library made with Kernpack.
     pub(crate) kernpack_library: PathBuf,
@@ -16,7 +16,7 @@ pub(crate) struct Programs {
     pub(crate) cpp_library: PathBuf,
     /// The library made with the tvm-ffi crate.
     pub(crate) crate_library: PathBuf,
-    /// Bytes of a stripped library like imagekit without kernels, by how it is built.
+    /// Bytes of a stripped library like imagekit without kernels, by the way it is built.
     pub(crate) sizes: Vec<(&'static str, u64)>,
     /// Our Rust caller.
     pub(crate) kernpack_caller: PathBuf,
@@ -37,7 +37,8 @@ impl Programs {
         let build_ours = |profile: &str, arguments: &[&str]| {
             build_cargo(workspace, python, &sources, "bench-ours", profile, arguments)
         };
-        // One package at a time: cargo gives packages that it builds together the same features of kernpack.
+        // One package at a time: cargo unifies the features of kernpack for packages that it builds
+        // together.
         let weigh = |profile: &str, features: &[&str]| -> Result<u64> {
             let folder = build_ours(profile, &[&["--package", "kernpack-size-lib"], features].concat())?;
             Ok(std::fs::metadata(shared_library(&folder, "kernpack_size_lib"))?.len())
@@ -62,7 +63,7 @@ impl Programs {
     }
 }
 
-/// Builds one of the cargo workspaces and gives the folder of what it built.
+/// Builds one of the cargo workspaces and returns the folder of its outputs.
 pub(super) fn build_cargo(
     workspace: &Workspace,
     python: &Python,
@@ -88,7 +89,7 @@ pub(super) fn build_cargo_with(
     let mut cargo = workspace.cargo("build");
     cargo.args(["--profile", profile, "--manifest-path"]).arg(folder.join("Cargo.toml")).args(arguments);
     cargo.env("CARGO_TARGET_DIR", &target).envs(variables.iter().copied());
-    // The peer's build script asks tvm-ffi-config, which is in the environment.
+    // The peer's build script runs tvm-ffi-config, which is in the environment.
     let mut paths = vec![python.programs().to_path_buf()];
     paths.extend(env::var_os("PATH").iter().flat_map(env::split_paths));
     cargo.env("PATH", env::join_paths(paths)?);

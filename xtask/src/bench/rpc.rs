@@ -1,5 +1,5 @@
-//! `cargo xtask bench rpc`: calls and copies with RPC servers, the client and server of Apache TVM and ours, each with each, in interleaved
-//! rounds on the loopback device.
+//! `cargo xtask bench rpc`: calls and copies with RPC servers, the client and server of Apache TVM
+//! and ours, each with each, in interleaved rounds on the loopback device.
 
 use super::figures::{duration, two_digits, verdict};
 use super::machine::Machine;
@@ -29,14 +29,14 @@ const PAIRS: [&str; 7] = [
     "OpenSSL, TLS 1.3",
 ];
 
-/// A server that ends with this value.
+/// A server process that ends when this value is dropped.
 struct Server {
     process: Child,
     port: u16,
 }
 
 impl Server {
-    /// Starts a program that prints its port, alone or behind a colon, in its first line.
+    /// Starts a program that prints its port, alone or after a colon, in its first line.
     fn start(command: &mut Command) -> Result<Self> {
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let output = process.stdout.take().ok_or("a server without output")?;
@@ -55,7 +55,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The stock server ends with its standard input.
+        // The stock server ends when its standard input is closed.
         drop(self.process.stdin.take());
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -166,12 +166,12 @@ fn median(row: &Times, name: &str) -> Option<f64> {
     times.get(times.len() / 2).copied()
 }
 
-/// Bytes per second in a copy of so many MiB.
+/// Bytes per second in a copy of `size` MiB.
 fn speed(row: &Times, direction: &str, size: u32) -> Option<f64> {
     median(row, &format!("{direction} {size}")).map(|time| f64::from(size << 20) / time * 1e9)
 }
 
-/// The table in Markdown, with what was promised.
+/// The table in Markdown, with the goals.
 fn report(rows: &[Times], rounds: usize, machine: &str) -> String {
     let mut text = format!(
         "RPC on the loopback device: medians of {rounds} interleaved rounds ({machine}). Copies in MB/s, to and from the server.\n\n| client to server | echo call |"

@@ -1,5 +1,5 @@
-//! `cargo xtask bench runtime`: our `libtvm_ffi.so` beside the stock one, in interleaved rounds: the same C program and the same
-//! Python program, each started once for each library.
+//! `cargo xtask bench runtime`: our `libtvm_ffi.so` beside the stock one, in interleaved rounds:
+//! the same C program and the same Python program, each started once for each library.
 
 use super::caller::Caller;
 use super::figures::{duration, verdict};
@@ -18,11 +18,11 @@ use std::time::Instant;
 /// A batch takes about this many nanoseconds.
 const BATCH: f64 = 8_000_000.0;
 
-/// Our promises: no operation slower than this ratio, and the median of all.
+/// The goals: the limit for the ratio of each operation, and for the median of all.
 const LIMIT: f64 = 1.0;
 const MEDIAN_LIMIT: f64 = 0.7;
 
-/// Bytes of our stripped library that we promise.
+/// The limit for our stripped library, in bytes.
 const SIZE_LIMIT: u64 = 1_500_000;
 
 /// One line of the table.
@@ -35,7 +35,7 @@ const fn case(name: &'static str, what: &'static str) -> Case {
     Case { name, what }
 }
 
-/// What the C program measures; the names are its own.
+/// The measurements of the C program, by the names that it prints.
 const FROM_C: [Case; 37] = [
     case("call", "call a C function through `TVMFFIFunctionCall`"),
     case("function_create", "create and drop a function"),
@@ -76,7 +76,7 @@ const FROM_C: [Case; 37] = [
     case("walk", "walk over 100,000 objects"),
 ];
 
-/// What the Python program measures; the names are its own.
+/// The measurements of the Python program, by the names that it prints.
 const FROM_PYTHON: [Case; 19] = [
     case("call", "call a global function"),
     case("callback", "call a Python function through the registry"),
@@ -151,7 +151,7 @@ fn build_ours(workspace: &Workspace) -> Result<PathBuf> {
     Ok(shared_library(&workspace.cargo_target().join("ship"), "tvm_ffi"))
 }
 
-/// Compiles the C program against the wheel's headers; it links nothing.
+/// Compiles the C program against the wheel's headers; it does not link the library.
 fn build_caller(workspace: &Workspace, python: &Python) -> Result<PathBuf> {
     let compiler = env::var_os("CC")
         .map(PathBuf::from)
@@ -173,7 +173,8 @@ fn stripped_size(workspace: &Workspace, library: &Path) -> Result<u64> {
     Ok(fs::metadata(&copy)?.len())
 }
 
-/// A copy of the stock package with another `libtvm_ffi.so` in it; the result is the folder for `PYTHONPATH`.
+/// Makes a copy of the stock package with another `libtvm_ffi.so`, and returns the folder for
+/// `PYTHONPATH`.
 fn package_with(workspace: &Workspace, python: &Python, library: &Path) -> Result<PathBuf> {
     let folder = workspace.folder("bench/site-packages")?;
     let package = python.tvm_ffi_library_folder().parent().ok_or("the package has no folder")?;
@@ -181,7 +182,7 @@ fn package_with(workspace: &Workspace, python: &Python, library: &Path) -> Resul
     fs::create_dir_all(&folder)?;
     let mut copy = workspace.command("cp");
     copy.arg("-r").arg(package);
-    // The package asks its metadata where its library is.
+    // The package looks up its library in its metadata.
     let site_packages = package.parent().ok_or("the package is in no folder")?;
     for entry in fs::read_dir(site_packages)? {
         let path = entry?.path();
@@ -196,7 +197,7 @@ fn package_with(workspace: &Workspace, python: &Python, library: &Path) -> Resul
     Ok(folder)
 }
 
-/// Finds each case's batch size, then runs the rounds; the libraries take turns in being first.
+/// Finds each case's batch size, then runs the rounds; the libraries take turns in running first.
 fn measure(callers: &mut [Caller; 2], cases: &[Case], rounds: usize, from: &str) -> Result<Vec<Pair>> {
     println!("> measure {} cases from {from} in {rounds} rounds", cases.len());
     let start = Instant::now();

@@ -15,7 +15,7 @@ impl Samples {
         self.at(0.5)
     }
 
-    /// The number below which this share of the rounds lies.
+    /// The quantile of the rounds at this share.
     pub(crate) fn at(&self, share: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
@@ -23,7 +23,8 @@ impl Samples {
         sorted.get(index).copied().unwrap_or(f64::NAN)
     }
 
-    /// Our number by theirs in each round, and the median of that: a slow moment of the machine slows both.
+    /// The median of the ratios of our number to theirs in each round: a slow moment of the machine
+    /// affects both.
     pub(crate) fn ratio(&self, other: &Samples) -> f64 {
         Samples(self.0.iter().zip(&other.0).map(|(ours, theirs)| ours / theirs).collect()).median()
     }
@@ -37,12 +38,12 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Our number by theirs.
+    /// The ratio of our number to theirs.
     pub(crate) fn ratio(&self) -> f64 {
         self.ours.ratio(&self.peer)
     }
 
-    /// Of one round.
+    /// Samples of one round.
     #[cfg(test)]
     pub(crate) fn of(ours: f64, peer: f64) -> Self {
         Self { ours: Samples(vec![ours]), peer: Samples(vec![peer]) }

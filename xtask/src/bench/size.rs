@@ -1,9 +1,12 @@
-//! `cargo xtask bench size`: what a library weighs, and which rooms of the runtime it pays for.
+//! `cargo xtask bench size`: the size of a library, and the modules of the runtime that contribute
+//! to it.
 //!
-//! A room is a module of a crate's root. Its bytes are those of its functions and constants, as `nm` sees them in a library that is not
-//! stripped; what has no name of its own (texts, relocations, unwind tables) is counted by section. The budgets of the smallest
-//! library stand in `tests/bench/size-budgets.txt`, and `cargo xtask ci` checks them. Paths of source files are cut to those below the
-//! checkout and cargo's home: whole ones, as in a library that is not built so, weigh some 40 x the length of the folder more.
+//! A room is a module of a crate's root. Its size is that of its functions and constants, which
+//! `nm` lists for a library that is not stripped; data without a name (texts, relocations, unwind
+//! tables) is counted by section. The budgets of the smallest library are in
+//! `tests/bench/size-budgets.txt`, and `cargo xtask ci` checks them. Paths of source files are
+//! shortened to those below the checkout and cargo's home. In a library that is not built so, whole
+//! paths add about 40 times the length of the folder.
 
 use super::machine::Machine;
 use crate::Result;
@@ -12,7 +15,7 @@ use crate::workspace::{Workspace, cargo_home, shared_library};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A library that is weighed.
+/// A library that is measured.
 struct Sample {
     package: &'static str,
     library: &'static str,
@@ -39,7 +42,7 @@ const BUDGETS: &str = "tests/bench/size-budgets.txt";
 /// The name of the row of a whole, stripped file.
 const FILE: &str = "file";
 
-/// Weighs all samples in all profiles and prints a table by room for each.
+/// Measures all samples in all profiles and prints a table by room for each.
 pub(crate) fn run() -> Result {
     let workspace = Workspace::find()?;
     println!("Sizes of libraries ({})", Machine::find(&workspace).program("rustc"));
@@ -58,8 +61,8 @@ pub(crate) fn run() -> Result {
     Ok(())
 }
 
-/// Checks the budgets of the smallest library in the profile release. Takes some 35 s of CPU time when nothing is built, less than one when
-/// nothing has changed.
+/// Checks the budgets of the smallest library in the profile release. Takes about 35 s of CPU time
+/// for a full build, less than one second without changes.
 pub(crate) fn check() -> Result {
     let workspace = Workspace::find()?;
     let budgets = budgets(&std::fs::read_to_string(workspace.root().join(BUDGETS))?)?;
@@ -72,7 +75,7 @@ pub(crate) fn check() -> Result {
     }
 }
 
-/// Lines of a number of bytes and a room. Empty lines and those that begin with `#` are for people.
+/// Reads lines with a number of bytes and a room. Empty lines and comments (`#`) are ignored.
 fn budgets(text: &str) -> Result<BTreeMap<String, u64>> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines
@@ -84,7 +87,7 @@ fn budgets(text: &str) -> Result<BTreeMap<String, u64>> {
         .collect()
 }
 
-/// What weighs more than it may: rooms without a budget must not be there.
+/// The rooms that exceed their budgets. A room without a budget must not be present.
 fn over(rooms: &BTreeMap<String, u64>, budgets: &BTreeMap<String, u64>) -> Vec<String> {
     let over = rooms.iter().filter_map(|(room, bytes)| match budgets.get(room) {
         Some(budget) if bytes <= budget => None,
@@ -99,7 +102,8 @@ fn weigh(workspace: &Workspace, sample: &Sample, profile: &str) -> Result<BTreeM
     let Sample { package, library, is_bare, .. } = *sample;
     let target = workspace.cargo_target().join("bench-size");
     let mut cargo = workspace.cargo("build");
-    // Not stripped: `nm` is to see the names. One package at a time, so that each has its own features of kernpack.
+    // Not stripped: `nm` needs the names. One package at a time, so that each has its own features
+    // of kernpack.
     cargo.args(["--profile", profile, "--package", package, "--manifest-path"]);
     cargo.arg(workspace.root().join("tests/bench/Cargo.toml")).arg("--config");
     cargo.arg(format!("profile.{profile}.strip=false")).env("CARGO_TARGET_DIR", &target);
@@ -115,14 +119,15 @@ fn weigh(workspace: &Workspace, sample: &Sample, profile: &str) -> Result<BTreeM
     Ok(rooms)
 }
 
-/// Flags of rustc with which a checkout weighs the same in every folder: a library names the file of each place that can panic, and the
-/// crates are not in the workspace of the samples, so that cargo gives rustc whole paths.
+/// Flags of rustc that make the size independent of the folder of the checkout: a library contains
+/// the file name of each place that can panic, and the crates are not in the workspace of the
+/// samples, so cargo passes whole paths to rustc.
 fn without_paths(workspace: &Workspace) -> String {
     let folders = [(workspace.root().to_path_buf(), "kernpack"), (cargo_home(), "cargo")];
     folders.map(|(folder, name)| format!("--remap-path-prefix={}={name}", folder.display())).join("\x1f")
 }
 
-/// What a program of the binutils says of a file.
+/// The output of a program of the binutils for a file.
 fn output(workspace: &Workspace, program: &str, arguments: &[&str], file: &Path) -> Result<String> {
     let output = workspace.command(program).args(arguments).arg(file).output();
     let output = output.map_err(|error| format!("{program} (binutils) does not start: {error}"))?;
@@ -148,7 +153,7 @@ fn rooms(symbols: &str) -> BTreeMap<String, u64> {
         else {
             continue;
         };
-        // What is in memory only has no bytes in the file.
+        // Zero-initialized data takes no bytes in the file.
         if let (Ok(size), false) = (u64::from_str_radix(size, 16), kind.eq_ignore_ascii_case("b")) {
             *rooms.entry(room(name)).or_insert(0) += size;
         }
@@ -156,10 +161,10 @@ fn rooms(symbols: &str) -> BTreeMap<String, u64> {
     rooms
 }
 
-/// The room of a symbol: crate and module for our crates, a group for the standard library. A function that a type of ours makes of one
-/// of the standard library's belongs to us.
+/// The room of a symbol: crate and module for our crates, a group for the standard library. A
+/// function of the standard library that is instantiated with a type of ours counts as ours.
 fn room(name: &str) -> String {
-    /// What prints a panic's backtrace, in every library of Rust.
+    /// Crates that print a panic's backtrace, in every library of Rust.
     const BACKTRACES: [&str; 6] = ["gimli", "addr2line", "rustc_demangle", "miniz_oxide", "backtrace", "object::read"];
     if let Some(start) = name.find("kernpack") {
         let path: String =
@@ -185,7 +190,7 @@ fn room(name: &str) -> String {
     "standard library".to_owned()
 }
 
-/// Bytes of the sections that name nothing: `size -A` lists name, bytes and address.
+/// Bytes of the sections without symbols: `size -A` lists name, bytes and address.
 fn sections(listed: &str) -> BTreeMap<String, u64> {
     let group = |section: &str| match section {
         ".eh_frame" | ".eh_frame_hdr" | ".gcc_except_table" => Some("unwind tables"),

@@ -1,5 +1,5 @@
-//! The part of `cargo xtask bench calls` with several threads that call at once, each with an argument of its own. Where nothing is
-//! shared, a call takes as long as on one thread.
+//! The part of `cargo xtask bench calls` with several threads that call at once, each with its own
+//! argument. Without shared data, a call takes as long as on one thread.
 
 use super::caller::Caller;
 use super::figures::verdict;
@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 /// Numbers of threads.
 const THREADS: [usize; 3] = [1, 2, 4];
 
-/// The cases of the Kernpack caller, and what they do. The first one shares nothing: how much slower it is on more threads is what the
-/// machine does.
+/// The cases of the Kernpack caller, with their descriptions. The first one shares nothing: its
+/// slowdown on more threads is that of the machine.
 const CASES: [(&str, &str); 8] = [
     ("add", "`add(int, int) -> int`"),
     ("tensor", "`f(Tensor)`"),
@@ -23,10 +23,11 @@ const CASES: [(&str, &str); 8] = [
     ("new_tensor", "`Tensor::from_slice`, 16 elements"),
 ];
 
-/// How much slower a call may be on more threads than on one, beside the first case.
+/// The limit for the time of a call on several threads, as a multiple of its time on one thread,
+/// relative to the first case.
 const SLOWER: f64 = 1.3;
 
-/// How many nanoseconds more a view may take than a reference.
+/// The limit for the additional cost of a view over a reference, in nanoseconds.
 const MORE: f64 = 10.0;
 
 /// Calls in a batch.

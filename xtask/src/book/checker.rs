@@ -1,4 +1,4 @@
-//! Checks one page: does with every block what a reader does.
+//! Checks one page: runs every block as a reader does.
 
 use super::Result;
 use super::folder::Folder;
@@ -11,7 +11,7 @@ use super::shell::{self, Ended, Shell};
 use crate::step::{self, Show};
 use std::process::Command;
 
-/// What became of a page's blocks.
+/// The result of checking a page's blocks.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     /// Blocks that are files, or Rust items.
@@ -24,14 +24,14 @@ pub(crate) struct Outcome {
     pub(crate) outputs: usize,
     /// Pictures in text.
     pub(crate) drawings: usize,
-    /// Blocks that cannot run here: where and why.
+    /// Blocks that cannot run here, with their places and the reasons.
     pub(crate) skipped: Vec<String>,
-    /// What failed: where and how. Nothing behind it was looked at.
+    /// The first failure: its place and its cause. The blocks behind it were not checked.
     pub(crate) failure: Option<String>,
 }
 
 impl Outcome {
-    /// How many blocks were looked at.
+    /// The number of blocks that were checked.
     pub(crate) fn blocks(&self) -> usize {
         self.files + self.ran + self.outputs + self.drawings + self.skipped.len()
     }
@@ -39,8 +39,7 @@ impl Outcome {
 
 /// Checks a page in a folder of its own.
 ///
-/// # Errors
-/// A folder that cannot be made. What is wrong with the page is in the outcome.
+/// A folder that cannot be made. Problems of the page are part of the outcome.
 pub(crate) fn check(places: &Places, page: &Page) -> Result<Outcome> {
     let root = places.page_folder(page);
     let folder = Folder::new(root.join("page"), page)?;
@@ -73,26 +72,26 @@ struct Run<'a> {
     folder: Folder,
     shell: Shell,
     sessions: Sessions,
-    /// What the block in front printed; `None` where that was compared already, or nothing ran.
+    /// The output of the previous block; `None` if it was compared already, or if nothing ran.
     last_output: Option<String>,
-    /// The line of the test in front, whose output is looked up when the page shows it.
+    /// The line of the previous test, whose output is looked up when the page shows it.
     last_test: Option<usize>,
-    /// The lines of the page's own tests that have not run, in their order.
+    /// The lines of the page's own tests that have not run yet, in their order.
     tests: Vec<usize>,
-    /// What `cargo test` said of those that ran, once it was asked.
+    /// The output of `cargo test` for the tests that ran, after the first run.
     tested: Option<String>,
-    /// All that the page runs, to find unused files.
+    /// All commands and code of the page, to find unused files.
     texts: String,
     outcome: Outcome,
 }
 
-/// A line of the page, if the trouble is with one, and what is wrong.
+/// A problem, with the line of the page if it concerns one.
 type Trouble = (Option<usize>, Box<dyn std::error::Error>);
 
 impl Run<'_> {
     fn all(&mut self) -> std::result::Result<(), Trouble> {
         let page = self.page;
-        // Rust code without a file is one library, which is there from the first block on.
+        // Rust code without a file is one library, which exists from the first block on.
         for block in page.blocks().filter(|block| block.file.is_none()) {
             self.rust(block).map_err(|error| (Some(block.line), error))?;
         }
@@ -110,7 +109,7 @@ impl Run<'_> {
         self.close().map_err(|error| (None, error))
     }
 
-    /// Adds Rust code to the page's own crate. A test that cannot run here is only compiled.
+    /// Adds Rust code to the page's own crate. A test that cannot run here is compiled only.
     fn rust(&mut self, block: &Block) -> Result {
         let is_test = match block.language.as_str() {
             "rust" => false,
@@ -124,13 +123,13 @@ impl Run<'_> {
         self.folder.add_rust(&code, is_test)
     }
 
-    /// What this machine lacks to run a block.
+    /// The requirements of a block that this machine lacks.
     fn lacks(&self, block: &Block) -> Result<Vec<String>> {
         let environment = self.places.environment();
         block.needs.iter().filter_map(|what| machine::lacks(environment, what).transpose()).collect()
     }
 
-    /// What is left when the page has been read.
+    /// Runs the checks that remain after the last block of the page.
     fn close(&mut self) -> Result {
         self.build()?;
         let mut tests = self.folder.crates_with_tests();
@@ -139,7 +138,8 @@ impl Run<'_> {
         }
         if !self.texts.contains("cargo test") || self.folder.has_tests() {
             for folder in tests {
-                // Those of the page ran where it shows what they print, and later steps may have taken away what they need.
+                // Tests of the page ran where it shows their output, and later steps may have
+                // removed files that they need.
                 let ran = folder.is_empty() && self.tested.is_some();
                 let skip: &[&str] = if ran { &["--", "--skip", "page_tests::"] } else { &[] };
                 self.cargo(&folder, &[&["test", "--release"], skip].concat())?;
@@ -209,7 +209,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What the test in a line of the page prints.
+    /// The output of the test in a line of the page.
     fn printed(&mut self, line: usize) -> Result<String> {
         if self.tested.is_none() {
             self.test(line)?;
@@ -217,8 +217,9 @@ impl Run<'_> {
         Ok(output::of_test(self.tested.as_deref().unwrap_or_default(), &format!("line_{line}")))
     }
 
-    /// Runs the tests of the page down to a line, those that have not run yet. They wait until the page shows what one of them prints, and
-    /// run one by one from then on; those of a page that shows nothing run at its end.
+    /// Runs the tests of the page down to a line that have not run yet. They wait until the page
+    /// shows the output of one of them, and run one by one from then on. The tests of a page that
+    /// shows no output run at its end.
     fn test(&mut self, line: usize) -> Result {
         self.build()?;
         let behind = self.tests.iter().position(|test| *test > line).unwrap_or(self.tests.len());
@@ -248,7 +249,7 @@ impl Run<'_> {
         Ok(printed)
     }
 
-    /// Runs the commands of a console block; gives what they printed if the block does not show it.
+    /// Runs the commands of a console block. Returns their output if the block does not show it.
     fn console(&mut self, block: &Block) -> Result<Option<String>> {
         let typed = shell::read_console(&block.code)?;
         let shows = typed.iter().any(|typed| !typed.output.is_empty());
@@ -291,7 +292,7 @@ impl Run<'_> {
         Ok(Ended { output: self.places.without_patches(&ended.output), ..ended })
     }
 
-    /// Looks at a block that cannot run here.
+    /// Checks the syntax of a block that cannot run here.
     fn parse_only(&self, block: &Block) -> Result {
         match block.language.as_str() {
             "sh" => Shell::parses(self.places.command("bash"), &block.code),
@@ -306,7 +307,7 @@ impl Run<'_> {
         }
     }
 
-    /// Builds what has changed since the page's last cargo command.
+    /// Builds the changes since the page's last cargo command.
     fn build(&mut self) -> Result {
         for folder in self.folder.take_changed() {
             let output = self.cargo(&folder, &["build", "--release"])?;
@@ -328,7 +329,7 @@ impl Run<'_> {
     }
 }
 
-/// The code of a test, or such that only the compiler sees it.
+/// The code of a test, in a form that is only compiled if `only` is set.
 fn compiled_only(block: &Block, only: bool) -> String {
     if only {
         format!("if std::env::args().count() > usize::MAX - 1 {{\n{}}}\n", block.code)

@@ -1,30 +1,31 @@
-//! What a comment of a page says to the checker.
+//! The comments of a page that are instructions for the checker.
 
 /// One comment.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Comment {
-    /// `file: PATH`, `file: PATH anew`: the next block is this file, or more of it.
+    /// `file: PATH`, `file: PATH anew`: the next block is this file, or a further part of it.
     File { path: String, anew: bool },
-    /// `before:` and lines: code in front of the next block's.
+    /// `before:` and lines: code before the next block's.
     Before(String),
-    /// `after:` and lines: code behind that of the block in front.
+    /// `after:` and lines: code after the previous block's.
     After(String),
-    /// `needs: gpu`: what must be there to run the next block.
+    /// `needs: gpu`: a requirement of the next block.
     Needs(String),
-    /// `in: root`, `in: FOLDER`: the next block's commands start in the root of the checkout, or in a folder of the page.
+    /// `in: root`, `in: FOLDER`: the next block's commands start in the root of the checkout, or in
+    /// a folder of the page.
     In(String),
     /// `fails`: the last command of the next block fails.
     Fails,
     /// `drawing`: the next block is a picture.
     Drawing,
-    /// `take: FROM -> TO`: a copy of what is in the checkout.
+    /// `take: FROM -> TO`: a copy of a file or folder of the checkout.
     Take { from: String, to: String },
-    /// `hidden file: PATH` and lines: a file that is not shown.
+    /// `hidden file: PATH` and lines: a file that the page does not show.
     HiddenFile { path: String, text: String },
 }
 
 impl Comment {
-    /// Reads what stands between `<!--` and `-->`.
+    /// Reads the text between `<!--` and `-->`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
         let (first, lines) = (first.trim(), format!("{}\n", rest.trim_end_matches([' ', '\n'])));
@@ -58,7 +59,7 @@ fn unknown(first: &str) -> String {
     )
 }
 
-/// A path below the folder that it is meant for.
+/// A path that stays below its folder.
 fn inside(path: &str) -> Result<String, String> {
     let path = path.trim();
     let leaves = path.is_empty() || path.starts_with('/') || path.split('/').any(|part| part == "..");

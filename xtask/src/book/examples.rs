@@ -1,4 +1,5 @@
-//! Checks that the index of examples has one row for each folder of `examples/`, and each row a folder.
+//! Checks that the index of examples has one row for each folder of `examples/`, and each row a
+//! folder.
 
 use super::Result;
 use std::collections::BTreeSet;
@@ -8,19 +9,20 @@ use std::path::Path;
 /// The index, from the root of the checkout.
 pub(crate) const INDEX: &str = "examples/README.md";
 
-/// The cells of a row: folder, what it shows, command, needs, page.
+/// The cells of a row: folder, contents, command, needs, page.
 const CELLS: usize = 5;
 
 /// Compares the index with the folders beside it.
 ///
 /// # Errors
-/// Each folder without a row, each row without a folder, each folder with two rows, and rows that lack a cell or a page of the book.
+/// Each folder without a row, each row without a folder, each folder with two rows, and rows that
+/// lack a cell or a page of the book.
 pub(crate) fn check(root: &Path) -> Result {
     let text = fs::read_to_string(root.join(INDEX)).map_err(|error| format!("cannot read {INDEX}: {error}"))?;
     let mut folders = BTreeSet::new();
     for entry in fs::read_dir(root.join("examples"))? {
         let path = entry?.path();
-        // A folder without a README is what a build or an editor has left.
+        // A folder without a README is a leftover of a build or an editor.
         if path.join("README.md").is_file() || path.join("Cargo.toml").is_file() {
             folders.extend(path.file_name().map(|name| name.to_string_lossy().into_owned()));
         }
@@ -29,7 +31,7 @@ pub(crate) fn check(root: &Path) -> Result {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }
 
-/// The differences between an index and the names of folders, for people.
+/// The differences between an index and the names of folders, as messages.
 fn compare(index: &str, folders: &BTreeSet<String>) -> Vec<String> {
     let mut problems = Vec::new();
     let mut rows = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The folder of a page: every file of the page, written where the page says.
+//! The folder of a page: every file of the page, at the path that the page names.
 
 use super::Result;
 use super::manifest;
@@ -33,12 +33,12 @@ impl Folder {
         Ok(Self { root, name: page.name(), files: BTreeMap::new(), tests: Vec::new(), changed: BTreeSet::new() })
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Writes a file, or more of one.
+    /// Writes a file, or appends to it.
     pub(crate) fn write(&mut self, path: &str, text: &str, anew: bool) -> Result {
         let file = self.files.entry(path.to_string()).or_default();
         if anew {
@@ -74,19 +74,21 @@ impl Folder {
         copy(from, &self.root.join(to))
     }
 
-    /// The crates that are to be built, which counts as done then: folders, the one without a name is the root.
+    /// Returns the crates to build, as folders (the empty name is the root), and marks them as
+    /// built.
     pub(crate) fn take_changed(&mut self) -> BTreeSet<String> {
         std::mem::take(&mut self.changed)
     }
 
-    /// A command of the page has built the crate in this folder, or shown that it does not build.
+    /// Notes that a command of the page has built the crate in this folder, or shown that it does
+    /// not build.
     pub(crate) fn built(&mut self, folder: &Path) {
         if let Ok(inside) = folder.strip_prefix(&self.root) {
             self.changed.remove(&*inside.to_string_lossy());
         }
     }
 
-    /// The page's tests in its own crate.
+    /// Returns whether the page has tests in its own crate.
     pub(crate) fn has_tests(&self) -> bool {
         !self.tests.is_empty()
     }
@@ -100,7 +102,7 @@ impl Folder {
         files.map(|path| self.crate_of(path)).collect()
     }
 
-    /// A file that the page shows and nothing uses, `texts` being all that the page runs.
+    /// A file that the page shows and does not use; `texts` is all code and commands of the page.
     pub(crate) fn unused(&self, texts: &str) -> Option<&str> {
         self.files.keys().map(String::as_str).find(|path| {
             let inside = path[self.crate_of(path).len()..].trim_start_matches('/');
@@ -118,7 +120,7 @@ impl Folder {
         own.unwrap_or_default().to_string()
     }
 
-    /// Writes one file as it is now, and what the root's crate needs beside it.
+    /// Writes one file in its current state, and the additional files of the root's crate.
     fn put(&mut self, path: &str) -> Result {
         let folder = self.crate_of(path);
         let inside = path[folder.len()..].trim_start_matches('/').to_string();

@@ -1,4 +1,5 @@
-//! Checks that every link of every document leads somewhere, and that every page of `docs/` is in the book.
+//! Checks that every link of every document has a target, and that every page of `docs/` is in the
+//! book.
 
 use super::Result;
 use std::fs;
@@ -10,7 +11,7 @@ const SUMMARY: &str = "docs/SUMMARY.md";
 /// Checks the links of these pages; `root` is the checkout.
 ///
 /// # Errors
-/// All links that lead nowhere, links that leave the book, and pages that the table of contents lacks.
+/// Links without a target, links that leave the book, and pages that the table of contents lacks.
 pub(crate) fn check(root: &Path, pages: &[PathBuf]) -> Result {
     let mut problems = Vec::new();
     for page in pages {
@@ -36,7 +37,7 @@ fn read(root: &Path, page: &Path) -> Result<String> {
     fs::read_to_string(root.join(page)).map_err(|error| format!("cannot read {}: {error}", page.display()).into())
 }
 
-/// Whether a link of a page leads somewhere.
+/// Checks that the target of a link of a page exists.
 fn follow(root: &Path, page: &Path, target: &str) -> std::result::Result<(), String> {
     if ["https://", "http://", "mailto:"].iter().any(|scheme| target.starts_with(scheme)) {
         return Ok(());
@@ -64,7 +65,7 @@ fn follow(root: &Path, page: &Path, target: &str) -> std::result::Result<(), Str
     Err(format!("leads nowhere: {} has no such heading, but {}", file.display(), known.join(", ")))
 }
 
-/// A path without `.` and `..`; none if it leaves.
+/// The path without `.` and `..`; `None` if it leaves its root.
 fn plain(path: &Path) -> Option<PathBuf> {
     let mut plain = PathBuf::new();
     for component in path.components() {
@@ -91,7 +92,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// What `[text](target)` names, outside of code.
+/// The targets of links `[text](target)`, outside of code.
 fn links(text: &str) -> impl Iterator<Item = (usize, String)> {
     prose(text).flat_map(|(number, line)| {
         let outside_code: String =

@@ -1,4 +1,4 @@
-//! What a block may need that a machine may lack.
+//! Requirements of blocks that a machine may lack.
 
 use super::Result;
 use crate::apache_tvm;
@@ -6,14 +6,14 @@ use crate::environment::Environment;
 use crate::workspace::find_on_path;
 use std::path::Path;
 
-/// Why this machine cannot run a block that needs `what`; `None` if it can.
+/// The reason why this machine cannot run a block that needs `what`; `None` if it can.
 ///
 /// # Errors
-/// A need that no page can have.
+/// An unknown requirement.
 pub(crate) fn lacks(environment: &Environment, what: &str) -> Result<Option<String>> {
     let program = |name: &str| find_on_path(name).is_none().then(|| format!("there is no {name} on PATH"));
     Ok(match what {
-        // The driver's device file: asking the driver itself would load it.
+        // The driver's device file: querying the driver itself would load it.
         "gpu" => (!Path::new("/dev/nvidiactl").exists()).then(|| "there is no NVIDIA GPU".to_string()),
         "nvcc" => environment.cuda_missing().map(str::to_string),
         "opencl" => environment.opencl_missing().map(str::to_string),

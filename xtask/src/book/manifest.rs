@@ -1,6 +1,8 @@
-//! The Cargo.toml of a page's crate: what the page shows of it, over what every such crate has.
+//! The Cargo.toml of a page's crate: the part that the page shows, merged into the default
+//! manifest.
 
-/// The whole manifest: `shown` if that is one, else `shown` in the place of the lines of a plain library of packed functions that is named `name`.
+/// The whole manifest: `shown` if it is a whole one, else the manifest of a plain library of packed
+/// functions with the name `name`, in which `shown` replaces lines.
 pub(crate) fn complete(name: &str, shown: &str, has_build_script: bool) -> String {
     let mut sections = read(shown);
     if sections.iter().any(|section| section.header == "[package]") {
@@ -28,7 +30,8 @@ pub(crate) fn complete(name: &str, shown: &str, has_build_script: bool) -> Strin
     text
 }
 
-/// Without a build script the dependency on what helps one would be a mistake, which `library!()` reports.
+/// The default manifest. Without a build script, it has no dependency on the build helper, which
+/// `library!()` would report as a mistake.
 fn plain(name: &str, has_build_script: bool) -> String {
     let build = if has_build_script { "[build-dependencies]\nkernpack-build = \"0.1\"\n" } else { "" };
     format!(
@@ -43,7 +46,7 @@ struct Section {
     entries: Vec<(String, String)>,
 }
 
-/// Sections with their entries; a line that begins neither belongs to the entry in front of it.
+/// Sections with their entries; any other line belongs to the entry before it.
 fn read(text: &str) -> Vec<Section> {
     let mut sections: Vec<Section> = Vec::new();
     for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {

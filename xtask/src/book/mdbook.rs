@@ -17,7 +17,7 @@ const TOOL: Tool = Tool {
     digests: &["b1ecbf2210c407dec7ce6db913f6342935443abdf9af4ffad64ccc111662cfee"],
 };
 
-/// Builds the book into `target/book`, and checks each link of what it made.
+/// Builds the book into `target/book`, and checks all links of the result.
 pub(crate) fn build(workspace: &Workspace) -> Result {
     let program = program(workspace)?;
     let output = workspace.folder("book")?;
@@ -49,7 +49,7 @@ fn program(workspace: &Workspace) -> Result<PathBuf> {
     }
     let folder = workspace.folder(&TOOL.folder())?;
     let mut install = workspace.cargo("install");
-    // A wheel's program that does not run on this machine is replaced.
+    // Replaces a wheel's program that does not run on this machine.
     install.args(["mdbook", "--force", "--debug", "--locked", "--version", TOOL.version]);
     install.args(["--no-default-features", "--features", "search"]);
     install.arg("--root").arg(&folder).arg("--target-dir").arg(folder.join("build"));
@@ -65,9 +65,9 @@ fn is_html(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "html")
 }
 
-/// Whether the links of a page that mdBook made lead to files and anchors of the book.
+/// Checks that the links of a page that mdBook made lead to files and anchors of the book.
 fn check_html(book: &Path, page: &Path) -> Result {
-    // All pages in one, for printing: its links are those of the pages.
+    // Skips the page for printing, which contains all pages, and two generated pages.
     if page.file_name().is_some_and(|name| name == "print.html" || name == "toc.html" || name == "404.html") {
         return Ok(());
     }

@@ -1,6 +1,8 @@
-//! `cargo xtask book`: the book that mdBook makes of `docs/`, and the proof that every block of every page is compiled or run.
+//! `cargo xtask book`: builds the book of `docs/` with mdBook, and checks that every block of every
+//! page compiles or runs.
 //!
-//! The comments of a page, which its readers do not see, say what is done with a block; see README.md beside this file.
+//! The comments of a page, which its readers do not see, control the check of a block; see
+//! README.md beside this file. README.md beside this file.
 
 mod checker;
 mod comment;
@@ -36,7 +38,8 @@ const OUTSIDE: [&str; 2] = ["README.md", "build-support/cli/README.md"];
 /// Documents that are not pages: their links are checked, their blocks are not.
 const DOCUMENTS: [&str; 5] = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", examples::INDEX];
 
-/// `cargo xtask book`: builds the book and checks all its links; `cargo xtask book blocks [PAGE...]`: checks the blocks of all pages, or of these.
+/// `cargo xtask book`: builds the book and checks all its links;
+/// `cargo xtask book blocks [PAGE...]`: checks the blocks of all pages, or of these.
 pub(crate) fn run(arguments: &[&str]) -> Result {
     match arguments {
         [] => {
@@ -54,7 +57,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
             match checked.failures[..] {
                 [] => Ok(()),
                 _ => {
-                    // The form that `cargo xtask test` finds failures by.
+                    // The format that `cargo xtask test` recognizes as a failure.
                     checked.failures.iter().for_each(|failure| println!("FAILED {failure}"));
                     Err("blocks of pages failed".into())
                 }
@@ -64,8 +67,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
     }
 }
 
-/// The blocks in C and C++ of all pages, as files: their paths below a folder, and their text. Those of a crate that a page
-/// builds to show an error (its folder is `broken`) are left out.
+/// The blocks in C and C++ of all pages, as files: their paths below a folder, and their text.
+/// Blocks of a crate that a page builds to show an error (its folder is `broken`) are left out.
 pub(crate) fn c_blocks(root: &Path) -> Result<Vec<(PathBuf, String)>> {
     let mut files: Vec<(PathBuf, String)> = Vec::new();
     for page in read_pages(root)? {
@@ -95,18 +98,19 @@ pub(crate) fn c_blocks(root: &Path) -> Result<Vec<(PathBuf, String)>> {
     Ok(files)
 }
 
-/// What became of all blocks.
+/// The result of checking all blocks.
 #[derive(Default)]
 pub(crate) struct Checked {
-    /// Blocks that are compiled, ran or are the output of such, and pictures.
+    /// Blocks that compiled, ran, or are the output of others, and drawings.
     pub(crate) passed: usize,
-    /// What failed, for people.
+    /// The failures, as messages.
     pub(crate) failures: Vec<String>,
     /// Blocks that cannot run on this machine.
     pub(crate) skipped: Vec<String>,
 }
 
-/// Checks the blocks of all pages; with names, of the pages whose names these are. Prints a line for each page, and one for the sum.
+/// Checks the blocks of all pages, or of the pages with these names. Prints a line for each page,
+/// and one for the sum.
 pub(crate) fn check_blocks(environment: &Environment, names: &[&str]) -> Result<Checked> {
     let all = read_pages(environment.workspace.root())?;
     let chosen: Vec<&Page> =
@@ -157,7 +161,7 @@ fn line_of(page: &Page, outcome: &Outcome, count: usize) -> String {
     )
 }
 
-/// Reads every page. Nothing of a page is lost on the way: each pair of fences is a block.
+/// Reads every page, and checks that each pair of fences became a block.
 fn read_pages(root: &Path) -> Result<Vec<Page>> {
     let mut all: Vec<Page> = Vec::new();
     for path in pages(root)? {
@@ -176,8 +180,8 @@ fn read_pages(root: &Path) -> Result<Vec<Page>> {
     Ok(all)
 }
 
-/// The paths of all documents whose links are checked, from the root: the pages, the documents in the root and the
-/// READMEs of all members of the workspace.
+/// The paths of all documents whose links are checked, from the root: the pages, the documents in
+/// the root and the READMEs of all members of the workspace.
 fn linked(root: &Path) -> Result<Vec<PathBuf>> {
     let mut paths = pages(root)?;
     paths.extend(DOCUMENTS.iter().map(PathBuf::from));

@@ -1,7 +1,7 @@
-//! What a page shows as output against what a program wrote.
+//! Compares the output that a page shows with the output of a program.
 //!
-//! A line `...` stands for any lines, none among them; `...` within a line for any text. Spaces at the ends of lines do not count, nor do empty lines
-//! at the end.
+//! A line `...` matches any lines, also none; `...` within a line matches any text. Spaces at the
+//! ends of lines and empty lines at the end are ignored.
 
 /// Compares.
 ///
@@ -14,7 +14,7 @@ pub(crate) fn compare(expected: &str, actual: &str) -> Result<(), String> {
     if matches(&expected, &actual) {
         return Ok(());
     }
-    // The longest beginning of the page's lines that can still begin the output.
+    // The longest prefix of the page's lines that matches the beginning of the output.
     let dots = "...".to_string();
     let good = (0..=expected.len())
         .rev()
@@ -28,7 +28,8 @@ pub(crate) fn compare(expected: &str, actual: &str) -> Result<(), String> {
     ))
 }
 
-/// What a test of a page printed, of what `cargo test -- --show-output` said: nothing if it is not there.
+/// The output of a test of a page, from the output of `cargo test -- --show-output`; empty if it is
+/// missing.
 pub(crate) fn of_test(output: &str, name: &str) -> String {
     let header = format!("---- page_tests::{name} stdout ----\n");
     let Some((_, rest)) = output.split_once(&header) else { return String::new() };

@@ -1,16 +1,18 @@
-//! A page as a list of steps: its fenced blocks, with what the comments around them say, and what it takes from the checkout.
+//! A page as a list of steps: its fenced blocks, with the settings of the comments around them, and
+//! the files that it takes from the checkout.
 //!
-//! The comments are described in README.md beside this file. An unknown one is an error, so that a typing mistake never leaves a block unchecked.
+//! The comments are described in README.md beside this file. An unknown one is an error, so that a
+//! typo never leaves a block unchecked.
 
 use super::Result;
 use super::comment::Comment;
 use std::mem;
 
-/// One page, in the order in which a person reads it.
+/// One page, in reading order.
 pub(crate) struct Page {
     /// Its path from the root of the checkout.
     pub(crate) path: String,
-    /// What it does.
+    /// The steps of the page, in order.
     pub(crate) steps: Vec<Step>,
 }
 
@@ -25,33 +27,34 @@ pub(crate) enum Step {
     HiddenFile { path: String, text: String },
 }
 
-/// A fenced block and what stands around it.
+/// A fenced block with its settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Block {
     /// The line of its opening fence, from 1.
     pub(crate) line: usize,
-    /// What stands behind the fence: `rust,test`.
+    /// The text after the opening fence: `rust,test`.
     pub(crate) language: String,
     /// Its lines, each with its line break.
     pub(crate) code: String,
-    /// The file that it is, and whether that begins anew.
+    /// The file that it is part of, and whether the file starts anew.
     pub(crate) file: Option<(String, bool)>,
-    /// What the machine must have for it to be run.
+    /// Requirements for running it, such as `gpu`.
     pub(crate) needs: Vec<String>,
-    /// Its last command must fail.
+    /// True if its last command must fail.
     pub(crate) fails: bool,
-    /// Where its commands start: `root` of the checkout, or a folder of the page. Nothing is handed on to later blocks then.
+    /// The folder in which its commands start: `root` of the checkout, or a folder of the page.
+    /// With it, later blocks do not inherit the folder and the variables.
     pub(crate) start_in: Option<String>,
-    /// A picture in text.
+    /// True if it is a drawing.
     pub(crate) drawing: bool,
-    /// Code that readers do not see.
+    /// Code before the block, which readers do not see.
     pub(crate) before: String,
-    /// The same, behind the block.
+    /// Code after the block, which readers do not see.
     pub(crate) after: String,
 }
 
 impl Block {
-    /// The code with what readers do not see of it.
+    /// The code with its hidden parts.
     pub(crate) fn whole_code(&self) -> String {
         format!("{}{}{}", self.before, self.code, self.after)
     }
@@ -61,7 +64,8 @@ impl Page {
     /// Reads a page.
     ///
     /// # Errors
-    /// A fence that is not closed, code by indentation, and a comment that means nothing or stands nowhere.
+    /// A fence that is not closed, code by indentation, and a comment without a meaning or in a
+    /// wrong place.
     pub(crate) fn parse(path: &str, text: &str) -> Result<Self> {
         let mut reader = Reader::of(text);
         reader.read().map_err(|(line, problem)| format!("{path}:{line}: {problem}"))?;
@@ -76,8 +80,8 @@ impl Page {
         })
     }
 
-    /// The name of its folder, and of its crate if it does not name one: `docs/rust-kernels.md` is `rust-kernels`, `examples/imagekit/README.md` is
-    /// `imagekit-readme`.
+    /// The name of its folder, and of its crate if it does not name one: `docs/rust-kernels.md` is
+    /// `rust-kernels`, `examples/imagekit/README.md` is `imagekit-readme`.
     pub(crate) fn name(&self) -> String {
         let stem = self.path.trim_end_matches(".md");
         match stem.strip_suffix("README") {
@@ -88,17 +92,17 @@ impl Page {
     }
 }
 
-/// A line and what is wrong there.
+/// A line number and the problem of that line.
 type Problem = (usize, String);
 
 struct Reader<'t> {
     lines: std::iter::Enumerate<std::str::Lines<'t>>,
     steps: Vec<Step>,
-    /// What the comments say of the block that comes next.
+    /// The attributes that comments set for the next block.
     next: Block,
     /// The line of the first of these comments.
     waiting: Option<usize>,
-    /// Whether nothing but empty lines stands between the last block and here.
+    /// True if only empty lines separate the last block from the current line.
     behind_block: bool,
     previous_empty: bool,
     in_list: bool,

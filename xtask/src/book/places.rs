@@ -1,4 +1,5 @@
-//! Where pages are checked: folders outside of the checkout, where a crate is what a user's is, and commands that start there.
+//! The folders in which pages are checked: outside of the checkout, where crates are built as a
+//! user's are, and the commands that start there.
 
 use super::Result;
 use super::page::Page;
@@ -19,7 +20,7 @@ pub(crate) struct Places<'e> {
     root: PathBuf,
     target: PathBuf,
     node: Option<Node>,
-    /// The interpreter of those who have only an extension module.
+    /// The interpreter without tvm_ffi, for readers who have only an extension module.
     bare: PathBuf,
 }
 
@@ -27,7 +28,8 @@ impl<'e> Places<'e> {
     /// Makes the folder of all pages, and builds `cargo kernpack`.
     pub(crate) fn prepare(environment: &'e Environment) -> Result<Self> {
         let checkout = environment.workspace.root();
-        // The same place each time, so that cargo knows what it built; another one for each checkout.
+        // The same folder each time, so that cargo reuses its builds; a separate one for each
+        // checkout.
         let mut hasher = DefaultHasher::new();
         checkout.hash(&mut hasher);
         let root = std::env::temp_dir().join(format!("kernpack-book-{:016x}", hasher.finish()));
@@ -36,12 +38,14 @@ impl<'e> Places<'e> {
             fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
         }
         let config = format!(
-            // Not optimized: pages build many small libraries, and what they show does not depend on it.
+            // Not optimized: pages build many small libraries, and the output does not depend on
+            // it.
             "[net]\noffline = true\n[profile.release]\nopt-level = 0\ncodegen-units = 16\nlto = false\nstrip = \"none\"\n[patch.crates-io]\nkernpack = {{ path = '{0}/runtime' }}\nkernpack-build = {{ path = '{0}/build-support' }}\nkernpack-rpc = {{ path = '{0}/runtime/rpc' }}\n",
             checkout.display()
         );
         fs::write(root.join(".cargo/config.toml"), config)?;
-        // The features of all members and, because of the test, of development dependencies: as the tests have built it.
+        // The features of all members and, because of `--test`, of development dependencies: the
+        // build of the tests is reused.
         let mut cargo = environment.cargo("build");
         cargo.args(["--workspace", "--bin", "cargo-kernpack", "--test", "new"]);
         step::run("build cargo kernpack", &mut cargo, Show::Warnings)?;
@@ -50,7 +54,7 @@ impl<'e> Places<'e> {
         Ok(Self { environment, root, target, node, bare })
     }
 
-    /// What was prepared.
+    /// The prepared environment.
     pub(crate) fn environment(&self) -> &Environment {
         self.environment
     }
@@ -65,7 +69,8 @@ impl<'e> Places<'e> {
         self.root.join(page.name())
     }
 
-    /// A command with the environment of a reader's terminal, with everything installed that the pages name. Its target folder is that of its crate.
+    /// A command with the environment of a reader's terminal, with all programs installed that the
+    /// pages name. Its target folder is that of its crate.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = self.environment.command(Path::new(program));
         let mut paths = vec![
@@ -102,7 +107,8 @@ impl<'e> Places<'e> {
         command
     }
 
-    /// Gives each crate in a page's folder the common target folder, and the versions that the checkout has.
+    /// Gives each crate in a page's folder the common target folder, and the versions of the
+    /// checkout's lock file.
     pub(crate) fn adopt_crates(&self, folder: &Path) -> Result {
         let mut folders = vec![folder.to_path_buf()];
         for entry in fs::read_dir(folder)?.flatten() {
@@ -122,7 +128,7 @@ impl<'e> Places<'e> {
         Ok(())
     }
 
-    /// An output without cargo's remarks about our patches, which readers do not have.
+    /// An output without cargo's warnings about our patches, which readers do not have.
     pub(crate) fn without_patches(&self, output: &str) -> String {
         let mut kept = String::new();
         let mut remark = false;

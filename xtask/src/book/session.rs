@@ -1,4 +1,4 @@
-//! The Python session of a page: one process, in which the blocks' names stay.
+//! The Python session of a page: one process, in which the names of all blocks persist.
 
 use super::Result;
 use std::fs;
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The program that runs the blocks.
 const PROGRAM: &str = include_str!("session.py");
 
-/// How long a block may take.
+/// The time limit of a block.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// A running Python.
@@ -19,12 +19,12 @@ pub(crate) struct Session {
     child: Child,
     requests: Option<ChildStdin>,
     answers: Receiver<String>,
-    /// For the code and the output of the block that runs.
+    /// The folder for the code and the output of the running block.
     folder: PathBuf,
 }
 
 impl Session {
-    /// Starts Python; `command` is the interpreter, and `folder` is for files of ours.
+    /// Starts Python; `command` is the interpreter, and `folder` is for files of the session.
     pub(crate) fn start(mut command: Command, folder: &Path) -> Result<Self> {
         fs::create_dir_all(folder)?;
         let mut child = command
@@ -42,10 +42,11 @@ impl Session {
         Ok(Self { child, requests, answers, folder: folder.to_path_buf() })
     }
 
-    /// Runs one block: `pycon` or `python`. Gives what it printed.
+    /// Runs one block: `pycon` or `python`. Returns its output.
     ///
     /// # Errors
-    /// What it printed, with a traceback, where it failed; and a session that ended or does not end.
+    /// The output with a traceback if the block failed; a session that ended, or a block that
+    /// exceeds the time limit.
     pub(crate) fn run(&mut self, kind: &str, code: &str, page: &str, line: usize, start_in: &Path) -> Result<String> {
         let (code_file, output_file) = (self.folder.join("block.py"), self.folder.join("output.txt"));
         fs::write(&code_file, code)?;
@@ -76,7 +77,8 @@ impl Session {
     /// Ends the session.
     ///
     /// # Errors
-    /// A process that does not end well: destructors of what the page made run then.
+    /// A process with an exit status other than 0: destructors of the page's objects run at its
+    /// end.
     pub(crate) fn end(mut self) -> Result {
         self.requests = None;
         let status = self.child.wait()?;
@@ -86,7 +88,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // After `end` there is nothing to end any more; otherwise a block failed, and no other process waits for this one.
+        // After `end` there is no process left; otherwise a block failed, and nothing else waits
+        // for this one.
         if self.requests.take().is_some() {
             let _ = self.child.kill();
             let _ = self.child.wait();

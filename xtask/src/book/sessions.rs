@@ -1,7 +1,8 @@
-//! The Python of a page, and the one rule that says which blocks run without tvm_ffi.
+//! The Python sessions of a page, and the rule that decides which blocks run without tvm_ffi.
 //!
-//! A page begins in an environment with NumPy alone, as one has who installs an extension module. The first block that needs tvm_ffi, and all behind it, run in
-//! the environment that has it, where what ran before runs again: such a block is promised to both.
+//! A page begins in an environment with NumPy only, like that of a user who installs an extension
+//! module. The first block that needs tvm_ffi, and all blocks after it, run in the environment that
+//! has it, where the earlier blocks run again: such blocks must work in both.
 
 use super::Result;
 use super::places::Places;
@@ -11,23 +12,24 @@ use std::path::{Path, PathBuf};
 /// Modules of the examples that import tvm_ffi themselves.
 const BUILT_ON_TVM_FFI: [&str; 3] = ["compiler", "models", "remote"];
 
-/// A block, and where it runs.
+/// A block and its context.
 #[derive(Clone)]
 pub(crate) struct Code {
     /// `python` or `pycon`.
     pub(crate) kind: String,
-    /// With what readers do not see of it.
+    /// The code, with the parts that readers do not see.
     pub(crate) text: String,
     /// The page's path.
     pub(crate) page: String,
-    /// The line of the page in front of the code.
+    /// The line of the page before the code.
     pub(crate) line: usize,
-    /// The folder that it starts in.
+    /// The folder in which it starts.
     pub(crate) folder: PathBuf,
 }
 
 impl Code {
-    /// The share of the text that does without tvm_ffi: all of it, what stands in front of the first prompt that needs it, or nothing.
+    /// The part of the text that does not need tvm_ffi: all of it, the part before the first prompt
+    /// that needs it, or nothing.
     pub(crate) fn without_tvm_ffi(&self) -> &str {
         let is_console = self.kind == "pycon";
         let (mut at, mut prompt) = (0, 0);
@@ -69,16 +71,16 @@ fn needs_tvm_ffi(line: &str) -> bool {
 #[derive(Default)]
 pub(crate) struct Sessions {
     bare: Option<Session>,
-    /// The part that ran without tvm_ffi.
+    /// The code that ran without tvm_ffi.
     ran: Vec<Code>,
     full: Option<Session>,
 }
 
 impl Sessions {
-    /// Runs a block. Gives what it printed, and whether it ran without tvm_ffi.
+    /// Runs a block. Returns its output, and whether it ran without tvm_ffi.
     ///
     /// # Errors
-    /// Its output, with a traceback where it failed, and the environment in which it did.
+    /// The output, with a traceback if the block failed, and the environment in which it failed.
     pub(crate) fn run(&mut self, places: &Places, folder: &Path, code: Code) -> Result<(String, bool)> {
         let without = code.without_tvm_ffi();
         let is_bare = self.full.is_none() && without.len() == code.text.len();
@@ -93,7 +95,8 @@ impl Sessions {
             }
         }
         if self.full.is_none() {
-            // Before what ran runs again: it may write a library that this process has mapped.
+            // Ends the first process before the earlier blocks run again: they may write a library
+            // that it has mapped.
             if let Some(bare) = self.bare.take() {
                 bare.end().map_err(|error| format!("in the environment without tvm_ffi: {error}"))?;
             }
@@ -111,7 +114,7 @@ impl Sessions {
     /// Ends the sessions.
     ///
     /// # Errors
-    /// A process that does not end well.
+    /// A process with an exit status other than 0.
     pub(crate) fn end(self) -> Result {
         [self.bare, self.full].into_iter().flatten().try_for_each(Session::end)
     }
@@ -154,8 +157,9 @@ mod tests {
         }
     }
 
-    /// The pages that show `import` of an extension module, each with the number of blocks that run without tvm_ffi, and of those that have a part which does.
-    /// A page that leaves the list has begun to need tvm_ffi: write it so that it does not, or say on the page that it does.
+    /// The pages that show `import` of an extension module, each with the number of blocks that run
+    /// without tvm_ffi, and of those that do so in part. A page that drops from the list needs
+    /// tvm_ffi now: change the page so that it does not, or state on the page that it does.
     #[test]
     fn pages_that_show_import_run_without_tvm_ffi() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

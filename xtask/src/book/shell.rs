@@ -1,4 +1,5 @@
-//! The shell of a page: each command is a process of its own, and the folder and the exported variables are handed on.
+//! The shell of a page: each command is a process of its own, and inherits the folder and the
+//! exported variables of the one before.
 
 use super::Result;
 use crate::step::{self, Show};
@@ -7,21 +8,22 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// How long one command may take.
+/// The time limit of a command.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// Names the shell in the environment of all that it starts.
+/// The variable that identifies the shell in the environment of all processes that it starts.
 const MARK: &str = "KERNPACK_BOOK_SHELL";
 
-/// What is kept between the commands of a page.
+/// The state that is kept between the commands of a page.
 pub(crate) struct Shell {
-    /// Our files: where the shell is, what it exports, how the last command ended.
+    /// The folder of our files with the shell's folder, its exports, and the status of the last
+    /// command.
     state: PathBuf,
 }
 
 /// A command that has ended.
 pub(crate) struct Ended {
-    /// What it wrote, to both streams.
+    /// Its output, both streams together.
     pub(crate) output: String,
     /// Its exit status.
     pub(crate) status: i32,
@@ -36,12 +38,13 @@ impl Shell {
         Ok(Self { state })
     }
 
-    /// Where the shell is.
+    /// The current folder of the shell.
     pub(crate) fn folder(&self) -> Result<PathBuf> {
         Ok(PathBuf::from(fs::read_to_string(self.state.join("folder"))?.trim_end()))
     }
 
-    /// Ends what commands of this shell left running in the background. They have the mark in the environment that [`Self::run`] gives them.
+    /// Kills the background processes of this shell's commands. They have the variable [`MARK`],
+    /// which [`Self::run`] sets.
     fn end(&self) {
         let mark = format!("{MARK}={}", self.state.display());
         let is_marked = |process: &Path| {
@@ -51,13 +54,15 @@ impl Shell {
         for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let number = process.file_name().to_str().and_then(|name| name.parse::<libc::pid_t>().ok());
             if let Some(number) = number.filter(|_| is_marked(&process.path())) {
-                // SAFETY: kill takes plain numbers; the process was started by a command of the page.
+                // SAFETY: kill takes plain numbers; the process was started by a command of the
+                // page.
                 unsafe { libc::kill(number, libc::SIGKILL) };
             }
         }
     }
 
-    /// Runs one command, or a script. `bash` is the shell with its environment. Where `start_in` is given, it runs there, and nothing is handed on.
+    /// Runs one command, or a script. `bash` is the shell with its environment. If `start_in` is
+    /// given, the command runs there, and later commands inherit nothing from it.
     pub(crate) fn run(&self, name: &str, mut bash: Command, script: &str, start_in: Option<&Path>) -> Result<Ended> {
         let folder = start_in.map_or_else(|| self.folder(), |folder| Ok(folder.to_path_buf()))?;
         let keep = if start_in.is_none() { "pwd > \"$kept/folder\"; export -p > \"$kept/exports\";" } else { "" };
@@ -65,7 +70,7 @@ impl Shell {
             "exec 2>&1\nkept=$1; . \"$kept/exports\"; set -euo pipefail\ntrap 'status=$?; {keep} echo $status > \"$kept/status\"; exit 0' EXIT\n{script}\n"
         );
         bash.args(["-c", &whole, "bash"]).arg(&self.state).current_dir(folder).env(MARK, &self.state);
-        // A shell that does not come to its end has failed.
+        // A shell that does not reach its end has failed.
         fs::write(self.state.join("status"), "1")?;
         let finished = step::watch_within(LIMIT, name, &mut bash, Show::Warnings)?;
         if !finished.success {
@@ -75,7 +80,7 @@ impl Shell {
         Ok(Ended { output: finished.output, status })
     }
 
-    /// Whether bash can read a script.
+    /// Checks that bash can parse a script.
     pub(crate) fn parses(mut bash: Command, script: &str) -> Result {
         let output = bash.args(["-n", "-c", script]).output()?;
         if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned().into()) }
@@ -88,19 +93,19 @@ impl Drop for Shell {
     }
 }
 
-/// A command of a console block, and what stands under it.
+/// A command of a console block, and its output.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Typed {
-    /// What stands behind `$ `, with the lines that it goes on in.
+    /// The text after `$ `, with its continuation lines.
     pub(crate) command: String,
-    /// The lines until the next one.
+    /// The lines up to the next command.
     pub(crate) output: String,
 }
 
 /// The commands of a console block.
 ///
 /// # Errors
-/// A block that does not begin with a command.
+/// A block that does not start with a command.
 pub(crate) fn read_console(code: &str) -> Result<Vec<Typed>> {
     let mut all: Vec<Typed> = Vec::new();
     let mut goes_on = false;
@@ -153,8 +158,8 @@ mod tests {
         assert_eq!(shell.folder().unwrap(), Path::new("/tmp"));
         assert!(Shell::parses(Command::new("bash"), "if").is_err());
         assert!(Shell::parses(Command::new("bash"), "docker run x").is_ok());
-        // A process in the background lasts as long as the shell. Its command line is empty while it becomes `sleep` and
-        // after its end.
+        // A background process lasts as long as the shell. Its command line is empty while it
+        // becomes `sleep` and after its end.
         let (number, _) = run("sleep 1000 > /dev/null 2>&1 & echo $!", None);
         let sleeps =
             || fs::read(format!("/proc/{}/cmdline", number.trim())).is_ok_and(|line| line.starts_with(b"sleep"));

@@ -1,14 +1,14 @@
-//! Whether the book names every environment variable that the sources read.
+//! Checks that the book names every environment variable that the sources read.
 
 use super::Result;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The page that lists them.
+/// The page that lists the variables.
 const PAGE: &str = "docs/environment-variables.md";
 
-/// Sources of what users run.
+/// Sources of programs and libraries that users run.
 const SOURCES: &[&str] = &[
     "runtime/formats/src",
     "runtime/embedded/src",
@@ -32,7 +32,8 @@ const READERS: [&str; 8] =
 /// Compares the sources with the page.
 ///
 /// # Errors
-/// Each variable that the page does not name, with a file that reads it; and each that only the page names.
+/// Each variable that the page does not name, with a file that reads it; and each variable that
+/// only the page names.
 pub(crate) fn check(root: &Path) -> Result {
     let page = fs::read_to_string(root.join(PAGE)).map_err(|error| format!("cannot read {PAGE}: {error}"))?;
     let mut read = BTreeMap::new();
@@ -71,7 +72,8 @@ fn collect(path: &Path, read: &mut BTreeMap<String, String>) -> Result {
     Ok(())
 }
 
-/// The variables that code reads: names of ours in quotes, and what is given to a function that reads one.
+/// The variables that code reads: our variables in quotes, and arguments of functions that read a
+/// variable.
 fn variables(code: &str) -> impl Iterator<Item = &str> {
     let parts: Vec<&str> = code.split('"').collect();
     let quoted = (1..parts.len()).step_by(2).map(move |index| (parts[index - 1], parts[index]));
@@ -85,7 +87,8 @@ fn variables(code: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Our names; those that end like a version are symbols, and one is a macro of kernel.h.
+/// Returns whether a name is a variable of ours. Names that end like a version are symbols, and one
+/// is a macro of kernel.h.
 fn is_ours(name: &str) -> bool {
     let known =
         ["KERNPACK_", "TVM_"].iter().any(|prefix| name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty()));

@@ -1,4 +1,5 @@
-//! Checks the workflow file of the page "Wheels in your CI": the page shows it whole, and it follows the schema of GitHub's workflows.
+//! Checks the workflow file of the page "Wheels in your CI": the page shows the whole file, and it
+//! follows the schema of GitHub's workflows.
 
 use super::Result;
 use crate::python::{self, Recipe};
@@ -10,7 +11,7 @@ use std::fs;
 const FILE: &str = "docs/assets/wheels.yml";
 const PAGE: &str = "docs/wheels-in-ci.md";
 
-/// The environment of the program that has the schema.
+/// The environment of the program that contains the schema.
 const SCHEMA: Recipe = Recipe {
     folder: "venv-schema",
     list: "xtask/requirements-schema.txt",
@@ -20,7 +21,7 @@ const SCHEMA: Recipe = Recipe {
 /// Checks the file and the page.
 ///
 /// # Errors
-/// A page that shows another text, and what the schema does not allow.
+/// A page that shows another text, and violations of the schema.
 pub(crate) fn check(workspace: &Workspace) -> Result {
     let read = |path: &str| {
         fs::read_to_string(workspace.root().join(path)).map_err(|error| format!("cannot read {path}: {error}"))
@@ -34,7 +35,8 @@ pub(crate) fn check(workspace: &Workspace) -> Result {
     step::run(&format!("check {FILE} against the schema of workflows"), &mut command, Show::Warnings).map(drop)
 }
 
-/// Tells if a page has a block that ends with exactly this text, behind the command that prints it.
+/// Returns whether a page has a block that ends with exactly this text, after the command that
+/// prints it.
 fn shows(page: &str, text: &str) -> bool {
     page.contains(&format!("\n$ cat .github/workflows/wheels.yml\n{text}```\n"))
 }

@@ -1,4 +1,5 @@
-//! What the stock library gets, as a file in the repository, and how another library's outcomes differ from it.
+//! The outcomes of the stock library, as a file in the repository, and the differences of another
+//! library from them.
 
 use super::outcome::{Ended, Outcome, Outcomes, file_of};
 use crate::Result;
@@ -6,12 +7,12 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-/// The outcomes of the stock library, and where they hold.
+/// The outcomes of the stock library, and the setting that they are valid for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Baseline {
-    /// What the outcomes depend on beside the library, such as `Python 3.11`.
+    /// The properties of the machine that the outcomes depend on, such as `Python 3.11`.
     pub(crate) setting: String,
-    /// How each test ends.
+    /// The outcome of each test.
     pub(crate) outcomes: Outcomes,
 }
 
@@ -66,7 +67,8 @@ impl Baseline {
         Ok(Baseline { setting: setting.ok_or("it has no line '# setting: '")?, outcomes })
     }
 
-    /// Every test that ended otherwise than here. In a run of only some tests, those that did not run are no difference.
+    /// Every test with another outcome than in the baseline. In a run of some tests, missing tests
+    /// are not a difference.
     pub(crate) fn differences(&self, actual: &Outcomes, only_some: bool) -> Vec<String> {
         let mut differences = Vec::new();
         for (id, expected) in self.outcomes.iter() {
@@ -74,7 +76,8 @@ impl Baseline {
             match actual.get(id) {
                 Some(ended) if ended.outcome == expected.outcome => {}
                 Some(ended) => differences.push(format!("{id}: {stock} with the stock library, now {}", Now(ended))),
-                // A file that could not be imported is one difference, not one for each of its tests.
+                // A file that could not be imported is one difference, not one for each of its
+                // tests.
                 None if only_some || actual.get(file_of(id)).is_some() => {}
                 None => differences.push(format!("{id}: {stock} with the stock library, now it did not run")),
             }

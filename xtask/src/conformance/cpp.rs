@@ -1,7 +1,8 @@
 //! The gtest files of the reference archive: one program, as upstream builds it, without CMake.
 //!
-//! Some of the files import C++ functions of the stock library, which is not part of the C ABI; `cpp_names.cc` gives them those names
-//! as calls of the global functions of the library under test. So every file takes part.
+//! Some of the files import C++ functions of the stock library, which are not part of the C ABI;
+//! `cpp_names.cc` defines them by calls of global functions of the library under test, so all files
+//! are part of the suite.
 
 use super::Run;
 use super::gtest;
@@ -19,7 +20,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::thread::{self, available_parallelism};
 
-/// Without optimization: the compilation takes most of the time, the tests themselves two seconds.
+/// Without optimization: compiling takes most of the time, the tests themselves two seconds.
 const FLAGS: [&str; 3] = ["-std=c++17", "-O0", "-w"];
 
 /// Builds the program, links it with the library under test, and runs it.
@@ -30,10 +31,10 @@ pub(crate) fn run(workspace: &Workspace, sdist: &Sdist, subject: &Subject, run: 
     let program = subject.builds.join("tvm_ffi_tests");
     let mut link = compiler.command(workspace);
     link.args(&objects).arg("-o").arg(&program).arg("-L").arg(&subject.library_folder);
-    // In this order: the archive with `main` needs the other.
+    // The order matters: the archive with `main` needs the other.
     link.args(["-Wl,--no-as-needed", "-lgtest_main", "-lgtest", "-ltvm_ffi_testing", "-ltvm_ffi", "-lpthread"]);
     if run.variables.iter().any(|(name, _)| name == "LD_PRELOAD") {
-        // A sanitizer's functions come from there.
+        // The preloaded library defines the functions of the sanitizer.
         link.arg("-Wl,--allow-shlib-undefined");
     }
     step::run("link the tests of tests/cpp", &mut link, Show::Warnings)?;
@@ -41,7 +42,7 @@ pub(crate) fn run(workspace: &Workspace, sdist: &Sdist, subject: &Subject, run: 
     gtest::run(workspace, subject, &program, sdist.folder(), run)
 }
 
-/// The files of the suite, and ours with the C++ names.
+/// The files of the suite, and our file with the C++ names.
 fn sources(workspace: &Workspace, tests: &Path) -> Result<Vec<PathBuf>> {
     let mut files = vec![workspace.root().join("tests/conformance/cpp/cpp_names.cc")];
     for folder in [tests.to_path_buf(), tests.join("extra")] {
@@ -62,14 +63,15 @@ fn sources(workspace: &Workspace, tests: &Path) -> Result<Vec<PathBuf>> {
 struct Compiler {
     program: PathBuf,
     version: String,
-    /// GoogleTest below `target`, unless the machine has it.
+    /// The folder of GoogleTest below `target`; `None` if the machine has it.
     gtest: Option<PathBuf>,
 }
 
 const GTEST_ADVICE: &str = "install GoogleTest with its libraries (Debian, Ubuntu: apt-get install libgtest-dev), or set CPATH and LIBRARY_PATH to where it is";
 
 impl Compiler {
-    /// `CXX`, else g++ or clang++. Where the machine has no GoogleTest, Debian's package is unpacked below `target`.
+    /// Finds the compiler: `CXX`, else g++ or clang++. If the machine has no GoogleTest, Debian's
+    /// package is unpacked below `target`.
     fn find(workspace: &Workspace) -> Result<Self> {
         let program = env::var_os("CXX")
             .map(PathBuf::from)
@@ -122,7 +124,7 @@ impl Compiler {
         Ok(command.output().is_ok_and(|output| output.status.success()))
     }
 
-    /// Compiles what changed since the last time, on every core. The objects serve every library.
+    /// Compiles the files that changed, on every core. The objects are the same for every library.
     fn compile(
         &self,
         workspace: &Workspace,
@@ -137,7 +139,8 @@ impl Compiler {
             let name = object_name(source);
             let object = folder.join(format!("{name}.o"));
             let text = fs::read_to_string(source).map_err(|error| format!("{}: {error}", source.display()))?;
-            // The headers come with the package, whose version is fixed with the archive's.
+            // The headers come with the package, whose version is pinned together with the
+            // archive's.
             let stamp = format!("{} {}\n{text}", self.version, FLAGS.join(" "));
             let stamp_file = folder.join(format!("{name}.stamp"));
             if !object.is_file() || fs::read_to_string(&stamp_file).ok().as_deref() != Some(&stamp) {
@@ -176,7 +179,7 @@ impl Compiler {
     }
 }
 
-/// A name for the object of a source: two folders have files of the same name.
+/// A name for the object of a source: two folders contain files of the same name.
 fn object_name(source: &Path) -> String {
     let stem = source.file_stem().unwrap_or_default().to_string_lossy();
     let is_extra = source.parent().is_some_and(|folder| folder.ends_with("extra"));

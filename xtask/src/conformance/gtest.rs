@@ -1,4 +1,5 @@
-//! Runs a GoogleTest program to its last test, also past tests that kill it, and reads how each ended.
+//! Runs all tests of a GoogleTest program, also after tests that kill the process, and reads their
+//! outcomes.
 
 use super::Run;
 use super::outcome::{Outcome, Outcomes};
@@ -12,10 +13,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// All tests take two seconds.
+/// The time limit of the program. All tests take two seconds.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Runs the program, and again for the tests after one that killed it. Tests are named by their source file, from `root`.
+/// Runs the program, and again for the tests after one that killed it. The names of tests contain
+/// their source file, from `root`.
 pub(crate) fn run(
     workspace: &Workspace,
     subject: &Subject,
@@ -101,13 +103,13 @@ fn tests_of(list: &str, root: &Path) -> BTreeMap<String, String> {
     tests
 }
 
-/// Two files may have a test of the same name: the second one to come is `name (2)`.
+/// A name that is not taken: of two tests with the same name, the second one is `name (2)`.
 fn with_number(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let numbered = (2..).map(|number| format!("{name} ({number})"));
     std::iter::once(name.to_string()).chain(numbered).find(|id| !is_taken(id)).unwrap_or_default()
 }
 
-/// The name without a number behind it.
+/// The name without the number.
 fn without_number(id: &str) -> &str {
     id.split_once(" (").map_or(id, |(name, _)| name)
 }
@@ -119,7 +121,7 @@ fn attribute(tag: &str, name: &str) -> Option<String> {
     Some(plain.iter().fold(value.to_string(), |text, (entity, character)| text.replace(entity, character)))
 }
 
-/// How far a run came.
+/// The progress of a run, read from its output.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Progress {
     ended: BTreeMap<String, (Outcome, String)>,
@@ -136,7 +138,7 @@ impl Progress {
                 words.clear();
                 continue;
             }
-            // A test that wrote no line break has its own text before the mark.
+            // If a test wrote no line break, its own text comes before the mark.
             let ended = [
                 ("[       OK ] ", Outcome::Passed),
                 ("[  FAILED  ] ", Outcome::Failed),
@@ -158,7 +160,7 @@ impl Progress {
     }
 }
 
-/// Whether `Suite.name (0 ms)` or `Suite.name, where ...` is about this test.
+/// Returns whether `Suite.name (0 ms)` or `Suite.name, where ...` is about this test.
 fn is_named(text: &str, test: &str) -> bool {
     text.strip_prefix(test).is_some_and(|rest| rest.starts_with([' ', ',']))
 }

@@ -1,6 +1,8 @@
-//! `cargo xtask conformance`: the suites that the source archive of apache-tvm-ffi carries, run with our libtvm_ffi.so.
+//! `cargo xtask conformance`: the suites of apache-tvm-ffi's source archive, run with our
+//! libtvm_ffi.so.
 //!
-//! The stock library's outcomes are files in `tests/conformance`; a test that ends otherwise with ours is a failure of ours.
+//! The stock library's outcomes are files in `tests/conformance`; a test with another outcome with
+//! our library is a failure.
 
 mod baseline;
 mod cpp;
@@ -21,7 +23,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 use subject::{Choice, Subject};
 
-/// How to call it.
+/// The help text of the command.
 pub(crate) const USAGE: &str =
     "usage: cargo xtask conformance [python | rust | cpp] [options] [-- arguments of the runner]
 
@@ -55,7 +57,7 @@ impl Suite {
     }
 }
 
-/// What to run, and how.
+/// The suites to run, and the options.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     suites: Vec<Suite>,
@@ -67,7 +69,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Every suite as a whole, with our library.
+    /// All suites completely, with our library.
     pub(crate) fn everything() -> Self {
         Run::whole(&Suite::ALL)
     }
@@ -118,13 +120,14 @@ impl Run {
         Ok(run)
     }
 
-    /// Whether tests are left out on purpose.
+    /// Returns whether tests are left out on purpose.
     fn runs_only_some(&self) -> bool {
         self.filter.is_some() || !self.rest.is_empty()
     }
 }
 
-/// Runs the suites, each whatever the others said, and fails on any difference to the stock library.
+/// Runs the suites, each regardless of the others' outcomes, and fails on any difference to the
+/// stock library.
 pub(crate) fn run(run: &Run) -> Result {
     let workspace = Workspace::find()?;
     let subject = Subject::prepare(&workspace, &run.choice)?;
@@ -186,7 +189,7 @@ fn run_suite(workspace: &Workspace, sdist: &Sdist, subject: &Subject, suite: Sui
     }
 }
 
-/// What a suite's outcomes depend on beside the library.
+/// The properties of the machine that a suite's outcomes depend on.
 fn setting(workspace: &Workspace, subject: &Subject, suite: Suite) -> Result<String> {
     match suite {
         Suite::Python => python::setting(workspace, subject),
@@ -194,7 +197,8 @@ fn setting(workspace: &Workspace, subject: &Subject, suite: Suite) -> Result<Str
     }
 }
 
-/// The stock library's outcomes where the file in the repository does not hold: made once, below `target`.
+/// The stock library's outcomes for a setting that the file in the repository is not valid for:
+/// computed once, below `target`.
 fn stock_baseline(
     workspace: &Workspace,
     sdist: &Sdist,

@@ -1,24 +1,24 @@
-//! How tests ended, by their names.
+//! The outcomes of tests, by their names.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How one test ended.
+/// The outcome of one test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
-    /// It passed.
+    /// Passed.
     Passed,
-    /// An assertion of it failed, or it raised.
+    /// An assertion failed, or the test raised an exception.
     Failed,
-    /// It did not get as far as running, or its tearing down failed.
+    /// The test did not start, or its teardown failed.
     Error,
-    /// Its process died under it, or was ended because it hung.
+    /// The process died during the test, or was killed because it hung.
     Crashed,
-    /// It left itself out.
+    /// The test skipped itself.
     Skipped,
-    /// It failed, as it says it does.
+    /// The test failed, and is marked as expected to fail.
     Xfailed,
-    /// It passed, though it says it fails.
+    /// The test passed, although it is marked as expected to fail.
     Xpassed,
 }
 
@@ -34,7 +34,7 @@ impl Outcome {
         Outcome::Xpassed,
     ];
 
-    /// The word for it, in files and in print.
+    /// The word for the outcome, in files and in print.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Outcome::Passed => "passed",
@@ -53,12 +53,12 @@ impl Outcome {
     }
 }
 
-/// One test's end.
+/// The outcome of one test, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
-    /// How.
+    /// The outcome.
     pub(crate) outcome: Outcome,
-    /// Why, for one that went wrong: a line, or nothing.
+    /// The reason of a failure: a line, or empty.
     pub(crate) detail: String,
 }
 
@@ -69,12 +69,13 @@ pub(crate) struct Outcomes {
 }
 
 impl Outcomes {
-    /// Notes how a test ended; what was noted before is forgotten. Of a long reason only its ends are kept.
+    /// Notes the outcome of a test and replaces an earlier note. Of a long reason only the start
+    /// and the end are kept.
     pub(crate) fn note(&mut self, id: impl Into<String>, outcome: Outcome, detail: impl AsRef<str>) {
         self.tests.insert(id.into(), Ended { outcome, detail: shortened(detail.as_ref()) });
     }
 
-    /// How this test ended, if it ran.
+    /// The outcome of this test, if it ran.
     pub(crate) fn get(&self, id: &str) -> Option<&Ended> {
         self.tests.get(id)
     }
@@ -84,7 +85,7 @@ impl Outcomes {
         self.tests.iter().map(|(id, ended)| (id.as_str(), ended))
     }
 
-    /// Whether nothing ran.
+    /// Returns whether no test ran.
     pub(crate) fn is_empty(&self) -> bool {
         self.tests.is_empty()
     }
@@ -104,7 +105,8 @@ impl Outcomes {
     }
 }
 
-/// How many characters of each end of a long reason are kept: what was asserted, and what was found.
+/// The number of characters of each end of a long reason that are kept: the assertion, and the
+/// values found.
 const KEPT: usize = 250;
 
 fn shortened(text: &str) -> String {
@@ -122,7 +124,7 @@ pub(crate) fn file_of(id: &str) -> &str {
     id.split_once("::").map_or(id, |(file, _)| file)
 }
 
-/// How many tests ended how.
+/// The number of tests for each outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     numbers: [usize; Outcome::ALL.len()],
@@ -141,7 +143,7 @@ impl Counts {
 }
 
 impl fmt::Display for Counts {
-    /// Passed and failed always, the others if there are any.
+    /// Passed and failed always, the others if they are not zero.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
         for outcome in Outcome::ALL {

@@ -13,18 +13,19 @@ use std::path::Path;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-/// A test that takes longer is ended with its process. The longest builds the reference Rust crate.
+/// The time limit of a test: its process is killed after it. The longest test builds the reference
+/// Rust crate.
 const SECONDS_FOR_A_TEST: u64 = 900;
 
-/// The whole suite takes half a minute on two fast cores.
+/// The time limit of the suite, which takes half a minute on two fast cores.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// What the outcomes depend on beside the library: some tests leave themselves out on some Pythons.
+/// The Python version, which the outcomes depend on: some tests are skipped on some versions.
 pub(crate) fn setting(workspace: &Workspace, subject: &Subject) -> Result<String> {
     python::say(workspace, &subject.interpreter, "import sys; print('Python %d.%d' % sys.version_info[:2])")
 }
 
-/// Runs the suite, in as many processes as there are cores. One that dies takes only its test with it.
+/// Runs the suite, in one process per core. If a process dies, only its current test is lost.
 pub(crate) fn run(workspace: &Workspace, sdist: &Sdist, subject: &Subject, run: &Run) -> Result<Outcomes> {
     let record = subject.builds.join("python-record.tsv");
     fs::write(&record, "").map_err(|error| format!("cannot write {}: {error}", record.display()))?;
@@ -58,7 +59,8 @@ pub(crate) fn run(workspace: &Workspace, sdist: &Sdist, subject: &Subject, run: 
     read(&text, subject)
 }
 
-/// Reads what `kernpack_conformance.py` wrote; another library than the expected one in any process is an error.
+/// Reads the record of `kernpack_conformance.py`. It is an error if a process had another library
+/// than the expected one.
 fn read(record: &str, subject: &Subject) -> Result<Outcomes> {
     let mut outcomes = Outcomes::default();
     let mut libraries = 0;
@@ -117,7 +119,7 @@ mod tests {
         let outcomes = read(&format!("{library}test\tpassed\ta::b[c d]\t\ntest\tfailed\ta::c\twhy\n"), &ours).unwrap();
         assert_eq!(outcomes.counts().to_string(), "1 passed, 1 failed");
         assert_eq!(outcomes.get("a::c").unwrap().detail, "why");
-        // The tearing down of a test that passed fails.
+        // The teardown of a test that passed fails.
         let outcomes = read(&format!("{library}test\tpassed\ta::b\t\ntest\terror\ta::b\twhy\n"), &ours).unwrap();
         assert_eq!(outcomes.counts().to_string(), "0 passed, 0 failed, 1 error");
 

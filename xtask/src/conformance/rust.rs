@@ -12,16 +12,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// All tests take a few seconds; compiling them is a step of its own.
+/// The time limit of all tests. They take a few seconds; compiling them is a separate step.
 const LIMIT: Duration = Duration::from_secs(1800);
 
-/// One test alone.
+/// The time limit of a single test.
 const LIMIT_FOR_ONE: Duration = Duration::from_secs(120);
 
-/// Builds the tests, runs them as `cargo test` does, and then, one by one, those that a dying process took along.
+/// Builds the tests, runs them as `cargo test` does, and then runs those that a dying process did
+/// not reach, one by one.
 pub(crate) fn run(workspace: &Workspace, sdist: &Sdist, subject: &Subject, run: &Run) -> Result<Outcomes> {
     let folder = sdist.folder().join("rust");
-    // The archive has no lock file; ours keeps the crates of other people the same.
+    // The archive has no lock file; ours pins the dependencies.
     let lock = workspace.root().join("tests/conformance/rust/Cargo.lock");
     fs::copy(&lock, folder.join("Cargo.lock"))
         .map_err(|error| format!("cannot copy {} into the unpacked archive: {error}", lock.display()))?;
@@ -41,7 +42,8 @@ pub(crate) fn run(workspace: &Workspace, sdist: &Sdist, subject: &Subject, run: 
         arguments.push("--");
         arguments.extend(run.rest.iter().map(String::as_str));
     }
-    // cargo names each program on standard error, the programs write on standard output: one pipe keeps their order.
+    // cargo prints the name of each program on standard error, the programs print on standard
+    // output: one pipe keeps their order.
     let mut merged = merge(&cargo(&arguments)?);
     let output = step::watch_within(LIMIT, "cargo test in rust/", &mut merged, Show::Warnings)?.output;
     let mut outcomes = Outcomes::default();
@@ -67,13 +69,13 @@ fn rest_one_by_one(
     let command = |arguments: &[&str]| -> Result<Command> {
         let mut command = subject.command(workspace, &folder.join(program))?;
         command.args(arguments).env("LD_LIBRARY_PATH", &subject.library_folder).env("RUST_BACKTRACE", "0");
-        // cargo starts a package's tests in its folder.
+        // cargo starts a package's tests in the package's folder.
         command.current_dir(folder.join("tvm-ffi"));
         Ok(command)
     };
     let list = command(&["--list", "--format", "terse"])?.output()?;
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
-    // A program may also have come to its end with a line of its output spoilt by another.
+    // A program may also have reached its end, with a line of its output mixed with another.
     let mut explained = section.total().is_some() || section.lines.iter().any(|line| line.ends_with(" ... FAILED"));
     for name in list.lines().filter_map(|line| line.strip_suffix(": test")) {
         let id = section.id(name);
@@ -99,7 +101,7 @@ fn rest_one_by_one(
     Ok(())
 }
 
-/// The same command with standard error going where standard output goes.
+/// The same command with standard error redirected to standard output.
 fn merge(command: &Command) -> Command {
     let mut merged = Command::new("sh");
     merged.args(["-c", "exec \"$@\" 2>&1", "sh"]).arg(command.get_program()).args(command.get_args());
@@ -115,10 +117,10 @@ fn merge(command: &Command) -> Command {
     merged
 }
 
-/// What one test program of cargo wrote.
+/// The output of one test program of cargo.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Section<'a> {
-    /// What cargo calls it, such as `tests/test_any.rs`.
+    /// The name that cargo prints, such as `tests/test_any.rs`.
     name: String,
     /// The program, unless it is documentation.
     program: Option<PathBuf>,
@@ -130,14 +132,14 @@ impl Section<'_> {
         format!("{}::{test}", self.name)
     }
 
-    /// Whether the program came to its end and each of its tests is in its output.
+    /// Returns whether the program ran to its end and each of its tests is in its output.
     fn is_complete(&self) -> bool {
         let mut outcomes = Outcomes::default();
         self.note(&mut outcomes);
         self.total() == Some(outcomes.iter().count())
     }
 
-    /// The number of tests, if the program came to its end.
+    /// The number of tests, if the program reached its end.
     fn total(&self) -> Option<usize> {
         self.lines.iter().find_map(|line| closing(line))
     }
@@ -147,7 +149,8 @@ impl Section<'_> {
             let Some((test, word)) = line.strip_prefix("test ").and_then(|test| test.rsplit_once(" ... ")) else {
                 continue;
             };
-            // Documentation that is only compiled, or must not compile, has that behind its name.
+            // After the name of a documentation test, the line may say that it is only compiled, or
+            // must not compile.
             let outcome = match word.split(',').next() {
                 Some("ok") => Outcome::Passed,
                 Some("FAILED") => Outcome::Failed,
@@ -159,7 +162,7 @@ impl Section<'_> {
         }
     }
 
-    /// What a failed test wrote when it panicked.
+    /// The panic message of a failed test.
     fn reason(&self, test: &str) -> String {
         let heading = format!("---- {test} stdout ----");
         let lines = self.lines.iter().skip_while(|line| **line != heading).skip(1);
@@ -169,7 +172,7 @@ impl Section<'_> {
     }
 }
 
-/// The programs in what cargo and they wrote, in their order.
+/// The sections of the output of cargo and the programs, in their order.
 fn sections(output: &str) -> Vec<Section<'_>> {
     let mut sections: Vec<Section<'_>> = Vec::new();
     for line in output.lines() {
@@ -196,7 +199,8 @@ fn name_and_path(text: &str) -> Option<(&str, PathBuf)> {
     Some((name.strip_prefix("unittests ").unwrap_or(name), PathBuf::from(path)))
 }
 
-/// The number of tests in a closing line: `test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; ...`.
+/// The number of tests in a closing line:
+/// `test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; ...`.
 fn closing(line: &str) -> Option<usize> {
     let counts = line.strip_prefix("test result: ")?.split_once(". ")?.1;
     let number = |word: &str| -> Option<usize> {

@@ -1,4 +1,4 @@
-//! The source archive of apache-tvm-ffi, which carries the reference suites.
+//! The source archive of apache-tvm-ffi, which contains the reference suites.
 
 use crate::Result;
 use crate::step::{self, Show};
@@ -10,7 +10,7 @@ const PROJECT: &str = "apache-tvm-ffi";
 const NAME: &str = "apache_tvm_ffi-0.1.15.post2";
 const SHA256: &str = "909be9ef5af07726aa9afd38a3111abc4d86cfd5927ebedfa9166232ce7d287b";
 
-/// Unpacks an archive into a folder that does not exist yet.
+/// Unpacks an archive into a new folder.
 const UNPACK: &str = "
 import sys, tarfile
 with tarfile.open(sys.argv[1]) as archive:
@@ -24,7 +24,7 @@ pub(crate) struct Sdist {
 }
 
 impl Sdist {
-    /// Downloads and unpacks the archive, once. It is only taken with the right hash.
+    /// Downloads and unpacks the archive, once. Its hash is checked.
     pub(crate) fn prepare(workspace: &Workspace, python: &Path) -> Result<Self> {
         let parent = workspace.folder("conformance")?;
         let folder = parent.join(NAME);
@@ -39,7 +39,7 @@ impl Sdist {
             .arg(&archive);
         step::run(&format!("fetch {NAME}.tar.gz"), &mut fetch, Show::Warnings)?;
 
-        // Under its own name only when it is complete.
+        // The folder gets its final name when it is complete.
         let part = parent.join("unpacking");
         if part.exists() {
             fs::remove_dir_all(&part).map_err(|error| format!("cannot remove {}: {error}", part.display()))?;
@@ -53,7 +53,7 @@ impl Sdist {
         Ok(Sdist { folder })
     }
 
-    /// Its root.
+    /// The root of the archive.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }

@@ -1,4 +1,5 @@
-//! The library under test: the stock package in an environment of its own, with another libtvm_ffi in its place or without.
+//! The library under test: an environment with the stock package, with its own libtvm_ffi or with
+//! another one in its place.
 
 use crate::Result;
 use crate::python::{self, Recipe};
@@ -20,7 +21,7 @@ const OUR_SYMBOL: &[u8] = b"__kernpack_api_v1\0";
 /// Finds the package without loading its library.
 const FIND_PACKAGE: &str = "import importlib.util as u; print(u.find_spec('tvm_ffi').submodule_search_locations[0])";
 
-/// Which libtvm_ffi the suites run with.
+/// The libtvm_ffi that the suites run with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// The one that comes with the package.
@@ -33,7 +34,7 @@ pub(crate) enum Choice {
 
 /// An environment whose package has the chosen library.
 pub(crate) struct Subject {
-    /// Whether it is the stock library.
+    /// True if it is the stock library.
     pub(crate) is_stock: bool,
     /// The Python program.
     pub(crate) interpreter: PathBuf,
@@ -41,7 +42,7 @@ pub(crate) struct Subject {
     pub(crate) include: PathBuf,
     /// The folder of `libtvm_ffi.so` and `libtvm_ffi_testing.so`.
     pub(crate) library_folder: PathBuf,
-    /// Where suites keep what they build with this library.
+    /// The folder in which suites keep what they build with this library.
     pub(crate) builds: PathBuf,
 }
 
@@ -73,7 +74,8 @@ impl Subject {
         shared_library(&self.library_folder, "tvm_ffi")
     }
 
-    /// A program in the root of the checkout that finds this environment's programs first and builds into its folders.
+    /// A command in the root of the checkout that finds this environment's programs first and
+    /// builds into its folders.
     pub(crate) fn command(&self, workspace: &Workspace, program: &Path) -> Result<Command> {
         self.describe(workspace.command(program))
     }
@@ -85,12 +87,12 @@ impl Subject {
         let path = env::join_paths([programs].into_iter().chain(env::split_paths(&path)))?;
         command.env("PATH", path).env("PYTHONDONTWRITEBYTECODE", "1");
         command.env("TVM_FFI_CACHE_DIR", self.builds.join("jit")).env("CARGO_TARGET_DIR", self.builds.join("rust"));
-        // Another package must not come before this environment's.
+        // Another package must not come before the one of this environment.
         command.env_remove("PYTHONPATH").env_remove("PYTHONHOME");
         Ok(command)
     }
 
-    /// Puts a copy of the library where the package's own was. The stock one stays in the other environment.
+    /// Copies the library over the package's own. The stock one stays in the other environment.
     fn swap_in(&self, library: &Path) -> Result {
         let place = self.library();
         let part = place.with_extension("part");
@@ -99,7 +101,7 @@ impl Subject {
             .map_err(|error| format!("cannot copy {} to {}: {error}", library.display(), place.display()).into())
     }
 
-    /// Looks whether the file is the one it must be: so that it is clear what the suites judge.
+    /// Checks that the file is the expected library.
     fn check(&self) -> Result {
         let place = self.library();
         let bytes = fs::read(&place).map_err(|error| format!("cannot read {}: {error}", place.display()))?;
@@ -111,7 +113,8 @@ impl Subject {
         }
     }
 
-    /// Asks the dynamic linker which libtvm_ffi programs run with in this environment. Another one, or none in any, is an error.
+    /// Checks with the dynamic linker that programs use the libtvm_ffi of this environment. Another
+    /// one, or none in all programs, is an error.
     pub(crate) fn check_programs(&self, workspace: &Workspace, programs: &[PathBuf]) -> Result {
         let mut users = 0;
         for program in programs {
@@ -133,7 +136,8 @@ impl Subject {
     }
 }
 
-/// The path of libtvm_ffi in what the dynamic linker lists: `\tlibtvm_ffi.so => /path/libtvm_ffi.so (0x00007f...)`.
+/// The path of libtvm_ffi in the output of the dynamic linker:
+/// `\tlibtvm_ffi.so => /path/libtvm_ffi.so (0x00007f...)`.
 fn loaded_from(list: &str) -> Option<&str> {
     let line = list.lines().find_map(|line| line.trim().strip_prefix("libtvm_ffi.so => "))?;
     Some(line.rsplit_once(" (").map_or(line, |(path, _)| path))

@@ -1,4 +1,4 @@
-//! The crates of the workspace and what they depend on, as their manifests say.
+//! The crates of the workspace and their dependencies, from their manifests.
 
 use super::order::{Exception, Order};
 use crate::Result;
@@ -44,7 +44,7 @@ impl Crates {
         self.0.get(name).map(|member| member.folder.as_path())
     }
 
-    /// The dependencies that go up, and the names in the orders that are not crates.
+    /// The dependencies on crates that are not below, and names in the orders that are not crates.
     pub(super) fn against(&self, orders: &[Order], exceptions: &[Exception], used: &mut [bool]) -> Vec<String> {
         let named: BTreeSet<&String> = orders.iter().flat_map(Order::rooms).collect();
         let mut problems = Vec::new();
@@ -77,7 +77,7 @@ impl Crates {
     }
 }
 
-/// What a crate and its build script depend on. Dependencies for development are left out.
+/// The dependencies of a crate and of its build script. Dependencies for development are left out.
 fn dependencies(manifest: &str) -> Vec<Dependency> {
     let mut found = Vec::new();
     let mut is_list = false;

@@ -1,17 +1,25 @@
-//! `cargo xtask floors`: a room imports only from floors below it, and a crate depends only on crates below it.
+//! `cargo xtask floors`: a room imports only from floors below it, and a crate depends only on
+//! crates below it.
 //!
-//! The order is written in ARCHITECTURE.md, section Floors, in tables with the header `| of | floors |`:
+//! The order is defined in ARCHITECTURE.md, section Floors, in tables with the header
+//! `| of | floors |`:
 //!
-//! - `| crates | formats < core < capi |`: an order of crates, by the names in their manifests. A crate that is in one of these rows may depend on
-//!   no crate of the workspace but those left of it in a row.
-//! - `` | `kernpack-core` | a < b, c < d + e | ``: the rooms of a crate (the modules of its root), or of a module (`` `kernpack-core::module` ``),
-//!   from the lowest floor to the highest. Rooms with a comma between them are on one floor and do not know each other; rooms with a plus
-//!   sign may use each other. Each room is in the row once.
-//! - `` | exception | `from` -> `to` | reason | ``: a room (or a crate) that may reach up to another one, and why. One that is not needed is an error.
+//! - `| crates | formats < core < capi |`: an order of crates, by the names in their manifests. Of
+//!   the crates of the workspace, a crate in such a row may depend only on those to the left of it
+//!   in a row.
+//! - `` | `kernpack-core` | a < b, c < d + e | ``: the rooms of a crate (the modules of its root),
+//!   or of a module (`` `kernpack-core::module` ``), from the lowest floor to the highest. Rooms
+//!   separated by a comma are on one floor and must not use each other; rooms joined by a plus sign
+//!   may use each other. Each room is in the row once.
+//! - `` | exception | `from` -> `to` | reason | ``: a room (or a crate) that may use a higher one,
+//!   and the reason. An unused exception is an error.
 //!
-//! What is checked are the paths that begin with `crate`, `super` or `self`: in `use` lines, in code and in macros. A path leads to where the
-//! item is defined, through `use` lines on the way. The root of a crate, or of a module, may import all of its rooms. The body of an
-//! exported macro is exempt: it is code of the crate that calls it. So is code under `#[cfg(test)]`: a unit test may make what it tests with rooms above. Dependencies for development are exempt for the same reason.
+//! The check covers the paths that begin with `crate`, `super` or `self`: in `use` lines, in code
+//! and in macros. A path is resolved to the definition of the item, through `use` lines. The root
+//! of a crate, or of a module, may import all of its rooms. The body of an exported macro is
+//! exempt, because it is code of the crate that calls it. Code under `#[cfg(test)]` is exempt,
+//! because a unit test may construct its inputs with higher rooms. Dependencies for development are
+//! exempt for the same reason.
 
 mod crates;
 mod modules;
@@ -27,7 +35,7 @@ use crate::Result;
 use crate::workspace::Workspace;
 use std::path::Path;
 
-/// Checks the whole workspace, and prints what is wrong, one line each.
+/// Checks the whole workspace, and prints the problems, one line each.
 pub(crate) fn run() -> Result {
     let workspace = Workspace::find()?;
     let problems = check(workspace.root())?;
@@ -41,7 +49,7 @@ pub(crate) fn run() -> Result {
     }
 }
 
-/// What is wrong in the workspace of this folder.
+/// The problems in the workspace of this folder.
 fn check(root: &Path) -> Result<Vec<String>> {
     let tables = Tables::read(&std::fs::read_to_string(root.join("ARCHITECTURE.md"))?)?;
     let crates = Crates::of_workspace(root)?;
@@ -60,7 +68,8 @@ fn check(root: &Path) -> Result<Vec<String>> {
     Ok(problems)
 }
 
-/// The imports that go up in one order of rooms, and the rooms that are in one of order and source only.
+/// The imports that violate an order of rooms, and rooms that exist only in the order or only in
+/// the sources.
 fn against(modules: &Modules, order: &Order, tables: &Tables, used: &mut [bool]) -> Result<Vec<String>> {
     let within = order.path();
     let mut problems = Vec::new();

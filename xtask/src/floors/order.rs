@@ -1,8 +1,8 @@
-//! The order as ARCHITECTURE.md writes it.
+//! The order of rooms and crates, as ARCHITECTURE.md defines it.
 
 use crate::Result;
 
-/// What the tables begin with; others in the section are for readers only.
+/// The header of the tables that are read; other tables in the section are for readers only.
 const HEADER: &str = "| of | floors |";
 
 /// The tables of the section Floors.
@@ -12,14 +12,14 @@ pub(super) struct Tables {
     pub(super) crates: Vec<Order>,
     /// Orders of rooms.
     pub(super) rooms: Vec<Order>,
-    /// Rooms that may reach up.
+    /// Rooms that may use higher ones.
     pub(super) exceptions: Vec<Exception>,
 }
 
 /// Names, floor by floor.
 #[derive(Debug)]
 pub(super) struct Order {
-    /// What has the floors: a crate, a module of one, or `crates`.
+    /// The crate or module whose rooms the order contains, or `crates`.
     pub(super) name: String,
     floors: Vec<Floor>,
 }
@@ -30,7 +30,7 @@ struct Floor {
     groups: Vec<Vec<String>>,
 }
 
-/// A room that may reach up to another one; both with the crate in front.
+/// A room that may use a higher one; both with the name of the crate.
 #[derive(Debug)]
 pub(super) struct Exception {
     pub(super) from: String,
@@ -100,12 +100,12 @@ impl Order {
         self.floors.iter().flat_map(|floor| floor.groups.iter().flatten())
     }
 
-    /// The crate that the order is of.
+    /// The name of the order's crate.
     pub(super) fn crate_name(&self) -> &str {
         self.name.split("::").next().unwrap_or_default()
     }
 
-    /// The module whose rooms these are, from the root of the crate.
+    /// The path of the module whose rooms these are, from the root of the crate.
     pub(super) fn path(&self) -> Vec<String> {
         self.name.split("::").skip(1).map(str::to_owned).collect()
     }
@@ -115,7 +115,8 @@ impl Order {
         self.floors.iter().position(|floor| floor.groups.iter().flatten().any(|name| name == room))
     }
 
-    /// Whether one room may import from another. Rooms that are not in the order are told about elsewhere.
+    /// Returns whether one room may import from another. Rooms that are missing in the order are
+    /// reported elsewhere.
     pub(super) fn allows(&self, from: &str, to: &str) -> bool {
         let (Some(above), Some(below)) = (self.place(from), self.place(to)) else { return true };
         let is_neighbour = |group: &Vec<String>| [from, to].iter().all(|room| group.iter().any(|name| name == room));

@@ -2,7 +2,8 @@ use super::*;
 use std::fs;
 use std::path::PathBuf;
 
-/// A workspace in a folder of its own, with one crate `a`, whose files are given; the first line of ARCHITECTURE.md's tables is theirs.
+/// A workspace in a folder of its own, with one crate `a` that has the given files. `new` gets the
+/// rows of ARCHITECTURE.md's table.
 struct Fake(PathBuf);
 
 impl Fake {

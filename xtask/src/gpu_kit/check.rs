@@ -1,5 +1,5 @@
-//! The kit run here: the stand-in for the driver, kernels that run on the host, an empty
-//! environment, and no network where root runs it.
+//! The kit run here: against the stand-in for the driver, with kernels that run on the host, in an
+//! empty environment, and without a network if root runs it.
 
 use crate::Result;
 use crate::environment::Environment;
@@ -48,8 +48,8 @@ const OUTCOMES: [(&str, &str); 31] = [
 /// The status of a run.py that finds no GPU.
 const NO_GPU: i32 = 3;
 
-/// Runs the kit twice: against the stand-in, where every step must do what the table says, and
-/// without any driver, where each step that needs a GPU must say so.
+/// Runs the kit twice: against the stand-in, where every step must have its outcome of the table,
+/// and without any driver, where each step that needs a GPU must report so.
 pub(super) fn run(environment: &Environment, kit: &Path) -> Result {
     let work = environment.workspace.folder("gpu-kit-work")?;
     let driver = stand_in(&environment.workspace, &work)?;
@@ -92,7 +92,7 @@ pub(super) fn run(environment: &Environment, kit: &Path) -> Result {
     }
 }
 
-/// Steps and outcomes that differ, with what run.py wrote.
+/// The differences between steps and outcomes, with the output of run.py.
 fn differences(found: &[(String, String)], expected: &[(String, String)], output: &str) -> Result {
     let lacking: Vec<String> = expected
         .iter()
@@ -132,8 +132,8 @@ fn outcomes(lines: &str) -> Result<Vec<(String, String)>> {
     Ok(found)
 }
 
-/// A command without a network, where that can be had, that gives what it starts an empty
-/// environment.
+/// A command with an empty environment, and without a network if this user may leave it
+/// (`unshare --net`).
 fn alone(environment: &Environment, kit: &Path) -> Command {
     let mut unshare = environment.workspace.command("unshare");
     let can = unshare.args(["--net", "true"]).output().is_ok_and(|output| output.status.success());

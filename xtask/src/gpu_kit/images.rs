@@ -1,5 +1,5 @@
-//! The images of the kit: other code for the kernels of `matmul.cu`, packed by the kit's own
-//! program.
+//! The images of the kit: PTX and machine code of the kernels of `matmul.cu` for another
+//! architecture, packed by the kit's own program.
 
 use crate::Result;
 use crate::environment::Environment;
@@ -8,7 +8,7 @@ use crate::workspace::find_on_path;
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// An architecture that no GPU from Ampere on runs.
+/// An architecture whose code does not run on GPUs from Ampere on.
 const OTHER_ARCHITECTURE: &str = "75";
 
 /// Makes the images in `images` of the kit's folder.

@@ -1,7 +1,7 @@
-//! `cargo xtask gpu-kit`: a folder, `target/gpu-kit`, that a machine with a GPU runs without Rust,
-//! cargo or a network. `gpu-kit --check` builds it and runs it here, against the stand-in for the
-//! driver, with an empty environment and no network. `tests/gpu/README.md` says how the kit is
-//! carried and run.
+//! `cargo xtask gpu-kit`: builds `target/gpu-kit`, a folder that runs on a machine with a GPU
+//! without Rust, cargo or a network. `gpu-kit --check` builds it and runs it here, against the
+//! stand-in for the driver, with an empty environment and no network. `tests/gpu/README.md`
+//! describes how to copy and run the kit.
 
 mod check;
 mod images;
@@ -15,7 +15,8 @@ use crate::workspace::{Workspace, shared_library};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The largest kit. The checkout that travels with it may have 64 MiB together with it.
+/// The size limit of the kit. The checkout that is copied with it may have 64 MiB together with the
+/// kit.
 const MOST_BYTES: u64 = 48 << 20;
 
 /// The sources of the kit, from the root.
@@ -29,14 +30,15 @@ struct Kit {
     folder: PathBuf,
 }
 
-/// Builds the kit, and runs it if that is asked for.
+/// Builds the kit, and runs it with `--check`.
 pub(crate) fn run(arguments: &[&str]) -> Result {
     match arguments {
         [] => {
             let environment = Environment::prepare()?;
             let mut cargo = environment.cargo("build");
             cargo.arg("--release").args(PACKAGES.iter().flat_map(|package| ["--package", package]));
-            // The launch benchmark is in it; Cargo.toml leaves it as it is for the check.
+            // The kit contains the launch benchmark, so it is optimized; Cargo.toml leaves it
+            // unoptimized for the check.
             cargo.args(["--config", "profile.release.package.kernpack-gpu-kit.opt-level=3"]);
             step::run("build the programs of the kit", &mut cargo, Show::Warnings)?;
             let kit = Kit::assemble(&environment)?;
@@ -63,7 +65,7 @@ pub(crate) fn check(environment: &Environment) -> Result {
 }
 
 impl Kit {
-    /// Puts the kit together from what cargo has built with optimization.
+    /// Assembles the kit from the outputs of cargo, built with optimization.
     fn assemble(environment: &Environment) -> Result<Self> {
         if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
             return Err("gpu-kit: the machine with a GPU runs x86-64 Linux, and the kit is built for the machine that builds it".into());
@@ -91,7 +93,7 @@ impl Kit {
         for program in ["gpu-kit", "gpu-kit-launch-cost"] {
             stripped(workspace, &built.join(program), &folder.join("bin").join(program))?;
         }
-        // Python imports a library by its name.
+        // Python imports a library by the name of its file.
         stripped(workspace, &shared_library(&built, "gpu_kernels"), &folder.join("lib/gpu_kernels.so"))?;
         stripped(workspace, &shared_library(&built, "imagekit"), &folder.join("lib/libimagekit.so"))?;
         images::make(environment, &folder)?;
@@ -104,7 +106,7 @@ impl Kit {
         Ok(kit)
     }
 
-    /// Its size, and that of each of its folders, in words.
+    /// The size of the kit and of each of its folders, as text.
     fn weight(&self) -> Result<String> {
         let mut parts = Vec::new();
         for name in ["bin", "lib", "images", "wheels"] {

@@ -6,16 +6,16 @@ use crate::step::{self, Show};
 use std::fs;
 use std::path::Path;
 
-/// The Python of that machine.
+/// The Python version of that machine.
 const PYTHON: &str = "3.12";
-/// The platforms whose wheels it takes; pip wants each by its name.
+/// The platforms whose wheels that machine accepts; pip needs the name of each.
 const PLATFORMS: [&str; 4] =
     ["manylinux_2_28_x86_64", "manylinux_2_24_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64"];
-/// The package, pinned where all of this project's Python packages are.
+/// The package, pinned in the list of all of this project's Python packages.
 const PACKAGE: &str = "apache-tvm-ffi";
 const REQUIREMENTS: &str = include_str!("../../requirements.txt");
 
-/// Puts the wheels into a folder. Other packages that they need are there.
+/// Downloads the wheels into a folder. Other packages that they need are installed there.
 pub(super) fn fetch(environment: &Environment, to: &Path) -> Result {
     let pin = REQUIREMENTS
         .lines()

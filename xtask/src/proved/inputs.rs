@@ -1,4 +1,4 @@
-//! What a suite's outcome depends on, and a line with a digest for each part of it.
+//! The inputs that a suite's outcome depends on, with a line with a digest for each part.
 
 use crate::Result;
 use crate::workspace::Workspace;
@@ -11,13 +11,14 @@ use std::process::Command;
 /// The parts, by their names, with their digests.
 pub(crate) struct Inputs {
     root: PathBuf,
-    /// What git tracks or would track, from the root, without the records.
+    /// The files that git tracks or would track, from the root, without the records.
     files: Vec<String>,
     parts: BTreeMap<String, String>,
 }
 
 impl Inputs {
-    /// Nothing yet; the files are those that git knows in `root`, but for those in the folder `without`.
+    /// Creates an empty set. The files are those that git knows in `root`, without the folder
+    /// `without`.
     pub(crate) fn new(root: &Path, without: &str) -> Result<Self> {
         let mut git = Command::new("git");
         git.current_dir(root).args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"]);
@@ -31,7 +32,8 @@ impl Inputs {
         Ok(Inputs { root: root.to_path_buf(), files: files.into_iter().collect(), parts: BTreeMap::new() })
     }
 
-    /// Adds packages of the workspace and all that they depend on: files of ours, entries of `Cargo.lock` of others.
+    /// Adds packages of the workspace with all their dependencies: the files of our packages, the
+    /// `Cargo.lock` entries of others.
     pub(crate) fn packages(&mut self, workspace: &Workspace, packages: &[&str]) -> Result {
         let mut tree = workspace.cargo("tree");
         tree.args(["--locked", "--edges", "normal,build,dev", "--prefix", "none", "--no-dedupe", "--format", "{p}"]);
@@ -76,7 +78,7 @@ impl Inputs {
         self.add(name, &files)
     }
 
-    /// Adds a file, or all files of a folder. One that is not there is an error: what it was for has another name now.
+    /// Adds a file, or all files of a folder. A missing one is an error: it was renamed.
     pub(crate) fn file(&mut self, path: &str) -> Result {
         let files: Vec<String> = self.files.iter().filter(|file| *file == path || is_in(file, path)).cloned().collect();
         if files.is_empty() {
@@ -90,7 +92,7 @@ impl Inputs {
         for file in files {
             parts.push(file.clone().into_bytes());
             let path = self.root.join(file);
-            // git knows links and files that were deleted, too.
+            // git also lists links and deleted files.
             parts.push(match fs::read_link(&path) {
                 Ok(target) => target.into_os_string().into_encoded_bytes(),
                 Err(_) => fs::read(&path).unwrap_or_else(|error| format!("{:?}", error.kind()).into_bytes()),
@@ -100,7 +102,7 @@ impl Inputs {
         Ok(())
     }
 
-    /// Adds what a program says of its version; one that does not start has none.
+    /// Adds the version that a program prints; a program that does not start has no version.
     pub(crate) fn program(&mut self, name: &str, command: &mut Command) {
         let said = command.output().map(|output| output.stdout).unwrap_or_default();
         let said = String::from_utf8_lossy(&said);
@@ -118,7 +120,7 @@ impl Inputs {
     }
 }
 
-/// Whether a path is below a folder; the empty one is the root.
+/// Returns whether a path is below a folder; the empty one is the root.
 fn is_in(path: &str, folder: &str) -> bool {
     folder.is_empty() || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
@@ -134,7 +136,8 @@ fn digest<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>) -> String {
     hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A line of `cargo tree`: `name v1.2.3`, and behind it `(proc-macro)` and the folder of one of ours.
+/// A line of `cargo tree`: `name v1.2.3`, followed by `(proc-macro)` and, for our packages, the
+/// folder.
 struct Package<'a> {
     name: &'a str,
     version: &'a str,
@@ -151,13 +154,13 @@ impl<'a> Package<'a> {
     }
 }
 
-/// The entry of a crate in `Cargo.lock`, which has the checksum of what is downloaded.
+/// The entry of a crate in `Cargo.lock`, which contains the checksum of its package.
 fn lock_entry<'a>(lock: &'a str, name: &str, version: &str) -> Option<&'a str> {
     let start = format!("name = \"{name}\"\nversion = \"{version}\"\n");
     lock.split("[[package]]\n").find(|entry| entry.starts_with(&start))
 }
 
-/// In words, how a record differs from another.
+/// The differences between two records, as text.
 pub(crate) fn changes(before: &str, now: &str) -> String {
     let names = |text: &str| -> BTreeMap<String, String> {
         let lines = text.lines().filter(|line| !line.starts_with('#'));

@@ -1,8 +1,10 @@
-//! Suites that need not run again: what each one's outcome depends on is written down in the repository when it passes. `cargo xtask ci`
-//! leaves a suite out whose inputs are still those; `--all` runs every suite.
+//! Records of passed suites: when a suite passes, the inputs that its outcome depends on are
+//! recorded in the repository. `cargo xtask ci` skips a suite whose inputs have not changed since;
+//! `--all` runs every suite.
 //!
-//! A record has a line for each input: packages with all that they depend on, files of the suite, programs and their versions. It is the
-//! same on every machine that has these, wherever the checkout lies.
+//! A record has a line for each input: packages with all their dependencies, files of the suite,
+//! programs and their versions. It is the same on every machine with the same inputs, and does not
+//! depend on the folder of the checkout.
 
 mod inputs;
 
@@ -15,19 +17,21 @@ use std::path::PathBuf;
 /// Folder of the records, from the root. It is not an input of any suite.
 const RECORDS: &str = "tests/passed";
 
-/// A suite that takes minutes, and what its outcome depends on.
+/// A suite that takes minutes, with the inputs that its outcome depends on.
 pub(crate) struct Suite {
-    /// The name of its record, and what people call it.
+    /// The name of the suite and of its record.
     pub(crate) name: &'static str,
-    /// Packages of the workspace: with those that they depend on, for tests, too.
+    /// Packages of the workspace, which count with their dependencies, those of their tests
+    /// included.
     packages: &'static [&'static str],
-    /// Files and folders that are in none of these packages.
+    /// Files and folders that are not part of these packages.
     files: &'static [&'static str],
-    /// Programs whose versions matter, with what makes them say it. Python's is that of the environment in `target/venv`.
+    /// Programs whose versions matter, with the argument that prints the version. Python's is that
+    /// of the environment in `target/venv`.
     programs: &'static [(&'static str, &'static str)],
 }
 
-/// What runs every suite: how commands start and what they find.
+/// Inputs of every suite: the code that starts commands and prepares their environment.
 const RUNNER: [&str; 8] = [
     "Cargo.toml",
     ".cargo",
@@ -80,7 +84,7 @@ pub(crate) const RACES: Suite = Suite {
     programs: &[],
 };
 
-/// What is built for 64-bit ARM, and run under qemu.
+/// Programs built for 64-bit ARM, and run under qemu.
 pub(crate) const AARCH64: Suite = Suite {
     name: "aarch64",
     packages: &[
@@ -131,7 +135,8 @@ pub(crate) const DIFFERENTIAL: Suite = Suite {
     programs: &[("python", "--version")],
 };
 
-/// Compiler and build helper with the toolchains of Debian unstable: a command of its own, and a part of `ci --all`.
+/// Compiler and build helper with the toolchains of Debian unstable: a command of its own, and a
+/// part of `ci --all`.
 pub(crate) const TOOLCHAINS: Suite = Suite {
     name: "toolchains",
     packages: &["kernpack-build", "kernpack-cli", "kernpack-compiler", "kernpack-graph"],
@@ -157,26 +162,26 @@ pub(crate) const COMPILERS: Suite = Suite {
     programs: &[],
 };
 
-/// Which suites run.
+/// The suites to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// Every one; nothing is written down.
+    /// All suites, without writing records.
     Every,
-    /// Every one; a pass is written down.
+    /// All suites; passes are recorded.
     EveryAndRecord,
-    /// Those whose inputs are not those of their last pass; nothing is written down.
+    /// The suites whose inputs have changed since their last pass, without writing records.
     Changed,
-    /// Those whose inputs are not those of their last pass; a pass is written down.
+    /// The suites whose inputs have changed since their last pass; passes are recorded.
     ChangedAndRecord,
 }
 
-/// A suite that has to run, and what a pass of it will be written down as.
+/// A suite that has to run, with the record to write when it passes.
 pub(crate) struct Due {
     record: Option<(PathBuf, String)>,
 }
 
 impl Suite {
-    /// `None` where the suite has passed with the inputs that it has now; a line says so.
+    /// `None` if the suite has passed with its current inputs; a line reports this.
     pub(crate) fn due(&self, workspace: &Workspace, choice: Choice) -> Option<Due> {
         if choice == Choice::Every {
             return Some(Due { record: None });
@@ -192,7 +197,7 @@ impl Suite {
         self.compare(file, inputs.record(self.name), choice)
     }
 
-    /// In words, what has changed since the last pass; `None`: nothing.
+    /// The changes since the last pass, as text; `None` if nothing has changed.
     fn changes(&self, workspace: &Workspace) -> Result<Option<String>> {
         let now = self.inputs(workspace)?.record(self.name);
         let file = workspace.root().join(RECORDS).join(format!("{}.txt", self.name));
@@ -203,7 +208,8 @@ impl Suite {
         })
     }
 
-    /// One line for a check that leaves this suite out because it takes too long, or needs what may be missing.
+    /// The line that reports this suite as skipped, because it takes too long or needs software
+    /// that may be missing.
     pub(crate) fn left_out(&self, workspace: &Workspace) -> String {
         let name = self.name;
         let command = format!("cargo xtask {name}, or cargo xtask ci --all");
@@ -214,7 +220,7 @@ impl Suite {
         }
     }
 
-    /// Compares what a pass would be written down as with the record of the last pass.
+    /// Compares the current record with that of the last pass.
     fn compare(&self, file: PathBuf, text: String, choice: Choice) -> Option<Due> {
         if matches!(choice, Choice::Changed | Choice::ChangedAndRecord) {
             match fs::read_to_string(&file) {
@@ -248,7 +254,7 @@ impl Suite {
 }
 
 impl Due {
-    /// Writes the pass down.
+    /// Writes the record of the pass.
     pub(crate) fn passed(&self) -> Result {
         let Some((file, text)) = &self.record else { return Ok(()) };
         if fs::read_to_string(file).is_ok_and(|before| before == *text) {
@@ -266,7 +272,8 @@ impl Due {
 mod tests {
     use super::*;
 
-    /// What has got another name would no longer count: that is seen here, not when a suite is left out.
+    /// A renamed input would no longer count: this test finds it, not the run that leaves the suite
+    /// out.
     #[test]
     fn the_inputs_of_every_suite_are_there() {
         let workspace = Workspace::find().unwrap();
@@ -287,7 +294,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("kernpack-passed-{}", std::process::id()));
         let file = folder.join("passed/races.txt");
         let due = |inputs: &str, choice| RACES.compare(file.clone(), inputs.to_string(), choice);
-        // A run that failed has written nothing.
+        // A failed run has not written a record.
         assert!(due("1", Choice::ChangedAndRecord).is_some() && !file.exists());
         due("1", Choice::ChangedAndRecord).unwrap().passed().unwrap();
         assert!(due("1", Choice::ChangedAndRecord).is_none());
@@ -295,7 +302,7 @@ mod tests {
         assert!(due("1", Choice::EveryAndRecord).is_some());
         due("2", Choice::EveryAndRecord).unwrap().passed().unwrap();
         assert!(due("2", Choice::ChangedAndRecord).is_none() && due("1", Choice::ChangedAndRecord).is_some());
-        // What writes nothing down leaves out the same.
+        // A choice that does not write records skips the same suites.
         assert!(due("2", Choice::Changed).is_none());
         due("3", Choice::Changed).unwrap().passed().unwrap();
         assert!(due("3", Choice::ChangedAndRecord).is_some());

@@ -7,8 +7,8 @@ use crate::Result;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Returns what is wrong, one line each: dependencies whose licence is not allowed or that do not come from the
-/// crate registry, and licences in the list that no dependency needs.
+/// Returns the problems, one line each: dependencies whose licence is not allowed or that do not
+/// come from the crate registry, and licences in the list that no dependency needs.
 pub(super) fn problems(metadata: &Value, deny: &str) -> Result<Vec<String>> {
     let allowed = allowed(deny)?;
     let mut problems = Vec::new();
@@ -16,7 +16,7 @@ pub(super) fn problems(metadata: &Value, deny: &str) -> Result<Vec<String>> {
     let mut registries = BTreeSet::new();
     for package in list(metadata, "packages") {
         let (name, version) = (text(package, "name"), text(package, "version"));
-        // Ours.
+        // A package of this workspace.
         let Some(source) = package["source"].as_str() else { continue };
         if source.starts_with("registry+") {
             registries.insert(source);

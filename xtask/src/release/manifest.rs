@@ -1,5 +1,5 @@
-//! What the crate registry and docs.rs show of a published crate: the fields of its manifest, its README and its
-//! licence texts.
+//! The metadata of a published crate that the crate registry and docs.rs show: the fields of its
+//! manifest, its README and its licence texts.
 
 use super::list;
 use serde_json::Value;
@@ -11,7 +11,8 @@ const KEYWORDS: usize = 5;
 const KEYWORD_LENGTH: usize = 20;
 const CATEGORIES: usize = 5;
 
-/// Categories of the crate registry that concern this project. Another one is first looked up there.
+/// Categories of the crate registry that concern this project. Look up a new one there before you
+/// add it.
 const KNOWN_CATEGORIES: [&str; 10] = [
     "api-bindings",
     "command-line-utilities",
@@ -84,7 +85,8 @@ fn problem_of_keyword(keyword: &str) -> Option<String> {
     (!is_fine).then(|| "expected ASCII letters, digits, '-', '_' and '+', with a letter or digit first".to_owned())
 }
 
-/// The settings for docs.rs: a list of targets, and either all features or some that exist.
+/// The problem of the settings for docs.rs, which need a list of targets, and either all features
+/// or existing ones.
 fn problem_of_docs(package: &Value) -> Option<String> {
     let settings = package["metadata"]["docs"]["rs"].as_object();
     let Some(settings) = settings else { return Some("missing".to_owned()) };
@@ -101,7 +103,7 @@ fn problem_of_docs(package: &Value) -> Option<String> {
     (has_features && !shows_some).then(|| "expected `all-features` or `features`: the crate has features".to_owned())
 }
 
-/// The files that a package lacks: its README, and licence texts that are those of the root.
+/// The files that a package lacks: its README, and licence texts equal to those of the root.
 pub(super) fn files(package: &Value, root: &Path, packed: &[&str]) -> Vec<String> {
     let name = package["name"].as_str().unwrap_or_default();
     let folder = Path::new(package["manifest_path"].as_str().unwrap_or_default()).parent().unwrap_or(Path::new(""));
@@ -132,7 +134,8 @@ pub(super) fn files(package: &Value, root: &Path, packed: &[&str]) -> Vec<String
     problems
 }
 
-/// Crates that name another repository than the others, or none where others name one.
+/// Crates whose repository differs from that of the others, or that do not name one although others
+/// do.
 pub(super) fn repositories(published: &[&Value]) -> Vec<String> {
     let Some(first) = published.iter().find_map(|package| package["repository"].as_str()) else { return Vec::new() };
     let differs = |package: &&&Value| package["repository"].as_str() != Some(first);

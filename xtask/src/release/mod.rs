@@ -1,9 +1,10 @@
-//! `cargo xtask release`: what a release uploads, without uploading it. cargo packs each crate that is to be published, in the order of its
-//! dependencies, and builds it from its package, with the packages before it in place of the registry's: a file outside of a crate's folder,
-//! or a dependency without a version, shows here. cargo refuses what is not committed.
+//! `cargo xtask release`: the checks of a release, without an upload. cargo packs each crate to be
+//! published, in the order of its dependencies, and builds it from its package, with the packages
+//! before it in place of the registry's: this finds files outside of a crate's folder, and
+//! dependencies without a version. cargo requires that all changes are committed.
 //!
-//! Before that it checks what a published crate must have (manifest.rs) and the dependencies (license.rs), as a
-//! test does in each run of the tests.
+//! Before that, the command checks the required fields and files of published crates (manifest.rs)
+//! and the dependencies (license.rs), as a test does in each run of the tests.
 
 mod license;
 mod manifest;
@@ -16,7 +17,7 @@ use std::fs;
 
 pub(crate) use manifest::is_published;
 
-/// What stays to be done by hand.
+/// The remaining manual steps.
 const CHECKLIST: &str = "\
 next, for a release:
   1. before the first one, the public address of the project, which is in no file yet: `repository = \"URL\"` in
@@ -32,7 +33,7 @@ next, for a release:
   5. cargo publish --workspace, then git tag vVERSION
 ";
 
-/// Packs and builds; the list of the crates goes to standard output.
+/// Packs and builds the crates; the list of the crates is printed on standard output.
 pub(crate) fn run() -> Result {
     let workspace = Workspace::find()?;
     check(&workspace)?;
@@ -47,7 +48,8 @@ pub(crate) fn run() -> Result {
     Ok(())
 }
 
-/// Checks the manifests and files of all published crates, and the licences and sources of all dependencies.
+/// Checks the manifests and files of all published crates, and the licences and sources of all
+/// dependencies.
 fn check(workspace: &Workspace) -> Result {
     let mut metadata = workspace.cargo("metadata");
     metadata.args(["--locked", "--format-version", "1", "--all-features"]);
@@ -72,7 +74,8 @@ fn check(workspace: &Workspace) -> Result {
         }
         let files = String::from_utf8(packed.stdout)?;
         problems.extend(manifest::files(package, workspace.root(), &files.lines().collect::<Vec<_>>()));
-        // What cargo says before it packs: fields that it misses, files that other systems cannot have.
+        // cargo's warnings before it packs: missing fields, and file names that other systems do
+        // not allow.
         let warnings = String::from_utf8_lossy(&packed.stderr);
         problems
             .extend(warnings.lines().filter(|line| line.starts_with("warning")).map(|line| format!("{name}: {line}")));
@@ -87,7 +90,7 @@ fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
     value[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The crates of the lines `   Uploading NAME vVERSION (PATH)`.
+/// The crates in lines `   Uploading NAME vVERSION (PATH)`.
 fn uploads(output: &str) -> Vec<&str> {
     output.lines().filter_map(|line| line.trim().strip_prefix("Uploading ")?.split(' ').next()).collect()
 }

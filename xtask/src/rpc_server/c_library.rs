@@ -1,6 +1,8 @@
-//! A C library as a linker sees it, of a version that this machine does not have: a program that is linked with it runs on systems that are as old.
+//! A stub of the C library for the linker, of an older version than this machine's: a program that
+//! is linked with it runs on systems as old as that version.
 //!
-//! glibc keeps every version of a function that it ever had, so the one here knows what an older one had. Only names are needed for linking.
+//! glibc keeps all old versions of its functions, so the glibc of this machine contains the names
+//! and versions of an older one. Linking needs only those.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,31 +14,32 @@ use crate::Result;
 use crate::step::{self, Show};
 use crate::workspace::Workspace;
 
-/// The newest version of glibc of which something may be used.
+/// The newest version of glibc whose symbols may be used.
 const NEWEST: Version = [2, 17, 0];
 
 type Version = [u32; 3];
 
-/// What a program is linked with.
+/// The libraries that a program is linked with.
 pub(super) struct Linked {
-    /// Has the libraries, under the names that linkers look for.
+    /// The folder with the libraries, under the names that linkers look for.
     pub(super) folder: PathBuf,
-    /// The object that a program begins with.
+    /// The object with the entry point of a program.
     pub(super) start: PathBuf,
 }
 
-/// Makes what programs for boards are linked with, in a folder, with a compiler for the board's processor.
+/// Writes the libraries for programs for boards into a folder. `compiler` is a compiler for the
+/// board's processor.
 pub(super) fn prepare(workspace: &Workspace, compiler: &str, folder: &Path) -> Result<Linked> {
     fs::create_dir_all(folder)?;
     for (name, soname) in [("c", "libc.so.6"), ("m", "libm.so.6")] {
         stub(workspace, compiler, folder, (name, soname), &symbols(workspace, compiler, soname)?)?;
     }
-    // Their functions are in libc.so.6 since 2.34; before, a program has to name them.
+    // Their functions are part of libc.so.6 since 2.34; older systems need these libraries by name.
     for names in [("dl", "libdl.so.2"), ("pthread", "libpthread.so.0"), ("rt", "librt.so.1"), ("util", "libutil.so.1")]
     {
         stub(workspace, compiler, folder, names, &[])?;
     }
-    // GCC's unwinder becomes a part of the program: not every board has libgcc_s.
+    // Links GCC's unwinder statically: not every board has libgcc_s.
     fs::write(folder.join("libgcc_s.so"), "GROUP(-lgcc_eh -lgcc)\n")?;
     let (source, start) = (folder.join("start.c"), folder.join("start.o"));
     fs::write(&source, include_str!("start.c"))?;
@@ -53,7 +56,7 @@ struct Symbol {
     is_function: bool,
 }
 
-/// Writes a shared library that has nothing but names: `lib<name>.so`, which programs will look for as `soname`.
+/// Writes a shared library that defines only names: `lib<name>.so`, with the soname `soname`.
 fn stub(
     workspace: &Workspace,
     compiler: &str,
@@ -91,7 +94,8 @@ fn name_of([major, minor, patch]: Version) -> String {
     if patch == 0 { format!("GLIBC_{major}.{minor}") } else { format!("GLIBC_{major}.{minor}.{patch}") }
 }
 
-/// What a library of the compiler's glibc has for programs that were built with [`NEWEST`].
+/// The symbols that a library of the compiler's glibc has for programs that were built with
+/// [`NEWEST`].
 fn symbols(workspace: &Workspace, compiler: &str, soname: &str) -> Result<Vec<Symbol>> {
     let path = output(workspace.command(compiler).arg(format!("-print-file-name={soname}")))?;
     let table = output(workspace.command("readelf").args(["--wide", "--dyn-syms", path.trim()]))?;
@@ -109,8 +113,9 @@ fn symbols(workspace: &Workspace, compiler: &str, soname: &str) -> Result<Vec<Sy
     Ok(newest.into_iter().map(symbol).collect())
 }
 
-/// Name, version, and whether it is a function: of a line such as `  1: 0000000000026dc0   143 FUNC  GLOBAL DEFAULT   15 qsort@@GLIBC_2.2.5`, if
-/// it is of [`NEWEST`] or before.
+/// Reads the name, the version, and whether it is a function, from a line such as
+/// `  1: 0000000000026dc0   143 FUNC  GLOBAL DEFAULT   15 qsort@@GLIBC_2.2.5`. `None` if the
+/// version is newer than [`NEWEST`].
 fn symbol(line: &str) -> Option<(&str, Version, bool)> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let [_, _, _, kind, _, _, section, name, ..] = words[..] else { return None };
@@ -127,7 +132,7 @@ fn symbol(line: &str) -> Option<(&str, Version, bool)> {
     (numbers <= NEWEST).then_some((name, numbers, is_function))
 }
 
-/// The newest version of glibc that a program asks for.
+/// The newest version of glibc that a program needs.
 pub(super) fn needed(workspace: &Workspace, program: &Path) -> Result<String> {
     let table = output(workspace.command("readelf").args(["--wide", "--dyn-syms"]).arg(program))?;
     let versions = table.lines().filter_map(|line| line.split_once("@GLIBC_"));

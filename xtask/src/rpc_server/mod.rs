@@ -1,7 +1,8 @@
-//! `cargo xtask rpc-server`: `kernpack-rpc-server` as one file for boards, at most 2 MB.
+//! `cargo xtask rpc-server`: builds `kernpack-rpc-server` as one file for boards, at most 2 MB.
 //!
-//! The file is the static program of runtime/rpc/launcher, with the server in it, compressed: a program of the board's own C library, which can load libraries. It is
-//! linked for glibc 2.17, and uses nothing that musl does not have, too.
+//! The file is the static program of runtime/rpc/launcher, which contains the compressed server: a
+//! program that uses the board's own C library, and can load libraries. The server is linked for
+//! glibc 2.17, and does not use functions that musl lacks.
 
 mod c_library;
 
@@ -16,14 +17,14 @@ use crate::rust_target;
 use crate::step::{self, Show};
 use crate::workspace::{Workspace, find_on_path};
 
-/// Processors, with the compiler that links for them, and Debian's package of that.
+/// Processors, with the compiler that links for them, and the compiler's package in Debian.
 const PROCESSORS: [(&str, &str, &str); 2] =
     [("x86_64", "gcc", "gcc"), ("aarch64", "aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu")];
 
-/// The most bytes of the file.
+/// The size limit of the file.
 const LARGEST: u64 = 2_000_000;
 
-/// `cargo xtask rpc-server [--target TARGET]`: both processors, unless one is named.
+/// `cargo xtask rpc-server [--target TARGET]`: builds for both processors, or for the named one.
 pub(crate) fn run(arguments: &[&str]) -> Result {
     let chosen = match arguments {
         [] => &PROCESSORS[..],
@@ -51,17 +52,17 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
     Ok(())
 }
 
-/// Builds the file for a processor, and says where it is.
+/// Builds the file for a processor, and prints its path.
 fn build(workspace: &Workspace, processor: &str, compiler: &str) -> Result<PathBuf> {
     let folder = workspace.folder(&format!("rpc-server/{processor}"))?;
     let linked = c_library::prepare(workspace, compiler, &folder.join("link"))?;
     let target = format!("{processor}-unknown-linux-gnu");
-    // `rustc`, not `build`: what the program is linked with is for its last step alone.
+    // `rustc`, not `build`: the linker arguments are only for the last step.
     let mut server = cargo(workspace, "rustc", &target, compiler)?;
     server.args(["--package", "kernpack-rpc", "--features", "program,tls", "--bin", "kernpack-rpc-server", "--"]);
     server.arg(format!("-Lnative={}", linked.folder.display())).arg("-Clink-arg=-nostartfiles");
     server.arg(format!("-Clink-arg={}", linked.start.display()));
-    // In systems before glibc 2.34 these have functions that it needs.
+    // Before glibc 2.34, these libraries contain functions that the server needs.
     server.arg("-Clink-arg=-Wl,--no-as-needed,-lpthread,-ldl");
     step::run(&format!("build the server for {target}"), &mut server, Show::Warnings)?;
     let program = product(workspace, &target, "kernpack-rpc-server");
@@ -85,7 +86,8 @@ fn build(workspace: &Workspace, processor: &str, compiler: &str) -> Result<PathB
     Ok(file)
 }
 
-/// Starts the file, which starts what it carries, and that only says its options: here, or under qemu where that is there.
+/// Starts the file with `--help`, so that the server that it carries prints its options: here, or
+/// under qemu if it is installed.
 fn start(workspace: &Workspace, processor: &str, file: &Path) -> Result {
     let emulator: &[&str] = match processor {
         std::env::consts::ARCH => &[],
@@ -113,7 +115,7 @@ fn size(file: &Path) -> Result<u64> {
     Ok(fs::metadata(file).map_err(|error| format!("{}: {error}", file.display()))?.len())
 }
 
-/// cargo for a target, with the compiler that links for it.
+/// cargo for a target, with the linker for it.
 fn cargo(workspace: &Workspace, command: &str, target: &str, compiler: &str) -> Result<Command> {
     let mut cargo = workspace.cargo(command);
     cargo.args(["--profile", "board", "--target", target]);

@@ -11,13 +11,13 @@ use crate::graph::{Graph, problem};
 /// Compiles a graph for a target, both as JSON.
 ///
 /// # Errors
-/// A node that is not known; what the code generator refuses.
+/// An unknown node, and errors of the code generator.
 pub fn build_json(graph: &str, target_text: &str) -> Result<Module> {
     let parse = |text: &str| serde_json::from_str::<Value>(text).map_err(|error| problem(format!("no JSON: {error}")));
     build(module(&parse(graph)?)?, &target(&parse(target_text)?)?)
 }
 
-/// The target of an entry: what its JSON says of triple, CPU and features.
+/// The target of an entry, from triple, CPU and features in its JSON.
 ///
 /// # Errors
 /// A target that is not for LLVM.
@@ -35,7 +35,7 @@ pub fn target(target: &Value) -> Result<Target> {
 /// The module of a graph.
 ///
 /// # Errors
-/// A node that is not known.
+/// An unknown node.
 pub fn module(graph: &Value) -> Result<IrModule> {
     let nodes = graph["nodes"].as_array().ok_or_else(|| problem("a graph without nodes"))?;
     let root = graph["root_index"].as_u64().and_then(|root| usize::try_from(root).ok());
@@ -73,7 +73,8 @@ impl Graph<'_> {
         let number = |graph: &Self, key: &str| attr(key).map(|value| graph.integer(value)).transpose();
         let convention = number(self, "calling_conv")?.unwrap_or(0);
         let kind = match convention {
-            // Kernels and functions of other conventions are C functions when they are compiled for the cpu.
+            // Kernels, and functions with other conventions, are C functions if they are compiled
+            // for the CPU.
             -1 | 0 | 2 => FuncKind::Internal,
             1 => FuncKind::Host,
             other => return Err(problem(format!("calling convention {other}"))),

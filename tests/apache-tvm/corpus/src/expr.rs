@@ -9,7 +9,7 @@ use kernpack_compiler::{Result, codegen::c};
 use crate::graph::{Graph, problem};
 
 impl Graph<'_> {
-    /// A variable; of a buffer: its data pointer.
+    /// A variable; for a buffer, its data pointer.
     pub(crate) fn var(&mut self, index: usize) -> Result<Var> {
         if let Some(known) = self.vars.get(&index) {
             return Ok(known.clone());
@@ -24,7 +24,7 @@ impl Graph<'_> {
         Ok(var)
     }
 
-    /// The buffer that a variable is.
+    /// The buffer of a variable.
     pub(crate) fn buffer(&mut self, index: usize) -> Result<Buffer> {
         if let Some(known) = self.buffers.get(&index) {
             return Ok(known.clone());
@@ -56,7 +56,7 @@ impl Graph<'_> {
         self.array(index)?.into_iter().map(|item| self.expr(item)).collect()
     }
 
-    /// The type of an expression's value; without lanes if it has none.
+    /// The type of an expression's value; without lanes if the expression has no value.
     pub(crate) fn type_of(&self, index: usize) -> Result<DataType> {
         Ok(self.dtype(self.field(index, "ty")?)?.unwrap_or_else(c::nothing))
     }
@@ -175,7 +175,7 @@ impl Graph<'_> {
         })
     }
 
-    /// The one index of a flat buffer.
+    /// The index of a flat buffer.
     pub(crate) fn place(&mut self, indices: usize) -> Result<Expr> {
         match self.exprs(indices)?.as_slice() {
             [place] => Ok(place.clone()),

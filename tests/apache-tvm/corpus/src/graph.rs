@@ -7,16 +7,16 @@ use kernpack_compiler::ir::{Buffer, LoweredFunc, POINTER, Var};
 use kernpack_compiler::{CompileError, ErrorKind, Result};
 use serde_json::Value;
 
-/// A graph, with what was made of its variables.
+/// A graph, with the variables that were made for its nodes.
 pub(crate) struct Graph<'a> {
     nodes: &'a [Value],
-    /// Variables by their index: identity.
+    /// Variables by the index of their node, so that each node is one variable.
     pub(crate) vars: HashMap<usize, Var>,
     pub(crate) buffers: HashMap<usize, Buffer>,
     pub(crate) functions: Vec<LoweredFunc>,
 }
 
-/// An error that names what is wrong with the graph.
+/// An error that names the problem of the graph.
 pub(crate) fn problem(what: impl Into<String>) -> CompileError {
     CompileError::new(ErrorKind::Syntax, what)
 }
@@ -45,7 +45,7 @@ impl<'a> Graph<'a> {
         })
     }
 
-    /// A field that may be nothing.
+    /// A field that may be null.
     pub(crate) fn optional(&self, index: usize, name: &str) -> Result<Option<usize>> {
         let found = self.field(index, name)?;
         Ok((self.key(found)? != "None").then_some(found))
@@ -82,7 +82,8 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// An integer, or the value of an `IntImm`: the bits of one beyond 64 signed bits.
+    /// An integer, or the value of an `IntImm`. A value that does not fit into 64 signed bits is
+    /// given by its bits.
     pub(crate) fn integer(&self, index: usize) -> Result<i64> {
         match self.key(index)? {
             "ir.IntImm" => self.integer(self.field(index, "value")?),
@@ -100,7 +101,8 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// The type that a type node means: of a pointer, buffer or text that of a pointer; none for no value.
+    /// The type that a type node stands for; for a pointer, a buffer or a text that of a pointer;
+    /// `None` for no value.
     pub(crate) fn dtype(&self, index: usize) -> Result<Option<DataType>> {
         match self.key(index)? {
             "ir.PrimType" => parse_dtype(self.data(index)["dtype"].as_str().unwrap_or_default()),
@@ -111,7 +113,7 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// The type of a text like `float32x4`; none for the empty one.
+/// The type of a text like `float32x4`; `None` for an empty text.
 pub(crate) fn parse_dtype(text: &str) -> Result<Option<DataType>> {
     if text.is_empty() || text == "void" {
         return Ok(None);

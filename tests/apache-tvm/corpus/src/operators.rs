@@ -5,7 +5,7 @@ use kernpack_compiler::ir::{CallKind, Expr, I64, builtin};
 
 use crate::graph::{Graph, problem};
 
-/// The intrinsics that the corpus has, by the numbers of the package's LLVM.
+/// The intrinsics of the corpus, by their numbers in the package's LLVM.
 const INTRINSICS: &[(i64, &str)] = &[
     (16, "llvm.assume"),
     (70, "llvm.cos"),
@@ -22,7 +22,7 @@ const INTRINSICS: &[(i64, &str)] = &[
     (348, "llvm.sqrt"),
 ];
 
-/// Operators that are builtins of ours with the same arguments.
+/// Operators that are builtins of Kernpack with the same arguments.
 const BUILTINS: &[(&str, &str)] = &[
     ("tirx.isnullptr", builtin::ISNULLPTR),
     ("tirx.tvm_struct_get", builtin::STRUCT_GET),

@@ -56,7 +56,7 @@ impl Graph<'_> {
             "tirx.DeclBuffer" => {
                 let data = self.value(index, "data")?;
                 let buffer = self.buffer(self.field(index, "buffer")?)?;
-                // A declaration of the buffer's own data says nothing new.
+                // A declaration of the buffer's own data adds nothing.
                 if data.same_as(buffer.data.expr()) {
                     return Ok(Stmt::nothing());
                 }
@@ -92,7 +92,7 @@ impl Graph<'_> {
         let key = self.text(self.field(index, "attr_key")?)?;
         let value = self.field(index, "value")?;
         match key.as_str() {
-            // What is said of a buffer's data pointer, which is its variable.
+            // An attribute of a buffer's data pointer, which is its variable.
             "storage_alignment" => {
                 let node: Var = self.var(self.field(index, "node")?)?;
                 let (align, body) = (self.expr(value)?, self.body(index, "body")?);

@@ -1,14 +1,14 @@
-//! What both programs ask of the functions that Apache TVM has compiled.
+//! Calls of functions that Apache TVM has compiled, shared by both programs.
 
 use kernpack::{Device, Error, Function, Module, Result, Tensor, bail};
 
-/// How many numbers the functions work on.
+/// The number of elements of the vectors.
 const LENGTH: usize = 1000;
 
 /// Calls a function of two vectors, and compares what it writes into the second one.
 ///
 /// # Errors
-/// What the function reports; RuntimeError that names the first wrong number.
+/// The error of the function; RuntimeError that names the first wrong number.
 pub fn check(function: &Function, expected: impl Fn(&[f32], usize) -> f32) -> Result<()> {
     check_on(Device::CPU, function, expected)
 }
@@ -32,10 +32,10 @@ pub fn check_on(device: Device, function: &Function, expected: impl Fn(&[f32], u
     Ok(())
 }
 
-/// A wrong argument is an error of the compiled code's own.
+/// Checks that a wrong argument gives an error of the compiled code.
 ///
 /// # Errors
-/// RuntimeError when it is not.
+/// RuntimeError if it does not.
 pub fn check_wrong_argument(module: &Module, name: &str) -> Result<()> {
     let short = Tensor::zeros::<f32>(&[10])?;
     let error: Error = match module.function(name)?.call((&short, &short)) {
@@ -49,10 +49,10 @@ pub fn check_wrong_argument(module: &Module, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Fails when a file of Apache TVM, or a libtvm_ffi, is in this process.
+/// Checks that no file of Apache TVM and no libtvm_ffi is loaded in this process.
 ///
 /// # Errors
-/// RuntimeError that names the file; OSError when the system does not say what is in the process.
+/// RuntimeError that names the file; OSError if the system does not list the loaded files.
 pub fn check_process() -> Result<()> {
     let maps = std::fs::read_to_string("/proc/self/maps")?;
     match maps.lines().find(|line| line.rsplit('/').next().is_some_and(|file| file.starts_with("libtvm"))) {

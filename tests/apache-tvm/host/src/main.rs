@@ -1,5 +1,5 @@
-//! Runs the libraries that `tests/apache-tvm/export.py` has left in a folder: `kernpack-apache-tvm-host FOLDER FILE...`.
-//! `tests/tests/stock/apache_tvm.rs` starts it.
+//! Runs the libraries that `tests/apache-tvm/export.py` wrote into a folder:
+//! `kernpack-apache-tvm-host FOLDER FILE...`. `tests/tests/stock/apache_tvm.rs` starts it.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use kernpack::sys::provider::{Origin, origin};
 use kernpack::{Device, Error, Function, Module, Result, Tensor, TensorView, TensorViewMut, bail, device, packed_func};
 use kernpack_apache_tvm_host::{check, check_on, check_process, check_wrong_argument};
 
-/// What the exported function `call_back` calls.
+/// The function that the exported function `call_back` calls.
 #[packed_func(name = "apache_tvm_test.fill")]
 fn fill(from: TensorView<f32>, mut to: TensorViewMut<f32>, number: i64) -> Result<()> {
     let from = from.as_slice()?;
@@ -56,7 +56,8 @@ fn run(file: &str, path: &Path) -> Result<()> {
     }
 }
 
-/// A library with an image for a GPU: restored, and saved as it was. It runs where there is such a device.
+/// Restores and saves a library with an image for a GPU, which must not change. Runs it if there is
+/// such a device.
 fn image(kind: &str, path: &Path) -> Result<()> {
     let module = Module::load(path)?;
     let imports = module.imports();
@@ -89,7 +90,8 @@ fn image(kind: &str, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The kernel of an image that nothing here runs cannot be called, and the error says what would run it.
+/// Checks that the kernel of an image without a device cannot be called, and that the error names
+/// the requirement.
 fn is_refused(kernel: Result<Function>) -> Result<()> {
     let vector = Tensor::zeros::<f32>(&[1000])?;
     match kernel.and_then(|kernel| kernel.call((&vector, &vector, 20, 50))) {
@@ -99,7 +101,7 @@ fn is_refused(kernel: Result<Function>) -> Result<()> {
     }
 }
 
-/// Compares an error that must be there.
+/// Checks that loading fails with this error.
 fn is_not_loaded(result: Result<Module>, kind: &str, message: &str) -> Result<()> {
     match result {
         Ok(_) => bail!(RuntimeError, "it is loaded"),

@@ -1,3 +1,3 @@
-//! The kernels that `cargo xtask bench compiler` times; `build.rs` says what they compute.
+//! The kernels that `cargo xtask bench compiler` measures; `build.rs` defines them.
 
 kernpack::library!();

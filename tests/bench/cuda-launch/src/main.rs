@@ -1,8 +1,11 @@
-//! What launching a CUDA kernel costs, ours and cudarc's `launch_builder`, in interleaved rounds.
+//! The cost of launching a CUDA kernel with our launcher and with cudarc's `launch_builder`, in
+//! interleaved rounds.
 //!
-//! `kernpack-bench-cuda-launch [--driver LIBCUDA] [--rounds N] [--only NAME:SIDE:LAUNCHES]`: against the machine's driver, or a library that
-//! stands in for it (`tests/c/fake_libcuda.c`, compiled with `-DQUIET -Wl,-soname,libcuda.so`: its launches do nothing). Prints lines `name<TAB>ours<TAB>peer`: the
-//! median nanoseconds of one launch. `--only` runs one side of one case, for a profiler; SIDE is `ours` or `peer`.
+//! `kernpack-bench-cuda-launch [--driver LIBCUDA] [--rounds N] [--only NAME:SIDE:LAUNCHES]`:
+//! measures with the machine's driver, or with a library in its place (`tests/c/fake_libcuda.c`,
+//! compiled with `-DQUIET -Wl,-soname,libcuda.so`: its launches do nothing). Prints lines
+//! `name<TAB>ours<TAB>peer`: the median nanoseconds of one launch. `--only` runs one side of one
+//! case, for a profiler; SIDE is `ours` or `peer`.
 
 use std::error::Error;
 use std::ffi::CString;
@@ -19,10 +22,11 @@ use kernpack::{DataType, Device, Function, Module, Tensor};
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
-/// Launches that are timed at once; the device's queue holds more.
+/// The launches of one measurement; the device's queue has room for more.
 const BATCH: usize = 256;
 
-/// Kernels without a body: without arguments, with two buffers and two numbers, with eight buffers and four numbers.
+/// Kernels with an empty body: without arguments, with two buffers and two numbers, with eight
+/// buffers and four numbers.
 const CODE: &str = "
 .version 6.3
 .target sm_75
@@ -58,7 +62,7 @@ impl Bench {
         let stream = context.default_stream();
         let loaded = context.load_module(Ptx::from_src(CODE))?;
         let tensor = || Tensor::empty(DataType::FLOAT32, &[1024], Device::cuda(0));
-        // SAFETY: it is not read.
+        // SAFETY: the memory is not read.
         let slice = || unsafe { stream.alloc::<f32>(1024) };
         Ok(Self {
             ours: [module.kernel("none")?, module.kernel("four")?, module.kernel("twelve")?],
@@ -89,7 +93,7 @@ impl Bench {
         let config = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (32, 1, 1), shared_mem_bytes: 0 };
         for number in 0..launches {
             let number = black_box(number as i32);
-            // SAFETY: the kernels have these parameters, and no body.
+            // SAFETY: the kernels have these parameters, and an empty body.
             unsafe {
                 match case {
                     0 => self.stream.launch_builder(&self.peer[0]).launch(config)?,
@@ -109,7 +113,7 @@ impl Bench {
                         .arg(&7i64)
                         .arg(&0.5f64)
                         .launch(config)?,
-                    // The packed call of ours has the typed one of cudarc beside it.
+                    // Our packed call is compared with cudarc's typed one.
                     _ => self
                         .stream
                         .launch_builder(&self.peer[1])
@@ -124,7 +128,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Nanoseconds of one launch. What has been launched is done when this returns.
+    /// The nanoseconds of one launch. All launches have finished when this returns.
     fn time(&self, launches: impl Fn() -> Result) -> Result<f64> {
         let mut total = 0;
         for _ in 0..16 {
@@ -137,10 +141,11 @@ impl Bench {
     }
 }
 
-/// Opens a library that stands in for the driver; what is open under the driver's name is what both sides find.
+/// Opens a library in the place of the driver: both sides find the library that is loaded under the
+/// driver's name.
 fn stand_in(path: &str) -> Result {
     let path = CString::new(path)?;
-    // SAFETY: the caller's library.
+    // SAFETY: the caller chose the library.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if handle.is_null() { Err(format!("{path:?} cannot be opened").into()) } else { Ok(()) }
 }

@@ -1,11 +1,12 @@
-//! Matrix products and other operations of other crates, for `cargo xtask bench compiler`: C functions that Python calls.
+//! Matrix products and other operations of other crates, for `cargo xtask bench compiler`: C
+//! functions that Python calls.
 
 mod ndarrays;
 
-/// `c = a * b` by the crate `gemm`; rows one after the other, `a` is m x k.
+/// `c = a * b` by the crate `gemm`; row-major, `a` is m x k.
 ///
 /// # Safety
-/// The pointers are to as many numbers; `c` meets neither `a` nor `b`.
+/// The pointers are valid for the elements of the matrices; `c` overlaps neither `a` nor `b`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn peer_gemm(
     a: *const f32,
@@ -18,7 +19,7 @@ pub unsafe extern "C" fn peer_gemm(
 ) {
     let parallelism = if threads > 1 { gemm::Parallelism::Rayon(threads) } else { gemm::Parallelism::None };
     let [k_stride, n_stride] = [k as isize, n as isize];
-    // SAFETY: as the caller says.
+    // SAFETY: promised by the caller.
     unsafe {
         gemm::gemm(
             m,
@@ -44,10 +45,10 @@ pub unsafe extern "C" fn peer_gemm(
     }
 }
 
-/// `c = a * b` by the crate `faer`; rows one after the other, `a` is m x k.
+/// `c = a * b` by the crate `faer`; row-major, `a` is m x k.
 ///
 /// # Safety
-/// The pointers are to as many numbers; `c` meets neither `a` nor `b`.
+/// The pointers are valid for the elements of the matrices; `c` overlaps neither `a` nor `b`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn peer_faer(
     a: *const f32,
@@ -60,7 +61,7 @@ pub unsafe extern "C" fn peer_faer(
 ) {
     use faer::{Accum, MatMut, MatRef, Par};
     let parallelism = if threads > 1 { Par::rayon(threads) } else { Par::Seq };
-    // SAFETY: as the caller says.
+    // SAFETY: promised by the caller.
     unsafe {
         let a = MatRef::from_raw_parts(a, m, k, k as isize, 1);
         let b = MatRef::from_raw_parts(b, k, n, n as isize, 1);

@@ -1,4 +1,4 @@
-//! Our Rust caller. See ../../README.md for what it reads and prints.
+//! Our Rust caller. See ../../README.md for its input and output.
 
 use kernpack::{Error, Function, Module, Result};
 use std::hint::black_box;
@@ -47,7 +47,7 @@ fn fail(fail: &Function, iterations: u64) -> u128 {
     elapsed
 }
 
-/// Times a plain Rust closure behind a pointer: the floor that no foreign call can reach.
+/// Times a plain Rust closure behind a pointer: a lower bound for any foreign call.
 fn closure(iterations: u64) -> u128 {
     let add: Box<dyn Fn(i64, i64) -> i64> = black_box(Box::new(|a, b| a + b));
     let mut sum = 0;

@@ -1,4 +1,5 @@
-//! Several threads that call at once, each with an argument of its own: `view@2` is the case `view` on two threads.
+//! Several threads that call at once, each with its own argument: `view@2` is the case `view` on
+//! two threads.
 
 use kernpack::{Any, AnyView, Error, Function, IntoAny, Module, Result, Str, Tensor};
 use std::hint::black_box;
@@ -8,7 +9,7 @@ use std::time::Instant;
 /// Elements of a tensor.
 const LEN: i64 = 16;
 
-/// What one thread does again and again.
+/// The work that a thread repeats.
 enum Work {
     /// Calls a function with two integers.
     Add(Function),
@@ -47,11 +48,13 @@ impl Work {
     }
 }
 
-/// The nanoseconds of a processor that a batch takes on each thread: where there are more threads than processors, they share the time.
+/// The CPU time in nanoseconds that a batch takes on each thread: if there are more threads than
+/// processors, they share the time.
 pub(crate) fn measure(module: &Module, case: &str, iterations: u64) -> Result<u128> {
     let (case, threads) = case.split_once('@').unwrap_or((case, "1"));
     let threads: usize = threads.parse().map_err(|_| Error::value_error("expected a number of threads"))?;
-    // One after the other, on this thread: neighbours in memory, as a program's tensors are.
+    // All on this thread, one after the other: they are neighbours in memory, like a program's
+    // tensors.
     let work = (0..threads).map(|_| Work::of(module, case)).collect::<Result<Vec<Work>>>()?;
     let start = Barrier::new(threads + 1);
     let began = std::thread::scope(|scope| {

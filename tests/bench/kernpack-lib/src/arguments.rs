@@ -1,4 +1,4 @@
-//! Functions that do next to nothing with one argument.
+//! Functions with one argument that do almost nothing.
 
 use kernpack::{Function, ObjRef, Tensor, TensorView, TensorViewMut, packed_func};
 
@@ -40,7 +40,7 @@ fn text(text: &str) -> i64 {
     text.len() as i64
 }
 
-/// Whether it is given a function.
+/// Returns whether the argument is a function.
 #[packed_func]
 fn function(function: Option<Function>) -> bool {
     function.is_some()

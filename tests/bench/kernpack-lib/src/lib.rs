@@ -1,4 +1,5 @@
-//! Our benchmark library: `add` and `fail`, functions that take one argument of some type, and a type.
+//! Our benchmark library: `add` and `fail`, functions that take one argument of some type, and a
+//! type.
 
 use kernpack::{Result, bail, packed_func};
 
@@ -13,7 +14,7 @@ fn add(a: i64, b: i64) -> i64 {
     a + b
 }
 
-/// Fails, whatever the code.
+/// Fails with any code.
 #[packed_func]
 fn fail(code: i64) -> Result<i64> {
     bail!(ValueError, "code {} is not allowed", code)

@@ -1,14 +1,15 @@
-//! Our half of `cargo xtask bench modules`. See ../../README.md for what it does and prints.
+//! Our half of `cargo xtask bench modules`. See ../../README.md for its tasks and output.
 
 use kernpack::module::{ModuleImpl, ModuleProperties};
 use kernpack::{Bytes, Error, Function, Module, Result, packed_func};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Bytes of a module of the tree that is serialized: as many as Apache TVM's modules of this kind have.
+/// Bytes of a module of the tree that is serialized, the same as for Apache TVM's modules of this
+/// kind.
 const SIZE: usize = 58;
 
-/// A module that keeps its bytes.
+/// A module that consists of its bytes.
 struct Kept {
     kind: &'static str,
     bytes: Bytes,
@@ -42,9 +43,9 @@ fn print(what: &str, time: Duration, count: usize) {
     println!("{what}\t{}", time.as_nanos() as f64 / count as f64);
 }
 
-/// Loads a library, then looks its functions up, twice.
+/// Loads a library, then looks up its functions, twice.
 fn load(path: &str, functions: usize) -> Result<()> {
-    // What any program has done before it loads its second library.
+    // Any program has called this before it loads its second library.
     Function::global("ffi.ModuleLoadFromFile")?;
     let start = Instant::now();
     let module = Module::load(path)?;
@@ -69,7 +70,8 @@ fn load(path: &str, functions: usize) -> Result<()> {
     Ok(())
 }
 
-/// Makes the tree of modules that a file describes (line `i`: what module `i` imports), and serializes it.
+/// Builds the tree of modules that a file describes (line `i` lists the imports of module `i`), and
+/// serializes it.
 fn serialize(file: &str, times: usize) -> Result<()> {
     let text = std::fs::read_to_string(file)?;
     let new =

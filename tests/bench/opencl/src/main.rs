@@ -1,6 +1,8 @@
-//! Copies and launches on opencl:0, ours beside clEnqueue* used directly on the same buffers and in the same queue.
+//! Copies and launches on opencl:0, ours beside direct calls of clEnqueue* on the same buffers and
+//! in the same queue.
 //!
-//! Prints one line for each measurement: name, nanoseconds of ours, nanoseconds of the peer, separated by tabs; medians.
+//! Prints one line for each measurement: name, nanoseconds of ours, nanoseconds of the peer,
+//! separated by tabs; medians.
 
 use kernpack::device::{self, DeviceMemory, Place};
 use kernpack::module::device_image::{ArgType, DeviceFunction, DeviceImage};
@@ -28,12 +30,12 @@ macro_rules! peer {
 
         impl Peer {
             fn load() -> Self {
-                // SAFETY: the OpenCL library, which is loaded already.
+                // SAFETY: this is the OpenCL library, which is loaded already.
                 let library = unsafe { libc::dlopen(c"libOpenCL.so.1".as_ptr(), libc::RTLD_NOW) };
                 assert!(!library.is_null(), "there is no libOpenCL.so.1");
                 Self {
                     $($name: {
-                        // SAFETY: a plain lookup, of a function whose type OpenCL fixes.
+                        // SAFETY: a plain lookup of a function whose type OpenCL defines.
                         let function: $type = unsafe {
                             std::mem::transmute(libc::dlsym(library, concat!(stringify!($name), "\0").as_ptr().cast()))
                         };
@@ -45,7 +47,7 @@ macro_rules! peer {
     };
 }
 
-/// What is in an Option.
+/// The type inside an `Option`.
 trait Unwrapped {
     type Function;
 }
@@ -65,11 +67,11 @@ peer! {
     clSetKernelArg: clSetKernelArg_t,
 }
 
-/// Medians of two ways to do the same, in turns.
+/// Medians of two implementations of the same task, measured in turns.
 fn compare(name: &str, rounds: usize, mut ours: impl FnMut() -> u128, mut peer: impl FnMut() -> u128) {
     let mut times = [Vec::new(), Vec::new()];
     for round in 0..rounds + 2 {
-        // The second one finds warm caches, so they take turns.
+        // The second one finds warm caches, so they take turns in running first.
         let (own, other) = if round % 2 == 0 {
             let own = ours();
             (own, peer())
@@ -77,7 +79,7 @@ fn compare(name: &str, rounds: usize, mut ours: impl FnMut() -> u128, mut peer: 
             let other = peer();
             (ours(), other)
         };
-        // The first two are for warming up.
+        // The first two rounds are for warming up.
         if round >= 2 {
             times[0].push(own);
             times[1].push(other);
@@ -141,7 +143,7 @@ fn main() -> Result<()> {
     launches(&peer, device, queue)
 }
 
-/// What it takes to set three arguments and put a kernel into the queue; the kernels themselves do nothing.
+/// Measures setting three arguments and enqueueing a kernel; the kernels themselves do nothing.
 fn launches(peer: &Peer, device: Device, queue: *mut c_void) -> Result<()> {
     let kernels = vec![DeviceFunction::new("touch", vec![ArgType::POINTER, ArgType::FLOAT32, ArgType::INT32], false)];
     let module = Module::from_image("opencl", &DeviceImage::new("cl", kernels, SOURCE.as_bytes()))?;

@@ -1,4 +1,4 @@
-//! The loops of each case, in four ways.
+//! The loops of each case, by four contenders.
 
 use kernpack::parallel::{rows, zip};
 use kernpack::{Function, Result, Tensor, TensorView, TensorViewMut, packed_func};
@@ -13,7 +13,7 @@ pub(crate) enum Work {
     Line,
     /// `sqrt(exp(x) + 1)`
     Heavy,
-    /// `y += a x`, a whole packed function with tensors beside loops over slices.
+    /// `y += a x`: a whole packed function with tensors, and loops over slices.
     Saxpy,
     /// A sum.
     Sum,
@@ -49,16 +49,16 @@ impl Who {
     }
 }
 
-/// A loop with what it needs.
+/// A loop with its data.
 pub(crate) trait Job {
-    /// Does the loop once.
+    /// Runs the loop once.
     fn run(&mut self);
 
-    /// The numbers that it has computed.
+    /// The computed numbers.
     fn result(&self) -> Result<Vec<f32>>;
 }
 
-/// The loop of a case by one of the contenders.
+/// The loop of a case for one of the contenders.
 pub(crate) fn make(case: &Case, who: Who) -> Result<Box<dyn Job>> {
     let count = case.elements;
     let x: Vec<f32> = (0..count).map(|i| (i % 1000) as f32 / 1000.0).collect();
@@ -79,7 +79,7 @@ pub(crate) fn make(case: &Case, who: Who) -> Result<Box<dyn Job>> {
         }
         Work::Softmax { width } => {
             let shape = [(count / width) as i64, width as i64];
-            // Views borrow them, and cases are few.
+            // Views borrow the tensors, and there are few cases.
             let x_tensor: &'static Tensor = Box::leak(Box::new(Tensor::from_slice(&x, &shape)?));
             let out_tensor: &'static mut Tensor = Box::leak(Box::new(Tensor::zeros::<f32>(&shape)?));
             let (view, out_view) = (x_tensor.view::<f32>()?, out_tensor.view_mut::<f32>()?);
@@ -88,12 +88,14 @@ pub(crate) fn make(case: &Case, who: Who) -> Result<Box<dyn Job>> {
     })
 }
 
-/// The number of threads that rayon starts. Asking rayon would start them, in our process as well.
+/// The number of threads that rayon starts. Querying rayon would start them, in our process as
+/// well.
 fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The pieces that a careful user of rayon takes: some for each thread, none smaller than a few microseconds.
+/// The chunk size of a careful user of rayon: several chunks for each thread, none shorter than a
+/// few microseconds.
 fn chunk(elements: usize) -> usize {
     elements.div_ceil(threads() * 8).max(4096)
 }
@@ -146,13 +148,13 @@ impl Job for Map {
     }
 }
 
-/// A user's kernel, called as any language calls it.
+/// A user's kernel, called as other languages call it.
 #[packed_func(name = "bench.saxpy", parallel)]
 fn saxpy(x: &f32, y: &mut f32, a: f32) {
     *y += a * x;
 }
 
-/// The kernel by a call, or the same by loops over slices.
+/// The kernel as a packed function, or the same as loops over slices.
 struct Saxpy {
     who: Who,
     function: Function,
@@ -244,7 +246,7 @@ impl Job for Softmax {
                 out.par_chunks_exact_mut(width).zip(rows).for_each(|(out, x)| softmax(x, out));
             }
             Who::Chunks => {
-                // Several rows at a time.
+                // Several rows per task.
                 let height = x.len() / width;
                 let rows = height.div_ceil(threads() * 8).max(1) * width;
                 out.par_chunks_mut(rows).zip(x.par_chunks(rows)).for_each(|(out, x)| {

@@ -1,9 +1,10 @@
 //! Loops of `kernpack::parallel` beside rayon's and beside a plain loop on one thread.
 //!
-//! `kernpack-bench-parallel cases` prints one line for each case: elements, milliseconds of pause in front of each batch, and its
-//! name, separated by tabs. `kernpack-bench-parallel run` is a caller (see ../../README.md): its cases are numbers of those lines,
-//! its libraries are `ours`, `par_iter`, `par_chunks` and `plain`. A process measures one of them, so that there is one pool of
-//! threads in it. The result of each case is compared with that of the plain loop before it is measured.
+//! `kernpack-bench-parallel cases` prints one line for each case: elements, milliseconds of pause
+//! before each batch, and its name, separated by tabs. `kernpack-bench-parallel run` is a caller
+//! (see ../../README.md): its cases are numbers of those lines, its libraries are `ours`,
+//! `par_iter`, `par_chunks` and `plain`. A process measures one of them, so that it has one pool of
+//! threads. The result of each case is compared with that of the plain loop before it is measured.
 
 mod jobs;
 
@@ -13,7 +14,7 @@ use std::io::BufRead;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Elements, and what messages call so many.
+/// Numbers of elements, and their names in messages.
 const SIZES: [(usize, &str); 4] = [(1 << 10, "1 k"), (1 << 16, "64 k"), (1 << 20, "1 M"), (1 << 24, "16 M")];
 
 /// The sizes of the softmax: rows, and the width of each.
@@ -56,10 +57,10 @@ fn main() -> Result<()> {
     }
 }
 
-/// Answers each line `CASE WHO LOOPS` with the nanoseconds of so many loops.
+/// Answers each line `CASE WHO LOOPS` with the nanoseconds of that many loops.
 fn run(cases: &[Case]) -> Result<()> {
     println!("ready");
-    // One case at a time: those of 16 M elements are large.
+    // Keeps one case at a time: those of 16 M elements are large.
     let mut current = None;
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|error| Error::value_error(error.to_string()))?;

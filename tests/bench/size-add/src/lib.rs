@@ -1,4 +1,4 @@
-//! The smallest library, to weigh: one function.
+//! The smallest library, for measurements of size: one function.
 
 kernpack::library!();
 

@@ -1,4 +1,5 @@
-//! A library like imagekit without kernels, to weigh: six packed functions, tensors in and out, a callback, an object.
+//! A library like imagekit without kernels, for measurements of size: six packed functions, tensors
+//! in and out, a callback, an object.
 
 use kernpack::{Array, Function, ObjRef, Object, Result, Tensor, TensorView, TensorViewMut, ensure, packed_func};
 
@@ -9,9 +10,9 @@ kernpack::library!();
 #[object(key = "sizelib.Histogram")]
 #[repr(C)]
 pub struct Histogram {
-    /// How many pixels were counted.
+    /// The number of pixels that were counted.
     pub total: i64,
-    /// How many pixels have each value.
+    /// The number of pixels for each value.
     pub bins: Array<i64>,
 }
 

@@ -1,6 +1,8 @@
-//! tract on one thread, for `cargo xtask bench models tract`: `kernpack-bench-tract MODEL.onnx TYPE EXTENT..` loads a model whose only input has this type (`f32` or
-//! `i32`) and shape. For each line `INPUT OUTPUT` of two files it computes once, and writes the first output; for each line that is a number of seconds, it answers with
-//! the shortest time of the calls that fit into them, in nanoseconds by the clock.
+//! tract on one thread, for `cargo xtask bench models tract`:
+//! `kernpack-bench-tract MODEL.onnx TYPE EXTENT..` loads a model whose only input has this type
+//! (`f32` or `i32`) and shape. For each line `INPUT OUTPUT` with two files it runs the model once,
+//! and writes the first output. For each line with a number of seconds, it prints the shortest time
+//! of a call, in nanoseconds of the clock, among the calls that fit into this time.
 
 use std::io::{BufRead, Write};
 use std::time::Instant;

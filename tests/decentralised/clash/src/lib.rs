@@ -1,4 +1,4 @@
-//! A library whose point is another one than that of `shapes`, and which carries a module.
+//! A library with another point type than that of `shapes`, and with a packed module.
 
 use kernpack::module::ModuleImpl;
 use kernpack::{Bytes, Function, Module, ObjRef, Object, Result};
@@ -30,7 +30,7 @@ fn z(point: ObjRef<Point>) -> f64 {
     point.z
 }
 
-/// The module that the library carries: it gives its bytes.
+/// The packed module: its function returns its bytes.
 struct Table(Bytes);
 
 impl ModuleImpl for Table {
@@ -44,7 +44,7 @@ impl ModuleImpl for Table {
     }
 }
 
-/// Restores it.
+/// Restores the module.
 #[kernpack::packed_func(name = "ffi.Module.load_from_bytes.clash.table")]
 fn load_table(bytes: Bytes) -> Module {
     Module::new(Table(bytes))

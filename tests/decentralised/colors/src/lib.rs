@@ -1,4 +1,4 @@
-//! A crate of functions and a type; `kernpack` has another name here.
+//! A crate of functions and a type; it uses `kernpack` under another name.
 
 ffi::library!(crate = ::ffi);
 

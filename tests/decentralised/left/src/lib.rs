@@ -1,4 +1,4 @@
-//! A library that refers to `shapes` in its code, and to `colors` nowhere but here:
+//! A library that refers to `shapes` in its code, and to `colors` only here:
 
 kernpack::library!(with = [colors]);
 
@@ -8,7 +8,7 @@ fn onto_canvas(tensor: kernpack::Tensor) -> kernpack::Result<kernpack::Tensor> {
     tensor.to(shapes::canvas::CANVAS)
 }
 
-/// How often this library's copy of `shapes` made the device.
+/// The number of times that this library's copy of `shapes` made the device.
 #[kernpack::packed_func]
 fn canvases() -> i64 {
     shapes::canvas::made()
@@ -20,7 +20,7 @@ fn shift(point: kernpack::ObjRef<shapes::point::Point>, by: f64) -> kernpack::Ob
     shapes::point::point(point.x + by, point.y)
 }
 
-/// A module with one function, which has its name and gives its number.
+/// A module with one function, which has the module's name and returns its number.
 struct Numbered {
     name: String,
     number: i64,
@@ -43,13 +43,13 @@ fn numbered(name: String, number: i64) -> kernpack::Module {
     kernpack::Module::new(Numbered { name, number })
 }
 
-/// What the function of this name gives that this library finds in a module or its imports.
+/// The result of the function of this name that this library finds in a module or its imports.
 #[kernpack::packed_func]
 fn ask(module: kernpack::Module, name: String) -> kernpack::Result<Option<i64>> {
     module.find_function_in_tree(&name)?.map(|function| function.call_as(())).transpose()
 }
 
-/// How many imports this library sees.
+/// The number of imports that this library sees.
 #[kernpack::packed_func]
 fn count_imports(module: kernpack::Module) -> i64 {
     module.imports().len() as i64

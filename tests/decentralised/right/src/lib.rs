@@ -8,7 +8,7 @@ fn off_canvas(tensor: kernpack::Tensor) -> kernpack::Result<kernpack::Tensor> {
     tensor.to(kernpack::Device::CPU)
 }
 
-/// How often this library's copy of `shapes` made the device.
+/// The number of times that this library's copy of `shapes` made the device.
 #[kernpack::packed_func]
 fn canvases_made() -> i64 {
     forms::canvas::made()

@@ -1,4 +1,4 @@
-//! A kind of device that two libraries bring, each in a copy of its own.
+//! A kind of device that is part of two libraries, each with its own copy.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -14,16 +14,17 @@ pub const CANVAS: Device = Device::new(device_type::HEXAGON, 0);
 
 static MADE: AtomicI64 = AtomicI64::new(0);
 
-/// How often this copy of the crate made the device.
+/// The number of times that this copy of the crate made the device.
 pub fn made() -> i64 {
     MADE.load(Ordering::Relaxed)
 }
 
-/// Its memory, behind handles.
+/// The device's memory, behind handles.
 #[derive(Default)]
 struct Canvas(Mutex<HashMap<usize, Vec<u8>>>);
 
-// SAFETY: memory is vectors of the size that was asked for; copies check their bounds and are done when they return.
+// SAFETY: memory consists of vectors of the requested size; copies check their bounds and have
+// finished when they return.
 kernpack::device_api!(unsafe device_type::HEXAGON, || {
     MADE.fetch_add(1, Ordering::Relaxed);
     Canvas::default()

@@ -1,9 +1,9 @@
-//! Types and functions that two libraries bring, each in a module of its own.
+//! Types and functions that are part of two libraries, in a separate module of each.
 
 kernpack::library!();
 
 pub mod point {
-    //! What the libraries' code refers to.
+    //! Items that the libraries' code refers to.
 
     use kernpack::{ObjRef, Object, packed_func};
 
@@ -28,7 +28,7 @@ pub mod point {
 pub mod canvas;
 
 mod circle {
-    //! What no code refers to.
+    //! Items that no code refers to.
 
     use super::point::Point;
     use kernpack::{ObjRef, Object, packed_func};
@@ -38,9 +38,9 @@ mod circle {
     #[object(key = "shapes.Circle")]
     #[repr(C)]
     struct Circle {
-        /// Where it is.
+        /// The center.
         pub center: ObjRef<Point>,
-        /// Half its width.
+        /// Half of the width.
         pub radius: f64,
     }
 

@@ -9,10 +9,11 @@ use kernpack_fuzz::limits::{LIMITS, integers, with_integer};
 
 use super::*;
 
-/// The longest time that one model may take, on a machine that does other things, too.
+/// The time limit for one model, on a machine with other load.
 const MOST_TIME: Duration = Duration::from_secs(20);
 
-/// Checks each model of the corpus with each of its integers at each limit. Returns what panicked.
+/// Checks each model of the corpus with each of its integers at each limit. Returns the inputs that
+/// panicked.
 fn at_limits(begun: &Sender<String>) -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/onnx");
     let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -39,7 +40,8 @@ fn at_limits(begun: &Sender<String>) -> Vec<String> {
     faults
 }
 
-/// A model with an integer at a limit is an error or a graph, soon and with little memory.
+/// A model with an integer at a limit gives an error or a graph, within the time limit and with
+/// little memory.
 #[test]
 fn onnx() {
     let (begun, cases) = channel();

@@ -7,7 +7,7 @@ use kernpack::{DataType, Function, Tensor};
 use crate::numbers::{Numbers, close, equal, here, there};
 use crate::{GPU, Result, library, measured};
 
-/// Random sizes beside those at the edges of a block.
+/// The number of random sizes, in addition to those at the edges of a block.
 const RANDOM_SIZES: usize = 8;
 /// Threads of a block.
 const BLOCK: i64 = 256;
@@ -35,8 +35,8 @@ fn blocks(count: i64) -> u32 {
     (count as u32).div_ceil(BLOCK as u32)
 }
 
-/// Every element-wise kernel on arrays of one length. Results lie between elements that must not
-/// change.
+/// Runs every element-wise kernel on arrays of one length. Results lie between elements that must
+/// not change.
 pub(crate) fn elements(numbers: &mut Numbers, count: i64) -> Result {
     let what = |kernel: &str| format!("{kernel}, {count} elements");
     let block = BLOCK as u32;
@@ -88,7 +88,7 @@ pub(crate) fn elements(numbers: &mut Numbers, count: i64) -> Result {
     equal(&what("count_above"), &here::<u64>(&total)?, &[expected])
 }
 
-/// A tensor on the GPU whose elements are all NaN, so that one that is not written shows.
+/// A tensor on the GPU whose elements are all NaN, so that a missing write is detected.
 fn unwritten(shape: &[i64]) -> Result<Tensor> {
     there(&vec![f32::NAN; shape.iter().product::<i64>() as usize], shape)
 }
@@ -125,7 +125,7 @@ pub(crate) fn matrices(numbers: &mut Numbers, (m, n, k): (i64, i64, i64)) -> Res
     Ok(most)
 }
 
-/// imagekit's kernel, from its own library, beside its function for the CPU.
+/// Compares imagekit's kernel, from its own library, with its function for the CPU.
 fn sobel(numbers: &mut Numbers) -> Result {
     let imagekit = library("libimagekit.so")?;
     let function = |name: &str| -> Result<Function> { Ok(imagekit.function(name)?) };

@@ -10,7 +10,7 @@ use crate::{GPU, Result, measured};
 
 /// Bytes of one copy: larger than caches, small enough for any machine.
 const SIZE: i64 = 256 << 20;
-/// Copies of which the fastest counts.
+/// The number of copies; the fastest one counts.
 const ROUNDS: usize = 5;
 
 pub(crate) fn run() -> Result {
@@ -32,7 +32,7 @@ pub(crate) fn run() -> Result {
         ("device_to_host", &there, Device::CPU),
         ("device_to_pinned", &there, pinned_memory),
     ] {
-        // Allocated, and written once, before the clock starts.
+        // The target is allocated and written once before the measurement.
         let mut target = source.to(place)?;
         let mut fastest = f64::INFINITY;
         for _ in 0..ROUNDS {
@@ -43,7 +43,7 @@ pub(crate) fn run() -> Result {
         measured(name, size as f64 / fastest / 1e9, "GB/s");
         same(name, &target, &here)?;
     }
-    // By the device's own clock; bytes that are read and bytes that are written count.
+    // Measured by the device's own clock; bytes read and bytes written count.
     let stream = Stream::new(GPU)?;
     let mut target = there.to(GPU)?;
     gpu_kernels::synchronize(GPU)?;

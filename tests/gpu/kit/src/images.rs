@@ -1,5 +1,5 @@
-//! The images of the kit: one for several architectures, PTX alone, a compressed one, one for
-//! another architecture alone. Each is the payload of a module, as it lies in libraries.
+//! The images of the kit: one for several architectures, one with only PTX, a compressed one, and
+//! one for another architecture only. Each file is the payload of a module, as in a library.
 
 use std::path::Path;
 use std::time::Instant;
@@ -11,15 +11,15 @@ use kernpack::{Bytes, DataType, Function, Module, Tensor, module};
 use crate::numbers::{Numbers, close, here};
 use crate::{GPU, Result, library, measured};
 
-/// The image that no GPU from Ampere on can run.
+/// The image that does not run on any GPU from Ampere on.
 pub(crate) const WRONG_ARCHITECTURE: &str = "wrong-architecture.image";
 const COMPRESSED: &str = "compressed.image";
 
-/// Sizes of the product that tries an image.
+/// Sizes of the matrix product that tests an image.
 const SIZES: (i64, i64, i64) = (65, 33, 130);
 
-/// Writes the images: the library's own for matrix products, and ones with the same kernels and
-/// other code.
+/// Writes the images: the library's own image of matrix products, and ones with the same kernels
+/// and other code.
 pub(crate) fn pack(folder: &str, ptx: &str, cubin: &str) -> Result {
     let is_product =
         |module: &Module| module.kind() == "cuda" && module.function_names().iter().any(|name| *name == "matmul_tiled");
@@ -66,10 +66,10 @@ pub(crate) fn product(module: &Module) -> kernpack::Result<[Tensor; 3]> {
     Ok([a, b, c])
 }
 
-/// Loads an image and launches its kernel twice: the first time shows what loading, or the driver's
-/// compiler, takes.
+/// Loads an image and launches its kernel twice: the first time includes loading, or the driver's
+/// compiler.
 pub(crate) fn run(file: &str) -> Result {
-    // The context, so that its time is not counted.
+    // Creates the context first, so that its time is not counted.
     let start = Instant::now();
     Tensor::zeros::<f32>(&[1])?.to(GPU)?;
     measured("context", start.elapsed().as_secs_f64() * 1e3, "ms");

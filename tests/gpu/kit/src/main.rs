@@ -1,9 +1,9 @@
 //! `gpu-kit STEP [ARGUMENT..]`: one step of the kit that `cargo xtask gpu-kit` builds, as a process
 //! of its own.
 //!
-//! A step ends with status 0, or says on standard error what was wrong. It writes lines for a
-//! person; those of the form `measured NAME NUMBER UNIT` are kept as numbers by `run.py`. Steps
-//! need a CUDA device; on a machine without one each ends with the driver's own words.
+//! A step ends with status 0, or prints its problem on standard error. Its output is for people;
+//! `run.py` records the numbers of lines `measured NAME NUMBER UNIT`. Steps need a CUDA device; on
+//! a machine without one, each ends with the driver's message.
 
 mod arithmetic;
 mod copies;
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use kernpack::{Device, Module};
 
-/// An error ends the step.
+/// The result of a step. An error ends it.
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// The device that all steps use.
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A library of the kit, from the folder `lib` beside this program's.
+/// A library of the kit, from the folder `lib` beside the folder of this program.
 fn library(name: &str) -> Result<Module> {
     let program = std::env::current_exe()?;
     let kit = program.ancestors().nth(2).ok_or("this program has no folder")?;
@@ -79,7 +79,7 @@ fn library(name: &str) -> Result<Module> {
     Ok(Module::load(&path)?)
 }
 
-/// Writes a number that `run.py` keeps.
+/// Prints a number that `run.py` records.
 fn measured(name: &str, value: f64, unit: &str) {
     println!("measured {name} {value:.4} {unit}");
 }

@@ -1,5 +1,5 @@
-//! Device, pinned and managed tensors: copies of each into each, kernels that use them, views,
-//! memory that is given back.
+//! Device, pinned and managed tensors: copies between all of them, kernels that use them, views,
+//! freed memory.
 
 use gpu_kernels::kernels;
 use kernpack::device::{self, DeviceAttribute, device_type};
@@ -46,7 +46,7 @@ pub(crate) fn run() -> Result {
 
     let free = || -> Result<i64> { Ok(device::attribute(GPU, DeviceAttribute::AvailableGlobalMemory)?.to::<i64>()?) };
     let before = free()?;
-    // More than twice what is free, one after the other.
+    // More than twice the free memory, in sequence.
     let size = before / 16;
     for _ in 0..40 {
         Tensor::empty(DataType::UINT8, &[size], GPU)?;

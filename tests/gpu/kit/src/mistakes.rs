@@ -1,5 +1,5 @@
-//! Mistakes, each in a process of its own: the error is printed, and the next call says whether the
-//! process can go on.
+//! Mistakes, each in a process of its own: the step prints the error, and makes another call to
+//! show whether the process can continue.
 
 use gpu_kernels::kernels;
 use kernpack::device::{self, DeviceAttribute};
@@ -65,7 +65,7 @@ fn refused(outcome: kernpack::Result<()>) -> Result {
     }
 }
 
-/// A launch whose result is right if the configuration is.
+/// A launch with a correct result if the configuration is valid.
 fn saxpy(config: LaunchConfig) -> kernpack::Result<()> {
     let values = [1f32, 2.0, 3.0];
     let fail = |error: Box<dyn std::error::Error>| kernpack::Error::runtime_error(error.to_string());
@@ -75,8 +75,8 @@ fn saxpy(config: LaunchConfig) -> kernpack::Result<()> {
     equal("saxpy_values", &found, &[3.0, 6.0, 9.0]).map_err(fail)
 }
 
-/// A kernel that writes far away breaks the context: the error comes where the program waits, and
-/// again at every later call. The process itself ends as always.
+/// A kernel with an invalid address breaks the context: the error is reported when the program
+/// waits, and again by every later call. The process itself ends normally.
 fn illegal_address() -> Result {
     let data = there(&[0i32], &[1])?;
     kernels::write_far_away.launch(1, 1, (&data, 1i64 << 36))?;

@@ -1,4 +1,4 @@
-//! Random numbers that a seed decides, and comparisons.
+//! Seeded random numbers, and comparisons.
 
 use kernpack::{Device, Element, Tensor};
 

@@ -1,5 +1,5 @@
 //! A short run of every kernel, for compute-sanitizer, under which a launch takes a hundred times
-//! as long.
+//! longer.
 
 use crate::Result;
 use crate::arithmetic::{elements, matrices};

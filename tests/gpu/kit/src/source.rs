@@ -1,5 +1,5 @@
-//! CUDA C++ that NVRTC compiles when the module is first used, and what it says of source that is
-//! wrong.
+//! CUDA C++ that NVRTC compiles when the module is first used, and NVRTC's messages for wrong
+//! source.
 
 use std::time::Instant;
 

@@ -9,7 +9,7 @@ use kernpack::device::{Event, Stream};
 use crate::numbers::{equal, here, there};
 use crate::{GPU, Result, measured};
 
-/// A tenth of a second or less on any GPU of today.
+/// At most a tenth of a second on any GPU of today.
 const CYCLES: i64 = 100_000_000;
 
 pub(crate) fn run() -> Result {
@@ -17,11 +17,11 @@ pub(crate) fn run() -> Result {
     let done = there(&[0f32], &[1])?;
     let copy = there(&[7f32], &[1])?;
     let addend = there(&[1f32], &[1])?;
-    // The image is loaded now, so that the times below are those of launches.
+    // Loads the image now, so that the times below are those of launches.
     kernels::work_cycles.launch(1, 1, (&done, 0f32, 1i64))?;
     kernels::saxpy_values.launch(1, 1, (&copy, &addend, 0f32, 1i64))?;
     let (start, end) = (Event::new(GPU)?, Event::new(GPU)?);
-    // The streams do not wait for what is in the default one.
+    // The streams do not wait for work in the default one.
     gpu_kernels::synchronize(GPU)?;
 
     let before = Instant::now();
@@ -32,7 +32,7 @@ pub(crate) fn run() -> Result {
     first.record(&end)?;
     let call = before.elapsed();
     second.wait(&end)?;
-    // In the other stream, behind the event: 12 + 1.
+    // In the other stream, after the event: 12 + 1.
     second.scope(|| kernels::saxpy_values.launch(1, 1, (&copy, &addend, 1f32, 1i64)))?;
     second.synchronize()?;
     let all = before.elapsed();
@@ -47,7 +47,7 @@ pub(crate) fn run() -> Result {
     if on_device > Duration::from_millis(20) && call * 2 > all {
         return Err(format!("the launches waited for the work: {call:?} of {all:?}").into());
     }
-    // A stream that ends while its work goes on, and its tensor, too.
+    // A stream and its tensor that are dropped while the work is still running.
     let short = Stream::new(GPU)?;
     let last = there(&[0f32], &[1])?;
     short.scope(|| kernels::work_cycles.launch(1, 1, (&last, 3f32, CYCLES / 10)))?;

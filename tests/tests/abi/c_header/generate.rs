@@ -1,4 +1,4 @@
-//! Makes the C header from Rust sources.
+//! Generates the C header from Rust sources.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,8 +8,8 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, Fields, Ident, Item, Lit, Meta, ReturnType, Token, Type, braced, parenthesized};
 
-/// The names that C gives to constants: the Rust module, the prefix in C, and how words are written there that are not simply
-/// capitalized.
+/// The C names of constants: the Rust module, the prefix in C, and the spelling of words that are
+/// not simply capitalized.
 const ENUMS: [EnumNames; 9] = [
     (
         "type_index",
@@ -80,14 +80,14 @@ const ENUMS: [EnumNames; 9] = [
     ("map", "", "", &[]),
 ];
 
-/// Module, name of the type in C, prefix, irregular words.
+/// Module, C name of the type, prefix, irregular words.
 type EnumNames = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-/// Constants whose name in C does not follow from the module's prefix.
+/// Constants whose C name does not follow from the module's prefix.
 const IRREGULAR: [(&str, &str, &str); 1] =
     [("field_flag", "SETTER_IS_FUNCTION_OBJ", "kTVMFFIFieldFlagBitSetterIsFunctionObj")];
 
-/// Types of function pointers that are named in C: the Rust alias and the name.
+/// Types of function pointers that have a name in C: the Rust alias and the name.
 const CALLBACKS: [(&str, &str); 7] = [
     ("ObjectDeleter", "TVMFFIObjectDeleter"),
     ("SafeCall", "TVMFFISafeCallType"),
@@ -198,7 +198,7 @@ pub(crate) fn header(root: &Path) -> String {
     out
 }
 
-/// Whether the stock headers declare the function in `extra/c_env_api.h`.
+/// Returns whether the stock headers declare the function in `extra/c_env_api.h`.
 fn is_environment(function: &Function) -> bool {
     function.name.to_string().starts_with("TVMFFIEnv")
 }
@@ -210,7 +210,7 @@ fn section(out: &mut String, title: &str) {
 /// The documentation of an item, and its members: documentation, name and type or value.
 type Documented<T> = (Vec<String>, Vec<(Vec<String>, Ident, T)>);
 
-/// What the Rust sources say.
+/// The items of the Rust sources.
 #[derive(Default)]
 struct Sources {
     structs: BTreeMap<String, Documented<Type>>,
@@ -277,7 +277,7 @@ impl Sources {
             comment(out, "  ", docs);
             let _ = writeln!(out, "  {} = {value},", c_name(&constant.to_string()));
         }
-        // A comma behind the last one is not a C++98 and no C89, but this header is neither.
+        // A trailing comma is invalid in C++98 and C89, which this header does not support.
         let _ = writeln!(out, "}} {name};");
     }
 
@@ -285,13 +285,13 @@ impl Sources {
         let (docs, fields) = &self.structs[name];
         out.push('\n');
         comment(out, "", docs);
-        // Before the members: some of them point to such a struct.
+        // Declared before the members: some of them point to this struct.
         let _ = writeln!(out, "typedef struct {name} {name};\nstruct {name} {{");
         for (docs, field, ty) in fields {
             comment(out, "  ", docs);
             let c_field =
                 if name == "TVMFFIObject" && field == "padding" { "__padding".to_owned() } else { field.to_string() };
-            // Bytes in Rust; in C they are mostly texts.
+            // Bytes in Rust; in C they mostly are text.
             let declaration = if name == "TVMFFIByteArray" && field == "data" {
                 "const char* data".to_owned()
             } else {
@@ -302,7 +302,8 @@ impl Sources {
         out.push_str("};\n");
     }
 
-    /// The payload is an unnamed union in C, and the length of a small text shares its place with the padding.
+    /// The payload is an unnamed union in C, and the length of a small text shares its place with
+    /// the padding.
     fn write_any(&self, out: &mut String) {
         let (docs, fields) = &self.structs["TVMFFIAny"];
         out.push('\n');
@@ -348,7 +349,7 @@ fn is_repr_c(attrs: &[Attribute]) -> bool {
     attrs.iter().any(|attr| attr.path().is_ident("repr"))
 }
 
-/// The lines of a doc comment, without the marks of Rust's documentation.
+/// The lines of a doc comment, without the markup of Rust's documentation.
 fn docs(attrs: &[Attribute]) -> Vec<String> {
     let lines = attrs.iter().filter_map(|attr| match &attr.meta {
         Meta::NameValue(pair) if pair.path.is_ident("doc") => match &pair.value {
@@ -500,7 +501,8 @@ impl Parse for Function {
     }
 }
 
-/// What `macro_rules! for_each_function` has: `($make:ident) => { $make! { required { ... } optional { ... } } };`.
+/// The functions of `macro_rules! for_each_function`:
+/// `($make:ident) => { $make! { required { ... } optional { ... } } };`.
 struct Table(Vec<Function>);
 
 impl Parse for Table {

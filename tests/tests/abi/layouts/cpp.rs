@@ -53,8 +53,8 @@ functions! {
 
 static TABLE: OnceLock<ApiTable> = OnceLock::new();
 
-/// The C++ functions, or `None` (with a line that says why) without headers. The cells of this process use the tables of
-/// libtvm_ffi.so from then on, as C++ does.
+/// The C++ functions. Without headers, prints a line with the reason and returns `None`. The cells
+/// of this process use the tables of libtvm_ffi.so from then on, as C++ does.
 pub(crate) fn containers() -> Option<&'static Containers> {
     static CONTAINERS: OnceLock<Option<Containers>> = OnceLock::new();
     let containers = CONTAINERS.get_or_init(|| {
@@ -73,7 +73,7 @@ pub(crate) fn containers() -> Option<&'static Containers> {
 /// The error that C++ code raised: its kind and its message.
 pub(crate) fn raised() -> (String, String) {
     let mut error = null_mut();
-    // SAFETY: the table was loaded before any C++ code ran; the reference is ours.
+    // SAFETY: the table was loaded before any C++ code ran; we own the reference.
     unsafe {
         (TABLE.get().unwrap().error_move_from_raised)(&mut error);
         assert!(!error.is_null(), "no error is raised");

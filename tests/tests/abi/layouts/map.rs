@@ -21,14 +21,14 @@ enum Step {
     Clear,
     /// The container is replaced by a copy of it.
     Copy,
-    /// Another reference to the container exists from now on.
+    /// One more reference to the container exists from now on.
     Share,
     ShareWeakly,
-    /// The others let go.
+    /// The other references are dropped.
     Unshare,
 }
 
-/// Steps, each with whether C++ does it.
+/// Steps, each with true if C++ performs it.
 fn steps(keys: i64, length: usize) -> impl Strategy<Value = Vec<(Step, bool)>> {
     let step = prop_oneof![
         20 => (value(keys), value(4)).prop_map(|(key, value)| Step::Set(key, value)),
@@ -39,7 +39,7 @@ fn steps(keys: i64, length: usize) -> impl Strategy<Value = Vec<(Step, bool)>> {
         1 => Just(Step::ShareWeakly),
         2 => Just(Step::Unshare),
     ];
-    // To clear is rare, so that long sequences make large maps.
+    // Clearing is rare, so that long sequences produce large maps.
     let step = prop_oneof![length as u32 => step, 3 => Just(Step::Clear)];
     prop::collection::vec((step, any::<bool>()), 1..length)
 }
@@ -52,7 +52,8 @@ fn position(model: &Model, key: &Value) -> Option<usize> {
     model.iter().position(|(known, _)| known == key)
 }
 
-/// `small` is how the container looks after the change: a dense one moves a key that is set again to the end.
+/// `small` is true if the container has the small layout after the change: a dense one moves a key
+/// that is set again to the end.
 fn set(model: &mut Model, key: &Value, value: &Value, small: bool) {
     match position(model, key) {
         Some(place) if small => model[place].1 = value.clone(),
@@ -69,12 +70,12 @@ unsafe fn is_small(map: Handle) -> bool {
     unsafe { body::<TVMFFIMapCell>(map).slots >> 63 == 1 }
 }
 
-/// Both sides see the same entries in the same order.
+/// Checks that both sides see the same entries in the same order.
 ///
 /// # Safety
 /// `handle` is a live map or dict.
 unsafe fn check_entries(cpp: &Containers, handle: Handle, model: &Model, objects: &Objects) {
-    // SAFETY: promised by the caller; C++ gives owned values.
+    // SAFETY: promised by the caller; C++ returns owned values.
     unsafe {
         let read = |(key, value): (TVMFFIAny, TVMFFIAny)| (Value::read(&key, objects), Value::read(&value, objects));
         let ours: Model = map::iter(handle).map(read).collect();
@@ -99,11 +100,11 @@ unsafe fn check_entries(cpp: &Containers, handle: Handle, model: &Model, objects
     }
 }
 
-/// What both sides say about a key.
+/// Compares the results of both sides for a key.
 unsafe fn check_key(cpp: &Containers, handle: Handle, key: &Value, model: &Model, objects: &Objects) {
     let owned = OwnedValues::of(core::slice::from_ref(key), objects);
     let key = &owned.0[0];
-    // SAFETY: the caller passes a live map; C++ gives an owned value.
+    // SAFETY: the caller passes a live map; C++ returns an owned value.
     unsafe {
         let mut found = TVMFFIAny::NONE;
         let status = (cpp.MapAt)(handle, key, &mut found);
@@ -124,7 +125,7 @@ unsafe fn check_key(cpp: &Containers, handle: Handle, key: &Value, model: &Model
     }
 }
 
-/// Gives the caller a map without other references, as copy on write does.
+/// Replaces the caller's map by one without other references, as copy on write does.
 unsafe fn make_unique(handle: &mut Handle) {
     // SAFETY: the test owns a reference to the map.
     unsafe {
@@ -141,7 +142,7 @@ fn create(cpp: &Containers, is_dict: bool, pairs: &Model, way: u8, objects: &Obj
     let values = OwnedValues::of(&flat, objects);
     // SAFETY: the values are alive.
     let owned = || values.0.chunks(2).map(|pair| unsafe { (retain(&pair[0]), retain(&pair[1])) }).collect();
-    // SAFETY: the values are valid, and their owner keeps them.
+    // SAFETY: the values are valid, and their owner keeps them alive.
     let handle = unsafe {
         match (way, is_dict) {
             (0, true) => (cpp.NewDict)(values.0.as_ptr(), values.0.len() as i64),
@@ -154,7 +155,8 @@ fn create(cpp: &Containers, is_dict: bool, pairs: &Model, way: u8, objects: &Obj
     };
     let mut model = Model::new();
     for (key, value) in pairs {
-        // From a range of four or more pairs, a map is dense from the beginning; else it is dense from the fifth key on.
+        // A map made from four or more pairs is dense from the beginning; else it becomes dense
+        // with the fifth key.
         let dense = if way < 2 { pairs.len() >= 4 } else { model.len() >= 5 || (model.len() == 4) };
         set(&mut model, key, value, !dense);
     }
@@ -164,7 +166,7 @@ fn create(cpp: &Containers, is_dict: bool, pairs: &Model, way: u8, objects: &Obj
 fn run(cpp: &Containers, is_dict: bool, ((pairs, way), steps): ((Model, u8), Vec<(Step, bool)>)) {
     let objects = Objects::new();
     let (mut handle, mut model) = create(cpp, is_dict, &pairs, way, &objects);
-    // SAFETY: the map is ours until the end, and every reference is given back once.
+    // SAFETY: we own the map until the end, and every reference is released once.
     unsafe {
         check_entries(cpp, handle, &model, &objects);
         let mut shared: Vec<(Handle, Model)> = Vec::new();
@@ -301,7 +303,7 @@ fn erased_values_are_released_once_more_by_nobody() {
     let Some(cpp) = containers() else { return };
     let objects = Objects::new();
     let key = Value::Object(0).owned(&objects);
-    // SAFETY: the values are valid, and every reference is given back once.
+    // SAFETY: the values are valid, and every reference is released once.
     unsafe {
         let dict = map::new_dict(vec![(retain(&key), retain(&key))]).unwrap();
         (cpp.DictErase)(dict, &key);

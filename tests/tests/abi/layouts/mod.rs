@@ -1,7 +1,9 @@
-//! Containers, strings, big integers and weak references, changed and read in turn by our code and by the inline code of the C++ headers: random
-//! operations on the same objects, each done by one of the two, beside a plain Rust model of what must come out.
+//! Containers, strings, big integers and weak references, changed and read in turn by our code and
+//! by the inline code of the C++ headers: random operations on the same objects, each performed by
+//! one of the two, compared with a plain Rust model.
 //!
-//! The sequences are the same on each run. `KERNPACK_PROPTEST_CASES` is how many to try (the default fits CI).
+//! The sequences are the same on each run. `KERNPACK_PROPTEST_CASES` is the number of cases (the
+//! default is for CI).
 
 mod cpp;
 mod map;

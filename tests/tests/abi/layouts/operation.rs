@@ -1,4 +1,4 @@
-//! What is done to a sequence: the same list for C++, for us, and for the model.
+//! Operations on a sequence: the same list for C++, for us, and for the model.
 
 use std::ptr::null;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::value::{Objects, OwnedValues, Value, value};
 
-/// An operation on an array or a list. Indices may be beyond the end.
+/// An operation on an array or a list. Indices may be out of bounds.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
     Push(Value),
@@ -35,7 +35,7 @@ pub(crate) struct RawOperation {
 }
 
 impl Operation {
-    /// Calls `run` with the operation in C++'s form; its values live that long.
+    /// Calls `run` with the operation in C++'s form; its values are alive during the call.
     pub(crate) fn with_raw<T>(&self, objects: &Objects, run: impl FnOnce(&RawOperation) -> T) -> T {
         let (code, first, last, values) = match self {
             Self::Push(value) => (0, 0, 0, core::slice::from_ref(value)),
@@ -56,7 +56,7 @@ impl Operation {
         run(&RawOperation { code, first, last, values, count: owned.0.len() as i64 })
     }
 
-    /// The model: what the operation does to a plain vector, or the error that it raises.
+    /// The model: applies the operation to a plain vector, or returns the error that it raises.
     pub(crate) fn apply(&self, model: &mut Vec<Value>) -> Result<(), (String, String)> {
         let size = model.len() as i64;
         let index_error = |message: String| Err(("IndexError".to_owned(), message));

@@ -16,13 +16,13 @@ type Handle = TVMFFIObjectHandle;
 /// One step of a test.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Done by C++, or by us.
+    /// A change by C++, or by us.
     Change { operation: Operation, by_cpp: bool },
-    /// Another reference to the container exists from now on.
+    /// One more reference to the container exists from now on.
     Share,
     /// There are weak references to it.
     ShareWeakly,
-    /// The others let go.
+    /// The other references are dropped.
     Unshare,
 }
 
@@ -41,12 +41,12 @@ fn expect(result: Result<(), Failure>, expected: Result<(), (String, String)>, w
     assert_eq!(result, expected, "{what:?}");
 }
 
-/// Both sides see the same elements.
+/// Checks that both sides see the same elements.
 ///
 /// # Safety
 /// `handle` is a live array or list.
 unsafe fn check_elements(cpp: &Containers, handle: Handle, model: &[Value], objects: &Objects) {
-    // SAFETY: promised by the caller; C++ gives owned values.
+    // SAFETY: promised by the caller; C++ returns owned values.
     unsafe {
         let ours: Vec<Value> = seq::elements(handle).iter().map(|value| Value::read(value, objects)).collect();
         assert_eq!(ours, model);
@@ -60,9 +60,9 @@ unsafe fn check_elements(cpp: &Containers, handle: Handle, model: &[Value], obje
     }
 }
 
-/// What both sides say about an index.
+/// Compares the results of both sides for an index.
 unsafe fn check_index(cpp: &Containers, handle: Handle, index: i64, model: &[Value], objects: &Objects) {
-    // SAFETY: the caller passes a live sequence; C++ gives an owned value.
+    // SAFETY: the caller passes a live sequence; C++ returns an owned value.
     unsafe {
         let mut found = TVMFFIAny::NONE;
         let status = (cpp.SeqGet)(handle, index, &mut found);
@@ -86,7 +86,7 @@ unsafe fn check_index(cpp: &Containers, handle: Handle, index: i64, model: &[Val
 /// # Safety
 /// `handle` is a live list.
 unsafe fn change_list(handle: Handle, operation: &Operation, objects: &Objects) -> Result<(), Failure> {
-    // SAFETY: promised by the caller; values are owned and given away.
+    // SAFETY: promised by the caller; values are owned and passed on.
     unsafe {
         let size = seq::elements(handle).len() as i64;
         match operation {
@@ -125,7 +125,7 @@ fn lists(cpp: &Containers, (initial, made_by_cpp, steps): (Vec<Value>, bool, Vec
     let objects = Objects::new();
     let values = OwnedValues::of(&initial, &objects);
     let mut model = initial;
-    // SAFETY: the list is ours until the end, and every reference is given back once.
+    // SAFETY: we own the list until the end, and every reference is released once.
     unsafe {
         let handle = match made_by_cpp {
             true => (cpp.NewList)(values.0.as_ptr(), values.0.len() as i64),
@@ -165,7 +165,7 @@ fn lists(cpp: &Containers, (initial, made_by_cpp, steps): (Vec<Value>, bool, Vec
         for index in [-1, 0, model.len() as i64 - 1, model.len() as i64] {
             check_index(cpp, handle, index, &model, &objects);
         }
-        // The last strong reference goes before the last weak one.
+        // The last strong reference is dropped before the last weak one.
         (0..=strong).for_each(|_| dec_ref(handle));
         (0..weak).for_each(|_| dec_weak(handle));
     }
@@ -177,13 +177,13 @@ fn lists_are_changed_by_both_sides() {
     check(300, steps(list_operation()), |case| lists(cpp, case));
 }
 
-/// Our side of an operation on an array, which is copied first when there are other references: in place where that is possible,
-/// else through a new array of the `result`.
+/// Our side of an operation on an array, which is copied first if there are other references: in
+/// place if possible, else through a new array with the elements of `result`.
 ///
 /// # Safety
 /// `handle` is a live array to which the test owns a reference.
 unsafe fn change_array(handle: &mut Handle, operation: &Operation, result: &[Value], objects: &Objects) {
-    // SAFETY: promised by the caller; values are owned and given away.
+    // SAFETY: promised by the caller; values are owned and passed on.
     unsafe {
         if !is_unique(*handle) {
             let copy = seq::new_array_of_shared(seq::elements(*handle));
@@ -219,7 +219,7 @@ fn arrays(cpp: &Containers, (initial, made_by_cpp, steps): (Vec<Value>, bool, Ve
     let objects = Objects::new();
     let values = OwnedValues::of(&initial, &objects);
     let mut model = initial;
-    // SAFETY: the array is ours until the end, and every reference is given back once.
+    // SAFETY: we own the array until the end, and every reference is released once.
     unsafe {
         let mut handle = match made_by_cpp {
             true => (cpp.NewArray)(values.0.as_ptr(), values.0.len() as i64),

@@ -1,4 +1,4 @@
-//! Objects one at a time: weak references, strings, big integers.
+//! Single objects: weak references, strings, big integers.
 
 use kernpack::sys::abi::TVMFFIAny;
 use kernpack::sys::embedded::big_int;
@@ -16,7 +16,7 @@ use super::value::{Objects, OwnedValues, Text, Value};
 fn weak_references_of_both_sides() {
     let Some(cpp) = containers() else { return };
     let inner = new_string_object(b"what dies with the object");
-    // SAFETY: every reference is given back once; after the last strong one, only weak ones are used.
+    // SAFETY: every reference is released once; after the last strong one, only weak ones are used.
     unsafe {
         for theirs_first in [false, true] {
             kernpack::sys::embedded::inc_ref(inner);
@@ -33,7 +33,7 @@ fn weak_references_of_both_sides() {
             dec_ref(object);
             assert_eq!(strong_count(inner), 1, "destroyed with the last strong reference");
             assert!((cpp.WeakLock)(weak).is_null() && !try_promote(object));
-            // The storage goes with the last of these.
+            // The storage is freed with the last of these.
             if theirs_first {
                 (cpp.DropWeak)(weak);
                 dec_weak(object);
@@ -104,7 +104,7 @@ fn big_integers_of_both_sides() {
             assert_eq!((cpp.CompareIntegers)(&first, &second), left.cmp(&right) as i32);
             let mut sum = TVMFFIAny::NONE;
             (cpp.AddIntegers)(&first, &second, &mut sum);
-            // What C++ made, as our words: the same as what we would have made.
+            // The words of C++'s result, which must be the same as ours.
             let expected = integer(left + right, 0);
             assert_eq!(big_int::content(&sum).as_slice(), big_int::content(&expected).as_slice());
             assert_eq!(sum.type_index, expected.type_index);

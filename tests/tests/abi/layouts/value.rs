@@ -7,7 +7,7 @@ use kernpack::sys::embedded::{
 };
 use proptest::prelude::*;
 
-/// A value. Two are equal when they are equal as keys of a map.
+/// A value. Two are equal if they are equal as keys of a map.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     None,
@@ -24,7 +24,7 @@ pub(crate) enum Value {
     Object(usize),
 }
 
-/// A text, which may be an object although it would fit into a value.
+/// A text, which may be an object although it is small enough for a value.
 #[derive(Clone, Debug)]
 pub(crate) struct Text {
     pub(crate) bytes: Vec<u8>,
@@ -37,7 +37,7 @@ impl PartialEq for Text {
     }
 }
 
-/// Objects that are equal to nothing but themselves. The test holds one reference to each.
+/// Objects that are equal only to themselves. The test holds one reference to each.
 pub(crate) struct Objects(Vec<*mut TVMFFIObject>);
 
 impl Objects {
@@ -104,7 +104,7 @@ impl Value {
         }
     }
 
-    /// Reads a value, which stays its owner's.
+    /// Reads a value, which its owner keeps.
     pub(crate) fn read(value: &TVMFFIAny, objects: &Objects) -> Self {
         // SAFETY: the tests only read valid values.
         let text = |value| Text { bytes: unsafe { text_of(value) }.unwrap().to_vec(), on_heap: false };
@@ -126,7 +126,7 @@ impl Value {
         }
     }
 
-    /// Reads an owned value and gives it up.
+    /// Reads an owned value and releases it.
     pub(crate) fn take(value: TVMFFIAny, objects: &Objects) -> Self {
         let read = Self::read(&value, objects);
         // SAFETY: the caller owns the value.
@@ -172,7 +172,8 @@ fn text() -> impl Strategy<Value = Text> {
     (prop::sample::select(texts), any::<bool>()).prop_map(|(bytes, on_heap)| Text { bytes: bytes.to_vec(), on_heap })
 }
 
-/// Values of all kinds from a range so small that they come again; `numbers` is how many integers there are.
+/// Values of all kinds from a small range, so that they repeat; `numbers` is the number of
+/// integers.
 pub(crate) fn value(numbers: i64) -> impl Strategy<Value = Value> {
     prop_oneof![
         4 => (0..numbers).prop_map(Value::Int),

@@ -1,4 +1,4 @@
-//! Memory, copies, streams, events, attributes, and what is said when there is no device.
+//! Memory, copies, streams, events, attributes, and the messages without a device.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use kernpack_tests::skip::skip;
 
 use super::machine;
 
-/// Where a slice is.
+/// The place of a slice.
 fn host<T>(bytes: &[T]) -> Place {
     Place { device: Device::CPU, data: bytes.as_ptr().cast_mut().cast(), byte_offset: 0 }
 }
@@ -22,14 +22,14 @@ fn at(place: Place, byte_offset: u64) -> Place {
 /// Bytes on a device.
 fn upload(device: Device, bytes: &[u8]) -> DeviceMemory {
     let memory = DeviceMemory::new(device, bytes.len(), 64).unwrap();
-    // SAFETY: both have as many bytes.
+    // SAFETY: both have the same number of bytes.
     unsafe { device::copy(host(bytes), memory.place(), bytes.len()) }.unwrap();
     memory
 }
 
 fn download(memory: &DeviceMemory) -> Vec<u8> {
     let bytes = vec![0u8; memory.size()];
-    // SAFETY: both have as many bytes, and the vector is not read meanwhile.
+    // SAFETY: both have the same number of bytes, and the vector is not read meanwhile.
     unsafe { device::copy(memory.place(), host(&bytes), bytes.len()) }.unwrap();
     bytes
 }
@@ -68,7 +68,7 @@ fn parts_are_copied_by_their_offsets() {
     for &first in &devices {
         for &second in &devices {
             let (from, to) = (upload(first, &bytes), upload(second, &vec![7; 5000]));
-            // SAFETY: the parts are inside.
+            // SAFETY: the parts are within the memory.
             unsafe {
                 device::copy(at(from.place(), 13), at(to.place(), 4001), 901).unwrap();
                 device::copy(host(&bytes), at(to.place(), 1), 2).unwrap();
@@ -104,14 +104,14 @@ fn streams_wait_for_events_of_every_device() {
             after.wait(&done).unwrap();
             // SAFETY: as above.
             after.scope(|| unsafe { device::copy(between.place(), target.place(), len) }).unwrap();
-            // Freed while work may be pending: OpenCL keeps it.
+            // Freed while work may be pending: OpenCL keeps the memory.
             drop((source, between));
             after.synchronize().unwrap();
             assert!(download(&target) == bytes, "{first} to {second}");
             done.synchronize().unwrap();
             let elapsed = start.elapsed(&done).unwrap();
             assert!(!elapsed.is_zero(), "a copy takes time");
-            // Recorded anew, it stands for the newer work.
+            // After another recording, it stands for the newer work.
             before.record(&start).unwrap();
             start.synchronize().unwrap();
         }
@@ -152,7 +152,8 @@ fn many_buffers_run_out_of_memory_and_the_process_goes_on() {
     assert_eq!(said, expected.collect::<Vec<_>>().join(", "));
 }
 
-/// The other process: it may have 6 GiB of addresses, so that memory runs out on a CPU that lends more than it has, too.
+/// The other process: its address space is limited to 6 GiB, so that memory also runs out on a CPU
+/// that overcommits memory.
 #[test]
 #[ignore = "started by another test"]
 fn runs_out_of_memory() {
@@ -164,9 +165,9 @@ fn runs_out_of_memory() {
         let mut held = Vec::new();
         let error = loop {
             assert!(held.len() < 4096, "{} buffers of {size} bytes and no error", held.len());
-            // OpenCL may find out at the first use only.
+            // OpenCL may report this only at the first use.
             let touched = DeviceMemory::new(*device, size, 64).and_then(|memory| {
-                // SAFETY: both have a byte.
+                // SAFETY: both have one byte.
                 unsafe { device::copy(host(&[1u8]), memory.place(), 1) }.map(|()| memory)
             });
             match touched {
@@ -238,7 +239,8 @@ fn attributes_are_what_clinfo_says() {
         let value: Any = device::attribute(device, attribute).unwrap();
         value.to::<String>().unwrap_or_else(|_| value.to::<i64>().map_or("none".into(), |number| number.to_string()))
     };
-    // The devices come in another order than those of clinfo, so all values of an attribute are compared.
+    // The order of the devices differs from that of clinfo, so all values of an attribute are
+    // compared.
     let rows: &[(A, &str)] = &[
         (A::MaxThreadsPerBlock, "CL_DEVICE_MAX_WORK_GROUP_SIZE"),
         (A::MaxSharedMemoryPerBlock, "CL_DEVICE_LOCAL_MEM_SIZE"),
@@ -265,7 +267,7 @@ fn attributes_are_what_clinfo_says() {
     }
 }
 
-/// What the test `test` says in a process of its own with this variable.
+/// The line that the test `test` prints in a process of its own with this variable.
 fn in_another_process(test: &str, name: &str, value: &str) -> String {
     let output = test_again(module_path!(), test).args(["--ignored", "--nocapture"]).env(name, value).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

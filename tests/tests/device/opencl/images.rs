@@ -41,7 +41,7 @@ fn source_becomes_a_binary_of_its_device() {
         for module in [&compiled, &restored] {
             assert_eq!(fill(module, device, 2.5), [2.5; 5]);
         }
-        // The same bytes under the name of a vendor's format load, too.
+        // The same bytes with the name of a vendor's format can be loaded, too.
         let vendor = DeviceImage::new("xclbin", image.kernels().to_vec(), image.code());
         assert_eq!(fill(&Module::from_image("opencl", &vendor).unwrap(), device, 3.5), [3.5; 5]);
         assert_eq!(

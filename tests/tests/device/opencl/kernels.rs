@@ -1,4 +1,4 @@
-//! Launches of OpenCL kernels, and what is said when one does not fit.
+//! Launches of OpenCL kernels, and the messages for wrong arguments.
 
 use kernpack::device::{self, DeviceAttribute, Stream};
 use kernpack::module::LaunchConfig;
@@ -219,13 +219,13 @@ fn views_begin_where_the_device_allows() {
     let whole = Tensor::from_slice(&values, &[8, 32]).unwrap().to(device).unwrap();
     let scale = module().kernel("scale").unwrap();
     let out = Tensor::empty(DataType::FLOAT32, &[32], device).unwrap();
-    // PoCL: 128 bytes, a row of 32 floats. Other devices may want more.
+    // PoCL: 128 bytes, a row of 32 floats. Other devices may require more.
     let last = whole.slice(7..8).unwrap();
     let outcome = scale.launch(1, 32, (&out, &last, 2.0, 32));
     if outcome.is_ok() {
         assert_eq!(floats(&out), values[224..].iter().map(|value| value * 2.0).collect::<Vec<f32>>());
     }
-    // A view as the target: what is before it stays.
+    // A view as the target: the elements before it do not change.
     let part = whole.slice(4..8).unwrap();
     let parts = scale.launch(1, 32, (&part, &last, 10.0, 32));
     if parts.is_ok() {
@@ -358,7 +358,7 @@ fn kernels_of_two_devices_are_not_mixed() {
 #[test]
 fn many_threads_launch_one_kernel_on_every_device() {
     let Some(devices) = machine::devices() else { return };
-    // One module, not used before: all threads ask for its program at once.
+    // One module, not used before: all threads request its program at once.
     let module = module();
     let (fill, scale) = (module.kernel("fill").unwrap(), module.kernel("scale").unwrap());
     std::thread::scope(|threads| {

@@ -4,14 +4,14 @@ use kernpack::device;
 use kernpack::device::device_type;
 use kernpack::{Device, Error};
 
-/// Says that a test cannot run here; a panic where OpenCL was promised.
+/// Reports that a test cannot run here; panics if OpenCL was expected.
 fn skip(error: &Error) {
     assert!(std::env::var("KERNPACK_OPENCL").as_deref() != Ok("require"), "{error}");
     let test = std::thread::current();
     kernpack_tests::skip::skip(format_args!("{}: {}", test.name().unwrap_or("a test"), error.message()));
 }
 
-/// All devices; None, and a line that says so, when there is none.
+/// All devices; if there is none, prints a line and returns `None`.
 pub(crate) fn devices() -> Option<Vec<Device>> {
     let count = device::api(device_type::OPENCL).and_then(|api| api.device_count());
     match count {

@@ -1,5 +1,5 @@
-//! OpenCL devices, modules and kernels, on whatever device this machine has; `cargo xtask test` ensures that it is PoCL at least,
-//! with two devices (`.cargo/config.toml`).
+//! OpenCL devices, modules and kernels, on any device of this machine; `cargo xtask test` ensures
+//! that there is at least PoCL, with two devices (`.cargo/config.toml`).
 
 mod devices;
 mod images;

@@ -66,7 +66,7 @@ fn dlpack_carries_the_buffer() {
     let Some(device) = machine::first() else { return };
     let there = Tensor::from_slice(&[1u8, 2, 3], &[3]).unwrap().to(device).unwrap();
     let managed: *mut DLManagedTensorVersioned = there.to_dlpack().unwrap();
-    // SAFETY: just made; it is given back below.
+    // SAFETY: just created; it is freed below.
     let tensor = unsafe { &(*managed).dl_tensor };
     assert_eq!((tensor.data, tensor.byte_offset), (there.dl_tensor().data, 0));
     assert_eq!(Device::from_raw(tensor.device), device);

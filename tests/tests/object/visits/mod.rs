@@ -1,4 +1,4 @@
-//! A visitor that writes down what it sees, and what it has to see.
+//! A visitor that records its calls, and the expected calls.
 
 pub(crate) mod types;
 
@@ -74,15 +74,15 @@ impl AttrVisitor for Log {
     }
 }
 
-/// Loads a library for what it registers.
+/// Loads a library for its registrations.
 pub(crate) fn open(library: &Path) {
     let path = CString::new(library.to_str().unwrap()).unwrap();
-    // SAFETY: a valid path; what the library does while it is loaded is ours.
+    // SAFETY: a valid path; the library's constructors are ours.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     assert!(!handle.is_null(), "{}", library.display());
 }
 
-/// What a visitor sees of `fields.All` in `fields.cc`.
+/// The calls that a visitor gets for `fields.All` in `fields.cc`.
 pub(crate) const CPP_CALLS: [&str; 24] = [
     "i64 wide -5",
     "bool flag true",

@@ -150,7 +150,7 @@ impl All {
         }
     }
 
-    /// Other values, which are at the ends of their ranges.
+    /// Other values, at the ends of their ranges.
     pub fn other_example() -> Self {
         Self {
             i8: i8::MIN,
@@ -240,7 +240,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// So many nodes, the last one with the value 0.
+    /// A chain of nodes, the last one with the value 0.
     pub fn chain(length: i64) -> ObjRef<Self> {
         let mut chain = ObjRef::new(Self { value: 0, next: None });
         for value in 1..length {

@@ -6,7 +6,7 @@ use kernpack::DataType;
 use kernpack::sys::abi::{DLDevice, DLTensor, TVMFFIAny, TVMFFIAnyPayload, type_index};
 use serde_json::Value;
 
-/// What lies around each tensor, to find writes outside of it.
+/// The guard bytes around each tensor, and their value: writes outside of a tensor change them.
 const GUARD: usize = 256;
 const PATTERN: u8 = 0xa5;
 
@@ -45,18 +45,18 @@ impl Region {
         self.size
     }
 
-    /// Whether nothing was written around it.
+    /// Returns whether the guard bytes are unchanged.
     pub(crate) fn is_intact(&self) -> bool {
         let guards = [&self.raw[self.start - GUARD..self.start], &self.raw[self.start + self.size..][..GUARD]];
         guards.iter().all(|guard| guard.iter().all(|byte| *byte == PATTERN))
     }
 }
 
-/// Arguments, with all that they point to.
+/// Arguments, with the memory that they point to.
 #[derive(Default)]
 pub(crate) struct Arguments {
     pub(crate) values: Vec<TVMFFIAny>,
-    /// The memory of argument `.0`.
+    /// The memory of each argument, by the argument's index.
     pub(crate) regions: Vec<(usize, Region)>,
     #[expect(clippy::vec_box, reason = "arguments point to them, so they do not move when the list grows")]
     tensors: Vec<Box<DLTensor>>,
@@ -77,7 +77,7 @@ fn number(value: &Value, default: i64) -> i64 {
 }
 
 impl Arguments {
-    /// The arguments of a list; none: a kind that this test does not make.
+    /// The arguments of a list; `None` if one is of an unsupported kind.
     pub(crate) fn of(list: &[Value]) -> Option<Self> {
         let mut this = Self::default();
         for (index, argument) in list.iter().enumerate() {

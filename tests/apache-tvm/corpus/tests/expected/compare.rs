@@ -1,4 +1,4 @@
-//! Calls, and what they should have done.
+//! Calls, and the comparison with their expected results.
 
 use kernpack::sys::abi::{TVMFFIAny, type_index};
 use kernpack::sys::provider;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::arguments::Arguments;
 use crate::{base64, stand_ins};
 
-/// What a call returned: a value, or an error's kind and text.
+/// The result of a call: a value, or an error's kind and text.
 type Outcome = Result<TVMFFIAny, (String, String)>;
 
 fn run(function: &Function, arguments: &Arguments, count: usize, is_null: bool) -> Outcome {
@@ -17,7 +17,8 @@ fn run(function: &Function, arguments: &Arguments, count: usize, is_null: bool) 
     stand_ins::begin(
         arguments.regions.iter().map(|(index, region)| (*index, region.address(), region.size())).collect(),
     );
-    // SAFETY: the function is alive; the arguments are those that the corpus has for it, or what it must refuse before it reads them.
+    // SAFETY: the function is alive; the arguments are those of the corpus for it, or ones that it
+    // must refuse before it reads them.
     let status = unsafe {
         (provider::api().function_call)(function.as_ptr().cast(), args.cast_mut(), count as i32, &mut result)
     };
@@ -33,7 +34,7 @@ fn expected_error(value: &Value) -> Option<(String, String)> {
     Some((text(0)?, text(1)?))
 }
 
-/// A call that must be refused: what is wrong with how it was.
+/// Makes a call that must be refused. Returns the difference to the expected error.
 pub(crate) fn refusal(function: &Function, base: &Value, check: &Value) -> Option<String> {
     let mut list = base.as_array().cloned().unwrap_or_default();
     let change = &check["change"];
@@ -60,7 +61,8 @@ pub(crate) fn refusal(function: &Function, base: &Value, check: &Value) -> Optio
     }
 }
 
-/// A call with results on record. None: it is left out; else what differs.
+/// Makes a call with recorded results. Returns `None` if it is skipped, else the difference, if
+/// any.
 pub(crate) fn call(function: &Function, list: &Value, expected: &Value) -> Option<Option<String>> {
     let mut arguments = Arguments::of(list.as_array()?)?;
     let packed = expected["packed_calls"].as_array();
@@ -115,7 +117,7 @@ fn difference(
     None
 }
 
-/// Equal but for small differences of floats.
+/// Equality with a tolerance for floats.
 fn is_near(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_near(a, b)),
@@ -128,7 +130,7 @@ fn is_near(a: &Value, b: &Value) -> bool {
 }
 
 fn result(value: TVMFFIAny, expected: &Value) -> Option<String> {
-    // SAFETY: the payload that is read is that of the type index.
+    // SAFETY: only the payload of the type index is read.
     let (index, same) = unsafe {
         let same = match value.type_index {
             type_index::NONE => true,
@@ -146,7 +148,8 @@ fn result(value: TVMFFIAny, expected: &Value) -> Option<String> {
     (!fits).then(|| format!("a result of type {index} in place of {expected}"))
 }
 
-/// The first element that differs: integers in any bit, floats by more than 2 units in the last place and the tolerance.
+/// The first element that differs: integers in any bit, floats by more than 2 units in the last
+/// place and the tolerance.
 fn first_difference(dtype: DataType, found: &[u8], wanted: &[u8]) -> Option<usize> {
     let raw = dtype.as_raw();
     let bytes = usize::from(raw.bits).div_ceil(8);
@@ -167,7 +170,7 @@ fn first_difference(dtype: DataType, found: &[u8], wanted: &[u8]) -> Option<usiz
             return true;
         }
         let is_float = matches!(raw.code, 2 | 4) && raw.bits >= 16;
-        // Small floats: neighbours.
+        // Neighbouring small floats.
         if !is_float {
             return raw.code >= 7 && raw.bits == 8 && a[0].abs_diff(b[0]) <= 1;
         }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Where they are, if they are there.
+/// The folder of the corpus, if it is present.
 pub(crate) fn folder() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data/tvm-ir");
     folder.join("corpus.jsonl.gz").exists().then_some(folder)
@@ -23,7 +23,7 @@ pub(crate) fn lines(path: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// Whether this CPU has what a target's CPU needs.
+/// Returns whether this CPU has the features of a target's CPU.
 pub(crate) fn runs_here(target: &Value) -> bool {
     let flag = match target["mcpu"].as_str() {
         None => return true,

@@ -1,8 +1,10 @@
-//! Lowered modules that Apache TVM's own tests produced, compiled by our code generator: results as TVM's generator has them on record, and calls that must be
-//! refused with the same kinds and texts of errors.
+//! Lowered modules from Apache TVM's own tests, compiled by our code generator: their results are
+//! compared with recorded results of TVM's generator, and calls that must be refused give errors of
+//! the same kinds and texts.
 //!
-//! The data is not a part of the project: without it the test says so. What needs the package (stand-ins that fill tensors, the relax VM's registers) is
-//! left to `differential.py`; see `../generator.py`.
+//! The data is not part of the project: without it the test prints a line and passes. Tests that
+//! need the package (stand-ins that fill tensors, the relax VM's registers) are in
+//! `differential.py`; see `../generator.py`.
 
 mod arguments;
 mod base64;
@@ -18,10 +20,10 @@ use kernpack::Module;
 use kernpack_tvm_corpus::{module, target};
 use serde_json::Value;
 
-/// C functions that modules of the corpus call and that only processes with Apache TVM have.
+/// C functions that modules of the corpus call and that exist only in processes with Apache TVM.
 const ABSENT: [&str; 5] = ["TVMBackendAnyList", " Dave", " Eve", " Fred", " consume"];
 
-/// What was compared, and what differs.
+/// The number of comparisons, and the differences.
 #[derive(Default)]
 struct Report {
     entries: AtomicUsize,
@@ -106,7 +108,7 @@ fn check_function(entry: &Value, function: &Value, module: &Module, expected: &[
     let name = symbol.strip_prefix("__tvm_ffi_").unwrap_or(symbol);
     let found = match module.function(name) {
         Ok(found) => found,
-        // C functions of Apache TVM's runtime and of its tests are not in this process.
+        // C functions of Apache TVM's runtime and of its tests do not exist in this process.
         Err(error) if ABSENT.iter().any(|absent| error.message().contains(absent)) => {
             report.left_out.fetch_add(
                 expected.iter().filter(|row| row["function"] == function["name"]).count(),

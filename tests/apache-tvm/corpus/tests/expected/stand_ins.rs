@@ -1,4 +1,4 @@
-//! Packed functions that compiled code calls by name: they note their arguments and return 1.
+//! Packed functions that compiled code calls by name: they record their arguments and return 1.
 
 use core::ffi::CStr;
 use std::cell::RefCell;
@@ -16,19 +16,19 @@ thread_local! {
 
 static KNOWN: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Begins a call with these regions.
+/// Starts the record of a call with these regions.
 pub(crate) fn begin(regions: Vec<(usize, usize, usize)>) {
     REGIONS.set(regions);
     CALLS.take();
 }
 
-/// The packed calls since then.
+/// The packed calls since `begin`.
 pub(crate) fn calls() -> Vec<Value> {
     CALLS.take()
 }
 
 fn note(view: &AnyView<'_>) -> Value {
-    // SAFETY: the payload that is read is that of the type index.
+    // SAFETY: only the payload of the type index is read.
     unsafe {
         let raw = *view.as_raw();
         let (index, payload) = (raw.type_index, raw.payload);
@@ -43,7 +43,8 @@ fn note(view: &AnyView<'_>) -> Value {
     }
 }
 
-/// What an address is of the current call's arguments.
+/// The name of an address: an argument of the current call and the offset in it, `null`, or
+/// `pointer`.
 pub(crate) fn pointer(address: usize) -> String {
     if address == 0 {
         return "null".to_owned();
@@ -54,7 +55,7 @@ pub(crate) fn pointer(address: usize) -> String {
     })
 }
 
-/// Registers a stand-in, once.
+/// Registers a stand-in, unless it is registered already.
 pub(crate) fn register(name: &str) {
     let mut known = KNOWN.lock().unwrap();
     if known.iter().any(|other| other == name) {

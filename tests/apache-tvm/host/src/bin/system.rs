@@ -1,4 +1,5 @@
-//! A program into which a static library of Apache TVM is linked. `tests/tests/stock/apache_tvm.rs` builds and starts it.
+//! A program into which a static library of Apache TVM is linked. `tests/tests/stock/apache_tvm.rs`
+//! builds and starts it.
 
 use kernpack::{Function, Module, Result};
 use kernpack_apache_tvm_host::{check, check_process, check_wrong_argument};

@@ -1,4 +1,4 @@
-//! The `tvm-ffi` crate's caller. See ../../README.md for what it reads and prints.
+//! The `tvm-ffi` crate's caller. See ../../README.md for its input and output.
 
 use std::hint::black_box;
 use std::io::BufRead;

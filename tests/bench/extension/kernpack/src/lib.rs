@@ -1,4 +1,5 @@
-//! The functions and the type of `cargo xtask bench python`, as `../../pyo3` and `../../nanobind` have them.
+//! The functions and the type of `cargo xtask bench python`, the same as in `../../pyo3` and
+//! `../../nanobind`.
 
 use kernpack::{Function, ObjRef, Object, Result, Tensor, TensorView, bail, object_methods, packed_func};
 
@@ -56,7 +57,8 @@ fn fail(code: i64) -> Result<i64> {
     bail!(ValueError, "code {code} is not allowed")
 }
 
-/// Calls a function with a number, on the thread of the call: the lock stays, as it does with PyO3 and nanobind.
+/// Calls a function with a number, on the thread of the call: the lock stays, as it does with PyO3
+/// and nanobind.
 #[packed_func(detach = false)]
 fn apply(f: &Function, x: i64) -> Result<i64> {
     f.call_as((x,))
@@ -79,28 +81,28 @@ fn zeros(length: i64) -> Result<Tensor> {
 #[object(key = "bench_ours.Record")]
 #[repr(C)]
 pub struct Record {
-    /// How many.
+    /// The count.
     pub count: i64,
-    /// How much each.
+    /// The scale.
     pub scale: f64,
-    /// What of.
+    /// The label.
     pub label: String,
 }
 
 #[object_methods]
 impl Record {
-    /// How many.
+    /// The count.
     pub fn get(&self) -> i64 {
         self.count
     }
 
-    /// How many with some more.
+    /// The count plus `more`.
     pub fn plus(&self, more: i64) -> i64 {
         self.count + more
     }
 }
 
-/// How many a record counts.
+/// The count of a record.
 #[packed_func]
 fn count_of(record: &Record) -> i64 {
     record.count
