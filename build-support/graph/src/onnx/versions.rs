@@ -1,6 +1,6 @@
 //! Versions of the format and of operators that models may ask for.
 
-use super::proto::{AttributeValue, Model, Node, OpsetId};
+use super::proto::{Attribute, AttributeValue, Model, Node, OpsetId};
 use crate::error::{GraphError, Result, require};
 
 /// Versions of the operators that models may ask for.
@@ -35,14 +35,15 @@ pub(crate) fn version_of(opsets: &[OpsetId]) -> Option<i64> {
 pub(crate) fn all_nodes<'m, 'a>(model: &'m Model<'a>) -> Vec<&'m [Node<'a>]> {
     let mut left = vec![&model.graph.nodes[..]];
     left.extend(model.functions.iter().map(|function| &function.nodes[..]));
+    let graph_of = |attribute: &'m Attribute<'a>| match &attribute.value {
+        AttributeValue::Graph(graph) => Some(&graph.nodes[..]),
+        _ => None,
+    };
+    left.extend(model.functions.iter().flat_map(|function| &function.defaults).filter_map(graph_of));
     let mut found = Vec::new();
     while let Some(nodes) = left.pop() {
         found.push(nodes);
-        let attributes = nodes.iter().flat_map(|node| &node.attributes);
-        left.extend(attributes.filter_map(|attribute| match &attribute.value {
-            AttributeValue::Graph(graph) => Some(&graph.nodes[..]),
-            _ => None,
-        }));
+        left.extend(nodes.iter().flat_map(|node| &node.attributes).filter_map(graph_of));
     }
     found
 }
