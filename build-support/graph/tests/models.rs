@@ -26,6 +26,8 @@ mod hostile;
 mod loops;
 #[path = "models/merged.rs"]
 mod merged;
+#[path = "models/names.rs"]
+mod names;
 #[path = "models/nan.rs"]
 mod nan;
 #[path = "models/parts.rs"]

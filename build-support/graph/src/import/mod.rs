@@ -27,7 +27,8 @@ use crate::error::{Fix, GraphError, Result, fail, full_name, require};
 use crate::graph::{Graph, Value, ValueId};
 use crate::onnx::versions::{self, NEWEST, version_of};
 use crate::onnx::{
-    self, AttributeValue, Dim, Model, ValueType, check_attributes, dtype_of, label, to_constant, to_dense,
+    self, AttributeValue, Dim, Model, ValueType, check_attribute_names, check_attributes, dtype_of, label, to_constant,
+    to_dense,
 };
 use crate::op::{self, CustomOperator, NodeOp};
 use crate::options::ModelOptions;
@@ -143,6 +144,7 @@ fn read(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<(
     );
     versions::check(&model)?;
     check_attributes(&model)?;
+    check_attribute_names(&model)?;
     check_operators(&model, &options.operators)?;
     check_bounds(&model, options)?;
     let mut importer = Importer {

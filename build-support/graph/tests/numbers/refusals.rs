@@ -1,7 +1,9 @@
 //! Numbers and shapes that an operator does not accept, by the texts of their errors.
 
+use kernpack_graph::onnx::attribute_names;
+
 use super::extents::graph;
-use super::table::row;
+use super::table::{row, rows};
 
 /// Uses of operators as in the table of all of them, and what the error says.
 const ROWS: &[(&str, &str)] = &[
@@ -156,6 +158,21 @@ fn contradictions_name_both() {
 fn attributes_that_fit_are_accepted() {
     for text in ACCEPTED {
         graph(&row(text, 1), false).unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+}
+
+/// The rows do not become files of models: a file with an attribute that is not listed is refused.
+#[test]
+fn attributes_of_rows_are_listed() {
+    let refused = ROWS.iter().map(|(text, _)| *text);
+    let all = rows(2).into_iter().chain(ACCEPTED.iter().copied().chain(refused).map(|text| row(text, 1)));
+    for row in all {
+        // Operators of other domains are not listed.
+        let Some(names) = attribute_names(&row.name) else { continue };
+        let names: Vec<&str> = names.collect();
+        for (name, _) in &row.attrs {
+            assert!(names.contains(&name.as_str()), "{}: `{name}` is not listed", row.text);
+        }
     }
 }
 
