@@ -144,7 +144,9 @@ fn read(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<(
     );
     versions::check(&model)?;
     check_attributes(&model)?;
-    check_attribute_names(&model)?;
+    check_attribute_names(&model, |node| {
+        options.operators.iter().any(|custom| custom.is(&node.domain, &node.op_type))
+    })?;
     check_operators(&model, &options.operators)?;
     check_bounds(&model, options)?;
     let mut importer = Importer {
@@ -506,7 +508,6 @@ impl<'m, 'a> Importer<'m, 'a> {
         if recurrent::NAMES.contains(&node.op_type.as_str()) {
             return self.recurrent(node, &ids, &attrs, version);
         }
-        op::versions::check(&node.op_type, &attrs, version)?;
         let Some(operator) = op::find(&node.op_type) else {
             fail!("{}: operator {} is not supported", place(node), node.op_type)
         };
