@@ -6,6 +6,8 @@ mod arguments;
 mod branches;
 #[path = "models/chains.rs"]
 mod chains;
+#[path = "models/changed.rs"]
+mod changed;
 #[path = "models/checks.rs"]
 mod checks;
 #[path = "models/custom.rs"]
