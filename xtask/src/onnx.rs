@@ -36,6 +36,10 @@ const NODES: &str = "onnx-node-tests";
 /// The folders with the tests of small models in the package. The names of tests are unique.
 const MODELS: [&str; 3] = ["pytorch-converted", "pytorch-operator", "simple"];
 
+/// The program that writes the table of attributes of operators, and the table.
+const TABLE_WRITER: &str = "tests/onnx/attributes.py";
+const TABLE: &str = "build-support/graph/src/onnx/attributes.txt";
+
 /// The number of tests that one process runs. After a crash, the results of the tests before it are
 /// kept, and the running test is reported by its name.
 const BATCH: usize = 50;
@@ -60,6 +64,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
         _ => return Err("usage: cargo xtask onnx [--write | --scoreboard | WORD..]".into()),
     };
     let interpreter = python::environment(&workspace, &ONNX)?;
+    compare_attributes(&workspace, &interpreter)?;
     let models = model_tests(&workspace, &interpreter)?;
     let mut folders: Vec<PathBuf> = Vec::new();
     for folder in MODELS.map(|kind| models.join(kind)).into_iter().chain([node_tests(&workspace, &interpreter)?]) {
@@ -91,6 +96,14 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
     }
     compare(&known()?, &outcomes, words.is_empty())?;
     if words.is_empty() { scoreboard::run_some(&workspace) } else { Ok(()) }
+}
+
+/// Compares the table of attributes with the schemas of the package.
+fn compare_attributes(workspace: &Workspace, interpreter: &Path) -> Result {
+    let [writer, table] = [TABLE_WRITER, TABLE].map(|path| workspace.root().join(path));
+    let mut command = workspace.command(interpreter);
+    command.arg(writer).arg(table).arg("--check").env("PYTHONDONTWRITEBYTECODE", "1");
+    step::run("compare the attributes of operators with the schemas of ONNX", &mut command, Show::Warnings).map(drop)
 }
 
 /// The folder with the tests of single operators. Writes them if they are missing for this version

@@ -6,6 +6,8 @@ mod arguments;
 mod branches;
 #[path = "models/chains.rs"]
 mod chains;
+#[path = "models/changed.rs"]
+mod changed;
 #[path = "models/checks.rs"]
 mod checks;
 #[path = "models/custom.rs"]
@@ -26,6 +28,8 @@ mod hostile;
 mod loops;
 #[path = "models/merged.rs"]
 mod merged;
+#[path = "models/names.rs"]
+mod names;
 #[path = "models/nan.rs"]
 mod nan;
 #[path = "models/parts.rs"]

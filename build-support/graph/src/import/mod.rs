@@ -27,7 +27,8 @@ use crate::error::{Fix, GraphError, Result, fail, full_name, require};
 use crate::graph::{Graph, Value, ValueId};
 use crate::onnx::versions::{self, NEWEST, version_of};
 use crate::onnx::{
-    self, AttributeValue, Dim, Model, ValueType, check_attributes, dtype_of, label, to_constant, to_dense,
+    self, AttributeValue, Dim, Model, ValueType, check_attribute_names, check_attributes, dtype_of, label, to_constant,
+    to_dense,
 };
 use crate::op::{self, CustomOperator, NodeOp};
 use crate::options::ModelOptions;
@@ -147,6 +148,9 @@ fn read(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<(
     );
     versions::check(&model)?;
     check_attributes(&model)?;
+    check_attribute_names(&model, |node| {
+        options.operators.iter().any(|custom| custom.is(&node.domain, &node.op_type))
+    })?;
     check_operators(&model, &options.operators)?;
     check_bounds(&model, options)?;
     let mut importer = Importer {
@@ -509,7 +513,6 @@ impl<'m, 'a> Importer<'m, 'a> {
         if recurrent::NAMES.contains(&node.op_type.as_str()) {
             return self.recurrent(node, &ids, &attrs, version);
         }
-        op::versions::check(&node.op_type, &attrs, version)?;
         let Some(operator) = op::find(&node.op_type) else {
             fail!("{}: operator {} is not supported", place(node), node.op_type)
         };

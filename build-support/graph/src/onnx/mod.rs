@@ -2,6 +2,7 @@
 //!
 //! Source: `onnx.proto` and `IR.md` of ONNX. Numbers of fields are those of that file.
 
+mod names;
 mod proto;
 mod sparse;
 mod tensor;
@@ -9,6 +10,8 @@ mod twice;
 pub(crate) mod versions;
 mod wire;
 
+pub use names::attribute_names;
+pub(crate) use names::check_attribute_names;
 pub use proto::{
     Attribute, AttributeValue, Dim, Dims, ElementType, Function, Graph, Model, Node, OpsetId, RawTensor, ValueInfo,
     ValueType, read_model, read_optional, read_sequence, read_tensor,

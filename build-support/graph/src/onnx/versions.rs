@@ -1,6 +1,8 @@
 //! Versions of the format and of operators that are supported.
 
-use super::proto::{AttributeValue, Model, Node, OpsetId};
+use std::iter;
+
+use super::proto::{Attribute, AttributeValue, Model, Node, OpsetId};
 use crate::error::{GraphError, Result, require};
 
 /// The oldest supported operator set version.
@@ -33,16 +35,25 @@ pub(crate) fn version_of(opsets: &[OpsetId]) -> Option<i64> {
 
 /// Returns the nodes of all graphs of a model, including those inside nodes and functions.
 pub(crate) fn all_nodes<'m, 'a>(model: &'m Model<'a>) -> Vec<&'m [Node<'a>]> {
-    let mut left = vec![&model.graph.nodes[..]];
-    left.extend(model.functions.iter().map(|function| &function.nodes[..]));
+    all_graphs(model).into_iter().map(|(_, nodes)| nodes).collect()
+}
+
+/// As [`all_nodes`], with the versions of the operators of each graph.
+pub(crate) fn all_graphs<'m, 'a>(model: &'m Model<'a>) -> Vec<(&'m [OpsetId], &'m [Node<'a>])> {
+    let graph_of = |attribute: &'m Attribute<'a>| match &attribute.value {
+        AttributeValue::Graph(graph) => Some(&graph.nodes[..]),
+        _ => None,
+    };
+    let mut left = vec![(&model.opsets[..], &model.graph.nodes[..])];
+    for function in &model.functions {
+        let graphs = iter::once(&function.nodes[..]).chain(function.defaults.iter().filter_map(graph_of));
+        left.extend(graphs.map(|nodes| (&function.opsets[..], nodes)));
+    }
     let mut found = Vec::new();
-    while let Some(nodes) = left.pop() {
-        found.push(nodes);
-        let attributes = nodes.iter().flat_map(|node| &node.attributes);
-        left.extend(attributes.filter_map(|attribute| match &attribute.value {
-            AttributeValue::Graph(graph) => Some(&graph.nodes[..]),
-            _ => None,
-        }));
+    while let Some((opsets, nodes)) = left.pop() {
+        found.push((opsets, nodes));
+        let inside = nodes.iter().flat_map(|node| &node.attributes).filter_map(graph_of);
+        left.extend(inside.map(|nodes| (opsets, nodes)));
     }
     found
 }

@@ -10,7 +10,6 @@ fn pairs(name: &str) -> &'static [(&'static str, usize)] {
         "Clip" => &[("min", 1), ("max", 2)],
         "DFT" => &[("axis", 2)],
         "Dropout" => &[("ratio", 1)],
-        "MaxUnpool" => &[("output_shape", 2)],
         "Pad" => &[("pads", 1), ("value", 2)],
         "Reshape" => &[("shape", 1)],
         "Slice" => &[("starts", 1), ("ends", 2), ("axes", 3)],

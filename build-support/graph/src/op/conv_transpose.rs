@@ -91,6 +91,20 @@ fn check_attributes(call: &Call, w: &Operand, auto: &str) -> Result<()> {
     Ok(())
 }
 
+/// Checks that attribute `output_shape` has an extent for each spatial axis, or as older exporters
+/// and onnxruntime have it, for the batch and the channels, too. They are those of `expected`.
+fn check_output_shape(wanted: &[i64], expected: &[i64]) -> Result<()> {
+    let rank = expected.len() - 2;
+    let is_whole = wanted.len() == expected.len() && wanted[..2] == expected[..2];
+    require!(
+        is_whole || wanted.len() == rank,
+        "attribute `output_shape` is {wanted:?}: expected {rank} extents, or {} that begin with {:?}",
+        rank + 2,
+        &expected[..2]
+    );
+    Ok(())
+}
+
 fn conv_transpose(call: &Call) -> Result<Vec<Tensor>> {
     let (x, w) = (call.input(0)?, call.input(1)?);
     require!(x.rank() >= 3 && w.rank() == x.rank(), "an input {:?} and weights {:?} do not fit", x.shape, w.shape);
@@ -110,6 +124,9 @@ fn conv_transpose(call: &Call) -> Result<Vec<Tensor>> {
     require!(strides.iter().chain(&dilations).all(|value| *value > 0), "strides and dilations have to be positive");
     let wanted = call.attrs.ints("output_shape")?;
     let wanted = wanted.map(|wanted| bounds::all_bounded("attribute `output_shape`", wanted)).transpose()?;
+    if let Some(wanted) = &wanted {
+        check_output_shape(wanted, &[&[x.shape[0], part * groups], spatial].concat())?;
+    }
     let auto = call.attrs.text("auto_pad", "NOTSET")?;
     check_attributes(call, w, auto)?;
     let (mut begin, mut end, mut out) = (pads[..rank].to_vec(), pads[rank..].to_vec(), Vec::new());
@@ -121,10 +138,7 @@ fn conv_transpose(call: &Call) -> Result<Vec<Tensor>> {
             format!("the extent of axis {axis} of the result, for `strides` {strides:?} and `dilations` {dilations:?},")
         })?;
         let extent = match (&wanted, auto) {
-            (Some(wanted), _) => {
-                require!(wanted.len() >= rank, "attribute `output_shape` is {wanted:?}");
-                Some(wanted[wanted.len() - rank + axis])
-            }
+            (Some(wanted), _) => Some(wanted[wanted.len() - rank + axis]),
             (None, "SAME_UPPER" | "SAME_LOWER") => {
                 let extent = i128::from(spatial[axis]) * i128::from(strides[axis]);
                 Some(bounds::computed(extent, || format!("axis {axis} of the result, for `strides` {strides:?},"))?)

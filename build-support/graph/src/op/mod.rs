@@ -45,7 +45,6 @@ mod signal;
 mod state;
 pub(crate) mod statements;
 mod training;
-pub(crate) mod versions;
 
 pub(crate) use byte_conv::{BYTE_CONV, CHANNELS};
 pub(crate) use call::axis_of;

@@ -167,10 +167,15 @@ fn rms_norm(call: &Call) -> Result<Vec<Tensor>> {
     })])
 }
 
-/// Checks that inputs have a number for each channel or group.
+/// Checks that inputs have a number for each channel.
 fn check_channels(inputs: &[&Operand], count: i64) -> Result<()> {
+    check_numbers(inputs, "channel", count)
+}
+
+/// Checks that inputs have so many numbers, one for each `of`.
+fn check_numbers(inputs: &[&Operand], of: &str, count: i64) -> Result<()> {
     for input in inputs {
-        require!(input.shape == [count], "numbers by channel of the shape {:?}, expected [{count}]", input.shape);
+        require!(input.shape == [count], "numbers by {of} of the shape {:?}, expected [{count}]", input.shape);
     }
     Ok(())
 }
@@ -201,8 +206,12 @@ fn group_norm(call: &Call) -> Result<Vec<Tensor>> {
         x.shape
     );
     // Up to version 20 scale and shift are per group.
-    let by_group = scale.shape == [groups] && groups != x.shape[1];
-    check_channels(&[scale, shift], if by_group { groups } else { x.shape[1] })?;
+    let by_group = call.version < 21;
+    if by_group {
+        check_numbers(&[scale, shift], "group (operators before version 21)", groups)?;
+    } else {
+        check_channels(&[scale, shift], x.shape[1])?;
+    }
     if x.shape.contains(&0) {
         return Ok(vec![zeros(&x.shape, x.dtype)]);
     }
@@ -241,6 +250,7 @@ fn mean_variance_norm(call: &Call) -> Result<Vec<Tensor>> {
 
 fn batch_norm(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
+    super::shape::check_is_test(call)?;
     require!(call.attrs.flag("spatial", true)?, "attribute `spatial` = 0 is not supported");
     require!(x.rank() >= 2, "expected batches of channels, got {:?}", x.shape);
     let (scale, shift, mean, variance) = (call.input(1)?, call.input(2)?, call.input(3)?, call.input(4)?);

@@ -1,7 +1,7 @@
 //! Numbers as small integers with a scale and a zero point.
 
 use kernpack::DataType;
-use kernpack_compiler::ir::{DataTypeExt, Expr, F32, I32, IterVar, Tensor, U8};
+use kernpack_compiler::ir::{BF16, BOOLEAN, DataTypeExt, Expr, F32, I32, IterVar, Tensor, U8};
 use kernpack_compiler::te;
 
 use super::call::{Operand, tensor, zeros};
@@ -45,6 +45,28 @@ fn parameter(call: &Call, x: &Operand, of: &Operand, position: &[Expr]) -> Resul
     Ok(decoded(of.at(&at), of.element))
 }
 
+/// Checks attribute `block_size`.
+fn check_block(call: &Call) -> Result<()> {
+    let block = call.attrs.int("block_size", 0)?;
+    require!(block >= 0, "attribute `block_size` is {block}: expected 0 or a positive number");
+    Ok(())
+}
+
+/// Divides in the type that attribute `precision` names. A quotient in single precision that is
+/// rounded again is the nearest one of half precision and bfloat16, too.
+fn divided(call: &Call, x: Expr, scale: Expr) -> Result<Expr> {
+    let number = call.attrs.int("precision", 0)?;
+    require!(
+        matches!(number, 0 | 1 | 10 | 16),
+        "attribute `precision` is {number}: expected 1 (float32), 10 (float16) or 16 (bfloat16)"
+    );
+    let rounded = |value: Expr| match number {
+        10 | 16 => dtype_of(number).map(|dtype| value.cast(dtype).cast(F32)),
+        _ => Ok(value),
+    };
+    rounded(rounded(x.cast(F32))? / rounded(scale.cast(F32))?)
+}
+
 /// Rounded to even and saturated.
 pub(crate) fn saturated(value: Expr, dtype: DataType) -> Expr {
     let bits = i32::from(dtype.bits());
@@ -71,12 +93,17 @@ fn quantize(call: &Call) -> Result<Vec<Tensor>> {
         (None, 0) => U8,
         (None, number) => dtype_of(number)?,
     };
-    require!(!dtype.is_float(), "quantization to {dtype} is not supported");
+    let is_small = dtype.bits() <= 16 && dtype != BOOLEAN && !(dtype.is_float() || dtype == BF16);
+    require!(
+        is_small,
+        "quantization to {dtype} is not supported: expected integers of at most 16 bits or floats of at most 8"
+    );
+    check_block(call)?;
     let saturate = call.attrs.flag("saturate", true)?;
     let mut outcome = Ok(());
     let result = tensor(&x.shape, |position| {
         let made = parameter(call, x, scale, position).and_then(|scale| {
-            let scaled = x.at(position).cast(F32) / scale.cast(F32);
+            let scaled = divided(call, x.at(position), scale)?;
             if !dtype.is_integer() {
                 // The zero point of 8-bit floats only determines the type.
                 let shifted = match zero {
@@ -103,6 +130,15 @@ fn quantize(call: &Call) -> Result<Vec<Tensor>> {
 fn dequantize(call: &Call) -> Result<Vec<Tensor>> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     require!(!x.dtype.is_float(), "dequantization of {} is not supported", x.dtype);
+    check_block(call)?;
+    if let Some(zero) = call.optional(2) {
+        require!(
+            zero.element == x.element,
+            "input 2, the zero point, is {}, and input 0 is {}: expected the same type",
+            zero.element,
+            x.element
+        );
+    }
     let result_type = match call.attrs.int("output_dtype", 0)? {
         0 => scale.element,
         number => dtype_of(number)?,

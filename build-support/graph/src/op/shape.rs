@@ -94,9 +94,22 @@ fn unsqueeze(call: &Call) -> Result<Vec<Tensor>> {
     view(call, &shape)
 }
 
+/// Checks that a node of an operator that trains by default before version 7 does not train.
+///
+/// # Errors
+/// Attribute `is_test` is 0 or missing in a version before 7.
+pub(super) fn check_is_test(call: &Call) -> Result<()> {
+    require!(
+        call.version >= 7 || call.attrs.flag("is_test", false)?,
+        "attribute `is_test` is 0, which is training before version 7 of the operators: set it to 1 for inference"
+    );
+    Ok(())
+}
+
 /// Has no effect at run time.
 fn dropout(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
+    check_is_test(call)?;
     if let Some(training) = call.optional_ints(2)?
         && training.first().is_some_and(|training| *training != 0)
     {

@@ -149,6 +149,7 @@ impl TextModel {
         let model = onnx::read_model(bytes)?;
         onnx::versions::check(&model)?;
         onnx::check_attributes(&model)?;
+        onnx::check_attribute_names(&model, |_| false)?;
         let graph = &model.graph;
         let mut made = Self { inputs: Vec::new(), outputs: Vec::new(), known: Vec::new(), steps: Vec::new() };
         let mut numbers: HashMap<&str, usize> = HashMap::new();

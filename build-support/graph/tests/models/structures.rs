@@ -399,7 +399,9 @@ fn recurrent_networks() {
         let nodes = || {
             let node = with_text(node(kind, &names, &outputs), "direction", "bidirectional");
             let node = with_int(with_int(node, "hidden_size", h), "layout", layout);
-            vec![with_int(with_float(node, "clip", 0.8), "linear_before_reset", resets_after.into())]
+            let node = with_float(node, "clip", 0.8);
+            let is_gru = kind == "GRU";
+            vec![if is_gru { with_int(node, "linear_before_reset", resets_after.into()) } else { node }]
         };
         let found = results(nodes, &inputs, &outputs);
         let data: Vec<Vec<f64>> = inputs.iter().map(|(_, constant)| constant.to_floats().unwrap()).collect();
