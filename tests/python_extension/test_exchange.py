@@ -163,8 +163,14 @@ class Stored:
         def __init__(self, array):
             self.array = array
 
+        def data_ptr(self):
+            return self.array.ctypes.data
+
+        def nbytes(self):
+            return self.array.nbytes
+
     def __init__(self, array):
-        self.storage = Stored.Storage(array)
+        self.storage = self.Storage(array)
 
     def untyped_storage(self):
         return self.storage
@@ -198,7 +204,7 @@ class Stored:
     def set_(self):
         """Gives it another storage, and says whether the first one has lived on."""
         storage = weakref.ref(self.storage)
-        self.storage = Stored.Storage(np.zeros(4))
+        self.storage = self.Storage(np.zeros(4))
         gc.collect()
         return storage() is not None
 
@@ -207,7 +213,29 @@ class OldStored(Stored):
     versions = False
 
 
-@pytest.mark.parametrize("made", [Stored, OldStored])
+class Untold(Stored):
+    """As tensors of devices without addresses."""
+
+    class Storage(Stored.Storage):
+        def data_ptr(self):
+            raise RuntimeError("no address")
+
+
+class Copied(Stored):
+    """A derived class may give a copy."""
+
+    def __dlpack__(self, **arguments):
+        self.copy = Stored(self.storage.array + 0)
+        return self.copy.__dlpack__(**arguments)
+
+
+def test_a_copy_of_a_tensor_with_storage(extmod):
+    assert extmod.sum_of_elements(Copied(np.ones(4))) == 4.0
+    for empty in [np.ones(0), np.ones(4)[4:]]:
+        assert extmod.sum_of_elements(Stored(empty)) == 0.0
+
+
+@pytest.mark.parametrize("made", [Stored, OldStored, Untold])
 def test_a_capsule_with_storage(extmod, made):
     """The storage is held for a call, and by a kept tensor, although the capsule holds none."""
     for name in ["sum_after", "sum_after_here"]:
@@ -226,15 +254,22 @@ def test_a_capsule_with_storage(extmod, made):
     assert array.tolist() == [3.0] * 4
 
 
+@pytest.mark.parametrize("base", [Stored, Untold])
 @pytest.mark.parametrize("method", ["untyped_storage", "__dlpack__"])
-def test_a_capsule_of_another_storage(extmod, method):
-    class Moves(Stored):
+def test_a_capsule_of_another_storage(extmod, method, base):
+    """The tensor is given another storage after the call of a method; before `__dlpack__`, that of the first one is held."""
+
+    class Moves(base):
         pass
 
     def moves(self, **arguments):
-        result = getattr(Stored, method)(self, **arguments)
+        if method == "untyped_storage":
+            result = base.untyped_storage(self)
+            self.set_()
+            return result
+        self.first = self.storage
         self.set_()
-        return result
+        return base.__dlpack__(self, **arguments)
 
     setattr(Moves, method, moves)
     for function in [extmod.sum_of_elements, extmod.echo_any, extmod.keep_tensor]:

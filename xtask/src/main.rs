@@ -109,7 +109,8 @@ const USAGE: &str = "usage: cargo xtask <command>
   ray           the batch job of examples/ray on a cluster of two Ray nodes on this machine, with a worker killed in the middle
   fuzz          libFuzzer on the readers of foreign data: fuzz [json | json_graph | dtype | dlpack | library_bin | device_image | module_tree | rpc | onnx] (--seconds N, --merge)
   valgrind      the reference Rust suite and the C host under memcheck, with our libtvm_ffi.so
-  asan          the reference Python and C++ suites with our libtvm_ffi.so built under AddressSanitizer
+  asan          the reference Python and C++ suites with our libtvm_ffi.so built under AddressSanitizer; asan extension: the tests of the extension
+                module that take memory away while it is used, with threads that do so for 5 seconds
   release       what a release uploads, without uploading it: manifests and licences checked, each crate packed and built from its package, in
                 order, and what is left to do by hand
   reproducible  libraries and wheels of five examples, built from copies in two folders, are the same byte for byte
@@ -169,6 +170,7 @@ fn main() -> ExitCode {
         ["rpc", ref words @ ..] => rpc::run(words),
         ["rpc-server", ref rest @ ..] => rpc_server::run(rest),
         ["fuzz", ref rest @ ..] => fuzz::Run::parse(rest).and_then(|run| fuzz::run(&run)),
+        ["asan", "extension"] => asan::extension(),
         ["asan", ref rest @ ..] => asan::run(rest),
         ["valgrind", ref rest @ ..] => valgrind::run(rest),
         ["bench", "calls"] => bench::calls::run(31),

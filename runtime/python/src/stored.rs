@@ -3,6 +3,7 @@
 
 use core::ffi::CStr;
 use core::mem::ManuallyDrop;
+use core::ops::RangeInclusive;
 
 use kernpack_core::abi::{DLTensor, TVMFFIObject};
 use kernpack_core::embedded;
@@ -11,7 +12,7 @@ use crate::capi::{Py, PyObject};
 use crate::from_python::Refused;
 use crate::interpreter::with_lock;
 use crate::number::integer_of;
-use crate::object::{Owned, PyResult};
+use crate::object::{Owned, PyResult, Raised};
 
 /// The method that gives a tensor's storage.
 const STORAGE: &CStr = c"untyped_storage";
@@ -55,14 +56,15 @@ impl Stored {
         object: *mut PyObject,
         tensor: *mut TVMFFIObject,
     ) -> Result<*mut TVMFFIObject, Refused> {
-        let owner = Owner { tensor, storage: ManuallyDrop::new(self.storage) };
+        let Self { storage, start: before } = self;
+        let owner = Owner { tensor, storage: ManuallyDrop::new(storage) };
         // SAFETY: promised by the caller; the owner has the reference, and what describes a tensor lives as long as that.
         unsafe {
-            if start(py, object)? != self.start {
-                return Err(moved());
-            }
             let DLTensor { data, device, ndim, dtype, shape, strides, byte_offset } =
                 *embedded::tensor::dl_tensor(tensor);
+            if !is_of_storage(py, object, &owner.storage, before, data.addr())? {
+                return Err(moved());
+            }
             let ndim = usize::try_from(ndim).unwrap_or(0);
             let extents = |start: *mut i64| match start.is_null() || ndim == 0 {
                 true => &[][..],
@@ -92,6 +94,56 @@ impl Drop for Owner {
         // When Python has ended, its objects are gone.
         // SAFETY: dropped once, and not used afterwards.
         with_lock(|_| unsafe { ManuallyDrop::drop(&mut self.storage) });
+    }
+}
+
+/// Returns true if memory that a tensor has given is that of the storage, or no one else's.
+///
+/// # Safety
+/// `object` is alive.
+unsafe fn is_of_storage(
+    py: Py,
+    object: *mut PyObject,
+    storage: &Owned,
+    before: Option<i64>,
+    data: usize,
+) -> PyResult<bool> {
+    let data = data as i64;
+    // SAFETY: promised by the caller; the storage is held.
+    unsafe {
+        // Its memory is not used again as long as it is held, so that the address says all.
+        let memory = memory(py, storage.as_ptr());
+        if data == 0 || memory.as_ref().is_some_and(|memory| memory.contains(&data)) {
+            return Ok(true);
+        }
+        let after = start(py, object)?;
+        // A derived class may give a copy, which no one else has.
+        Ok(after == before && (memory.is_none() || after != Some(data)))
+    }
+}
+
+/// The addresses of a storage's memory; `None` if it does not tell them, or has none.
+///
+/// # Safety
+/// `storage` is alive.
+unsafe fn memory(py: Py, storage: *mut PyObject) -> Option<RangeInclusive<i64>> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let number = |name| {
+            let number = ask(py, storage, name).and_then(|number| match number {
+                Some(number) => integer_of(py, number.as_ptr()).map(Some),
+                None => Ok(None),
+            });
+            number.unwrap_or_else(|Raised| {
+                // As those of devices without addresses.
+                py.PyErr_Clear();
+                None
+            })
+        };
+        match (number(c"data_ptr"), number(c"nbytes")) {
+            (Some(start @ 1..), Some(size)) => Some(start..=start.saturating_add(size)),
+            _ => None,
+        }
     }
 }
 
