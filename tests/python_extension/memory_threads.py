@@ -3,11 +3,10 @@ after it was freed. AddressSanitizer (`cargo xtask asan extension`) and ThreadSa
 
     python memory_threads.py FOLDER [SECONDS [THREADS]]
 
-FOLDER has the library as extmod.so. NumPy's arrays take part if NumPy can be imported.
+FOLDER has the library as extmod.so. NumPy's arrays take part if NumPy can be imported, and tensors like PyTorch's if ctypes can.
 """
 
 import array
-import ctypes
 import gc
 import pickle
 import sys
@@ -19,6 +18,10 @@ folder, seconds, count = sys.argv[1], *(float(number) for number in (sys.argv[2:
 sys.path.insert(0, folder)
 import extmod
 
+try:
+    import ctypes
+except ImportError:
+    ctypes = None
 try:
     import numpy
 except ImportError:
@@ -125,8 +128,8 @@ def share():
         shared_dict.clear()
 
 
-def lend():
-    """Memory that its owner loses while the library has a view of it, by a callback and by other threads."""
+def move():
+    """A tensor like PyTorch's."""
     stored = lent["stored"]
 
     def moves():
@@ -138,6 +141,12 @@ def lend():
     outcome(extmod.keep_tensor, stored)
     stored.storage = Stored.Storage()
     outcome(extmod.sum_of_kept)
+
+
+def lend():
+    """Memory that its owner loses while the library has a view of it, by a callback and by other threads."""
+    if ctypes:
+        move()
     tensor = state["tensor"]
     assert memoryview(tensor).tolist()[-1] == SIZE - 1 and extmod.element_count(tensor) == SIZE
     tensor.__dlpack__(max_version=(1, 0))
@@ -158,8 +167,9 @@ def lend():
 def read():
     """Tensors that other threads give other memory."""
     for _ in range(10):
-        total = outcome(extmod.sum_of_elements, lent["stored"])
+        total = outcome(extmod.sum_of_elements, lent["stored"]) if ctypes else SIZE
         assert isinstance(total, Exception) or total == SIZE, total
+        assert extmod.element_count(state["tensor"]) == SIZE
 
 
 def use():
@@ -183,7 +193,7 @@ def collect():
     time.sleep(0.01)
 
 
-lent = {"stored": Stored(), "floats": array.array("f", [1.0] * 16)}
+lent = {"stored": Stored() if ctypes else None, "floats": array.array("f", [1.0] * 16)}
 if numpy:
     lent["array"] = numpy.ones(SIZE)
 kinds = [convert, change, share, lend, read, use, collect]
