@@ -59,8 +59,8 @@ extmod.sum_of_elements(Freed())
 const TESTS_OF_EXTENSION: [&str; 5] =
     ["test_class_changes.py", "test_exchange.py", "test_hostile.py", "test_lent_memory.py", "test_shared.py"];
 
-/// Seconds for which threads use and change the same values.
-const SECONDS_OF_THREADS: &str = "5";
+/// Programs of the same folder, with an argument after the module's folder: how many seconds threads change the same values.
+const PROGRAMS_OF_EXTENSION: [(&str, Option<&str>); 2] = [("class_changes.py", None), ("memory_threads.py", Some("5"))];
 
 /// Builds, checks that mistakes are seen, and runs the suites. `rest` goes to `cargo xtask conformance`.
 pub(crate) fn run(rest: &[&str]) -> Result {
@@ -103,12 +103,15 @@ pub(crate) fn extension() -> Result {
     let mut tests = start();
     tests.args(["-m", "pytest", "--color=no", "-p", "no:cacheprovider", "-ra", "-m", "not other_pythons"]);
     tests.args(TESTS_OF_EXTENSION.map(|file| folder.join(file)));
-    let mut threads = start();
-    threads.arg(folder.join("memory_threads.py")).args(library.parent()).arg(SECONDS_OF_THREADS);
-    let outcome = step::run("the extension module under AddressSanitizer", &mut tests, Show::Lines)
-        .and_then(|_| step::run("its threads under AddressSanitizer", &mut threads, Show::Lines));
+    let mut outcome = step::run("the extension module under AddressSanitizer", &mut tests, Show::Lines).map(drop);
+    for (program, argument) in PROGRAMS_OF_EXTENSION {
+        let mut command = start();
+        command.arg(folder.join(program)).args(library.parent()).args(argument);
+        let ran = step::run(&format!("{program} under AddressSanitizer"), &mut command, Show::Lines);
+        outcome = outcome.and(ran.map(drop));
+    }
     reports.judge("AddressSanitizer")?;
-    outcome.map(drop)
+    outcome
 }
 
 /// The variables of every process that uses a library under AddressSanitizer; `more` are further options of the sanitizer.
