@@ -1,7 +1,12 @@
-"""The library of tests/extension-lib as the module `extmod`, imported by the Python that runs the tests."""
+"""The library of tests/extension-lib as the module `extmod`, imported by the Python that runs the tests.
 
-import importlib
+EXTMOD_WITHOUT names packages that the environment is meant to lack, such as `tvm_ffi numpy`: the tests that need one are left out, and all others have
+to pass (`cargo xtask extension`). A test says what it needs by the mark `needs`; a file that imports NumPy needs it as a whole.
+"""
+
+import importlib.util
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -25,6 +30,37 @@ def interpreters():
 
 
 INTERPRETERS = interpreters()
+WITHOUT = os.environ.get("EXTMOD_WITHOUT", "").split()
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "needs(package): a test that needs a package beside pytest")
+    config.addinivalue_line("markers", "other_pythons: a test that starts other versions of Python, which have no packages anyway")
+    found = [package for package in WITHOUT if importlib.util.find_spec(package)]
+    if found:
+        raise pytest.UsageError(f"this Python has {', '.join(found)}, which EXTMOD_WITHOUT says it lacks")
+
+
+def pytest_ignore_collect(collection_path):
+    """Files that cannot be imported without a package."""
+    if WITHOUT and collection_path.name.startswith("test_"):
+        text = collection_path.read_text()
+        return True if any(re.search(rf"^(import|from) {package}\b", text, re.MULTILINE) for package in WITHOUT) else None
+
+
+def needed(item):
+    return [package for mark in item.iter_markers("needs") for package in mark.args]
+
+
+def pytest_collection_modifyitems(config, items):
+    absent = [item for item in items if set(needed(item)) & set(WITHOUT)]
+    config.hook.pytest_deselected(items=absent)
+    items[:] = [item for item in items if item not in absent]
+
+
+def pytest_runtest_setup(item):
+    for package in needed(item):
+        pytest.importorskip(package, reason=f"{package} is not installed")
 
 
 def pytest_terminal_summary(terminalreporter):

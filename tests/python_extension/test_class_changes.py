@@ -10,6 +10,7 @@ from conftest import INTERPRETERS
 PROGRAM = Path(__file__).with_name("class_changes.py")
 
 
+@pytest.mark.other_pythons
 @pytest.mark.parametrize("version", INTERPRETERS)
 def test_classes_keep_to_their_objects(folder, version):
     program = [INTERPRETERS[version], str(PROGRAM), str(folder)]

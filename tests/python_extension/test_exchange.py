@@ -12,6 +12,7 @@ import pytest
 
 NAME = b"dlpack_exchange_api"
 KEPT = []
+FLOAT64 = 2 | 64 << 8 | 1 << 16
 
 
 def table(major=1, minor=3, previous=None, functions=(0, 0, 0, 0, 0)):
@@ -69,9 +70,11 @@ def test_tables_that_lie(extmod, lie, base):
         assert extmod.element_count(value) == 2
 
 
+@pytest.mark.needs("tvm_ffi")
 def test_the_table_of_another_class(extmod):
     """Its functions take their objects for those of that class."""
-    tvm_ffi = pytest.importorskip("tvm_ffi")
+    import tvm_ffi
+
     tables = [tvm_ffi.core.DLTensorTestWrapper.__dlpack_c_exchange_api__, type(extmod.range_of(1)).__dlpack_c_exchange_api__]
     for own in tables:
         for bases in [(), (types.SimpleNamespace,), (set,)]:
@@ -98,8 +101,9 @@ def test_the_table_of_another_class(extmod):
         extmod.sum_of_elements(tvm_ffi.Tensor.__new__(tvm_ffi.Tensor))
 
 
+@pytest.mark.needs("tvm_ffi")
 def test_classes_that_have_the_interface(extmod):
-    tvm_ffi = pytest.importorskip("tvm_ffi")
+    import tvm_ffi
 
     def wrap(array):
         return tvm_ffi.core.DLTensorTestWrapper(tvm_ffi.from_dlpack(array))
@@ -119,9 +123,11 @@ def test_classes_that_have_the_interface(extmod):
         assert extmod.sum_of_elements(wrap(ones)) == extmod.element_count(wrap(ones)) == ones.size
 
 
+@pytest.mark.needs("tvm_ffi")
 def test_a_class_with_storage(extmod):
     """As PyTorch's: the storage is held for a call, and by a kept tensor. No PyTorch is needed."""
-    tvm_ffi = pytest.importorskip("tvm_ffi")
+    import tvm_ffi
+
     given, alive = [], []
 
     class Storage:
@@ -147,9 +153,154 @@ def test_a_class_with_storage(extmod):
     assert not any(storage() for storage in given)
 
 
+class Stored:
+    """As PyTorch's tensors: a capsule of `__dlpack__` holds the tensor, and this may get another storage at any time."""
+
+    conjugate = negative = False
+    versions = True
+
+    class Storage:
+        def __init__(self, array):
+            self.array = array
+
+        def data_ptr(self):
+            return self.array.ctypes.data
+
+        def nbytes(self):
+            return self.array.nbytes
+
+    def __init__(self, array):
+        self.storage = self.Storage(array)
+
+    def untyped_storage(self):
+        return self.storage
+
+    def data_ptr(self):
+        return self.storage.array.ctypes.data
+
+    def is_conj(self):
+        return self.conjugate
+
+    def is_neg(self):
+        return self.negative
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, *, max_version=None):
+        """A capsule that holds nothing: no deleter."""
+        if not self.versions and max_version:
+            raise TypeError("from before DLPack 1.0")
+        array = self.storage.array
+        extents = (ctypes.c_int64 * 2)(array.size, 1)
+        start = ctypes.addressof(extents)
+        # Float64 in host memory: data, device, one axis and the type, shape, strides, offset.
+        tensor = [array.ctypes.data, 1, 1 | FLOAT64 << 32, start, start + 8, 0]
+        words = [1, 0, 0, 0, *tensor] if max_version else [*tensor, 0, 0]
+        managed = (ctypes.c_uint64 * len(words))(*words)
+        KEPT.append((extents, managed))
+        return capsule(ctypes.addressof(managed), b"dltensor_versioned" if max_version else b"dltensor")
+
+    def set_(self):
+        """Gives it another storage, and says whether the first one has lived on."""
+        storage = weakref.ref(self.storage)
+        self.storage = self.Storage(np.zeros(4))
+        gc.collect()
+        return storage() is not None
+
+
+class OldStored(Stored):
+    versions = False
+
+
+class Untold(Stored):
+    """As tensors of devices without addresses."""
+
+    class Storage(Stored.Storage):
+        def data_ptr(self):
+            raise RuntimeError("no address")
+
+
+class Copied(Stored):
+    """A derived class may give a copy."""
+
+    def __dlpack__(self, **arguments):
+        self.copy = Stored(self.storage.array + 0)
+        return self.copy.__dlpack__(**arguments)
+
+
+def test_a_copy_of_a_tensor_with_storage(extmod):
+    assert extmod.sum_of_elements(Copied(np.ones(4))) == 4.0
+    for empty in [np.ones(0), np.ones(4)[4:]]:
+        assert extmod.sum_of_elements(Stored(empty)) == 0.0
+
+
+@pytest.mark.parametrize("made", [Stored, OldStored, Untold])
+def test_a_capsule_with_storage(extmod, made):
+    """The storage is held for a call, and by a kept tensor, although the capsule holds none."""
+    for name in ["sum_after", "sum_after_here"]:
+        value, lived = made(np.ones(4)), []
+        assert getattr(extmod, name)(value, lambda: lived.append(value.set_())) == 4.0
+        assert lived == [True]
+    value = made(np.ones(4))
+    first = weakref.ref(value.storage)
+    extmod.keep_tensor(value)
+    assert value.set_() and extmod.sum_of_kept() == 4.0
+    extmod.keep_tensor(None)
+    gc.collect()
+    assert first() is None
+    array = np.arange(4.0)
+    extmod.fill_after(made(array), lambda: None, 3.0)
+    assert array.tolist() == [3.0] * 4
+
+
+@pytest.mark.parametrize("base", [Stored, Untold])
+@pytest.mark.parametrize("method", ["untyped_storage", "__dlpack__"])
+def test_a_capsule_of_another_storage(extmod, method, base):
+    """The tensor is given another storage after the call of a method; before `__dlpack__`, that of the first one is held."""
+
+    class Moves(base):
+        pass
+
+    def moves(self, **arguments):
+        if method == "untyped_storage":
+            result = base.untyped_storage(self)
+            self.set_()
+            return result
+        self.first = self.storage
+        self.set_()
+        return base.__dlpack__(self, **arguments)
+
+    setattr(Moves, method, moves)
+    for function in [extmod.sum_of_elements, extmod.echo_any, extmod.keep_tensor]:
+        with pytest.raises(ValueError, match="was given other memory while it was converted"):
+            function(Moves(np.ones(4)))
+
+
+def test_storage_that_cannot_be_had(extmod):
+    class Fails(Stored):
+        def untyped_storage(self):
+            raise NotImplementedError("no storage today")
+
+    for function in [extmod.sum_of_elements, extmod.echo_any, extmod.keep_tensor]:
+        with pytest.raises(NotImplementedError, match="no storage today"):
+            function(Fails(np.ones(4)))
+
+
+def test_capsules_of_elements_that_are_not_those_in_memory(extmod):
+    for attribute, method in [("conjugate", "resolve_conj"), ("negative", "resolve_neg")]:
+        value = Stored(np.ones(4))
+        assert extmod.element_count(value) == 4
+        setattr(value, attribute, True)
+        for function in [extmod.element_count, extmod.echo_any, extmod.keep_tensor]:
+            with pytest.raises(ValueError, match=rf"has its {attribute} bit set; pass tensor.{method}\(\)"):
+                function(value)
+
+
+@pytest.mark.needs("tvm_ffi")
 def test_memory_that_changes_with_the_storage(extmod):
     """The storage that is held has to be that of the memory that is lent."""
-    tvm_ffi = pytest.importorskip("tvm_ffi")
+    import tvm_ffi
 
     class Moves(tvm_ffi.core.DLTensorTestWrapper):
         def untyped_storage(self):
@@ -161,9 +312,10 @@ def test_memory_that_changes_with_the_storage(extmod):
             function(Moves(tvm_ffi.from_dlpack(np.ones(4))))
 
 
+@pytest.mark.needs("tvm_ffi")
 def test_bits_that_change_the_elements(extmod):
     """As PyTorch's, a class tells by two methods that its elements are not those in memory."""
-    tvm_ffi = pytest.importorskip("tvm_ffi")
+    import tvm_ffi
 
     class Bits(tvm_ffi.core.DLTensorTestWrapper):
         conjugate = negative = False

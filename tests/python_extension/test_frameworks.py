@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import gc
+import subprocess
 import sys
 import threading
 import time
@@ -186,6 +187,52 @@ def test_torch_subclass_that_lies(extmod, torch):
         assert extmod.sum_of_kept() == COUNT
     finally:
         extmod.keep_tensor(None)
+
+
+MORE_CLASSES = """
+import sys; sys.path.insert(0, sys.argv[1])
+import extmod, torch
+COUNT = 1 << 16
+for number in range(20):
+    made = type(f"Derived{number}", (torch.Tensor,), {})
+    extmod.element_count(torch.ones(1, dtype=torch.float64).as_subclass(made))
+def own():
+    return torch.ones(COUNT, dtype=torch.float64).as_subclass(made)
+def give_data(tensor):
+    tensor.data = torch.full((3,), 7.0, dtype=torch.float64)
+def give_storage(tensor):
+    tensor.set_(torch.full((COUNT,), 7.0, dtype=torch.float64))
+def take_storage(tensor):
+    tensor.set_()
+for lose in [give_data, give_storage, take_storage]:
+    for name in ["sum_after", "sum_after_here"]:
+        tensor, again = own(), []
+        def taken():
+            lose(tensor)
+            again.extend(torch.full((count * COUNT,), 7.0, dtype=torch.float64) for count in (1, 2, 1, 2))
+        assert getattr(extmod, name)(tensor, taken) == COUNT
+    tensor = own()
+    extmod.keep_tensor(tensor)
+    lose(tensor)
+    again = [torch.full((count * COUNT,), 7.0, dtype=torch.float64) for count in (1, 2, 1, 2)]
+    assert extmod.sum_of_kept() == COUNT
+    extmod.keep_tensor(None)
+assert extmod.sum_of_elements(own()[4:0:1]) == 0.0 and extmod.sum_of_elements(own()[5:]) == COUNT - 5
+negative = torch.tensor([1 + 2j, 3 - 4j], dtype=torch.complex128).conj().imag.as_subclass(made)
+try:
+    extmod.sum_of_elements(negative)
+except ValueError as error:
+    assert "negative bit set" in str(error), error
+else:
+    raise AssertionError("a negative was taken")
+print("passed")
+"""
+
+
+def test_torch_classes_beyond_those_that_are_remembered(folder, torch):
+    """They go by capsules, which hold the tensor and not its storage."""
+    result = subprocess.run([sys.executable, "-c", MORE_CLASSES, str(folder)], capture_output=True, text=True, timeout=120)
+    assert (result.returncode, result.stdout.strip()) == (0, "passed"), result.stdout + result.stderr
 
 
 def test_torch_conjugates(extmod, torch):

@@ -6,8 +6,6 @@ import sys
 
 import pytest
 
-np = pytest.importorskip("numpy")
-
 
 class Raises:
     """Raises one exception, whatever it is asked for."""
@@ -43,7 +41,10 @@ def test_what_an_argument_raises_comes_out_as_itself(extmod, place, kind):
     assert raised.value is error
 
 
+@pytest.mark.needs("numpy")
 def test_devices_that_lie(extmod):
+    import numpy as np
+
     class Exporter:
         def __init__(self, device):
             self.device = device
@@ -68,8 +69,10 @@ def test_devices_that_lie(extmod):
         assert extmod.element_count(Exporter(device)) == 3
 
 
+@pytest.mark.needs("numpy")
 def test_buffers_that_change_while_arguments_are_converted(extmod):
     """The first argument is looked at before the second one changes it."""
+    import numpy as np
 
     class Resizes:
         def __init__(self, array):

@@ -16,6 +16,7 @@ def run(program, *arguments):
     return result.returncode, result.stdout, result.stderr
 
 
+@pytest.mark.other_pythons
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_version(folder, version):
     if version not in INTERPRETERS:
@@ -24,6 +25,7 @@ def test_every_version(folder, version):
     assert (code, out.splitlines()[-1:]) == (0, ["every check passed"]), out + err
 
 
+@pytest.mark.other_pythons
 @pytest.mark.parametrize("version", VERSIONS)
 def test_threads(folder, version):
     """threads.py, with more threads and rounds, also runs under ThreadSanitizer: cargo xtask pythons 3.13t-tsan."""
@@ -34,6 +36,7 @@ def test_threads(folder, version):
     assert (code, out.splitlines()[-1:]) == (0, [f"24 threads, 20 rounds, {lock} the lock: passed"]), out + err
 
 
+@pytest.mark.other_pythons
 def test_an_older_version_is_refused_with_a_sentence(folder):
     older = sorted((Path.home() / ".pyenv" / "versions").glob("3.8.*/bin/python"))
     if not older:
@@ -42,10 +45,10 @@ def test_an_older_version_is_refused_with_a_sentence(folder):
     assert code == 1 and "ImportError: extmod: this Python " in err and "CPython 3.9 or newer is needed" in err
 
 
+@pytest.mark.needs("tvm_ffi")
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_tvm_ffi_in_the_process(folder, order):
     """The same file, imported and loaded by tvm_ffi: its functions answer on both ways."""
-    pytest.importorskip("tvm_ffi", reason="tvm_ffi is not installed")
     imports = ["import extmod", f"import tvm_ffi; other = tvm_ffi.load_module({str(folder / 'extmod.so')!r})"]
     program = f"""
 import sys; sys.path.insert(0, {str(folder)!r})
@@ -115,6 +118,7 @@ print("passed", flush=True)
 """
 
 
+@pytest.mark.other_pythons
 @pytest.mark.parametrize("version", VERSIONS)
 def test_another_interpreter_is_refused(folder, version):
     """Before the main one has imported the library, and afterwards; the main one goes on."""
@@ -143,9 +147,9 @@ assert extmod.subtract(7, 3) == 4
     assert (code, out.splitlines()) == (0, ["extmod: graalpy is not supported; CPython 3.9 or newer is needed"] * 2), out + err
 
 
+@pytest.mark.needs("tvm_ffi")
 def test_a_type_that_the_process_has_already(folder):
     """The module cannot be imported, and the error names both definitions; again, too."""
-    pytest.importorskip("tvm_ffi", reason="tvm_ffi is not installed")
     program = f"""
 import sys; sys.path.insert(0, {str(folder)!r})
 import tvm_ffi

@@ -30,10 +30,8 @@ def run(command, folder, **environment):
     return ended.returncode, ended.stdout, ended.stderr
 
 
-@pytest.fixture(scope="module", params=["extension", "tvm_ffi"])
+@pytest.fixture(scope="module", params=["extension", pytest.param("tvm_ffi", marks=pytest.mark.needs("tvm_ffi"))])
 def kind(request):
-    if request.param == "tvm_ffi":
-        pytest.importorskip("tvm_ffi")
     return request.param
 
 
@@ -62,8 +60,8 @@ def consumers(kind):
     return ["consumer.py", "consumer_classes.py"] if kind == "extension" else ["consumer.py"]
 
 
+@pytest.mark.needs("tvm_ffi")
 def test_consumers_run(site, consumers):
-    pytest.importorskip("tvm_ffi")
     for name in consumers:
         program(site, name)
 
@@ -203,9 +201,11 @@ def test_modules_inside_are_modules(package, kind):
     assert issubclass(extmod.objects.Expr.Add, extmod.objects.Expr)
 
 
+@pytest.mark.needs("tvm_ffi")
 def test_the_stock_package_alone(site):
     """tvm_ffi.load_module without the package: no signature, but documentation and metadata with names and defaults."""
-    tvm_ffi = pytest.importorskip("tvm_ffi")
+    import tvm_ffi
+
     library = tvm_ffi.load_module(str(next((site / "extmod").glob("*.so"))))
     with pytest.raises(ValueError):
         inspect.signature(library.shifted)

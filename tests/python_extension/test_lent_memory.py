@@ -250,9 +250,10 @@ def test_no_references_are_left(extmod):
     assert gone() is None
 
 
+@pytest.mark.needs("tvm_ffi")
 def test_a_wrapper_of_tvm_ffi_that_is_emptied(extmod):
     """`_move` and what it is made of take the object out of the wrapper."""
-    tvm_ffi = pytest.importorskip("tvm_ffi")
+    import tvm_ffi
 
     def emptied(wrapper):
         other = type(wrapper).__new__(type(wrapper))

@@ -10,6 +10,7 @@ from collections.abc import MutableMapping, MutableSequence
 
 import pytest
 
+pytestmark = pytest.mark.needs("tvm_ffi")
 # Many calls overflow on purpose; a panic prints where it was only, not the whole stack.
 os.environ["RUST_BACKTRACE"] = "0"
 ROUNDS = int(os.environ.get("RANDOM_ROUNDS", "4000"))
@@ -114,7 +115,8 @@ def outcome(function, arguments):
 
 @pytest.fixture(scope="module")
 def functions(extmod):
-    tvm_ffi = pytest.importorskip("tvm_ffi")
+    import tvm_ffi
+
     library = tvm_ffi.load_module(extmod.__file__)
     found = []
     for name in sorted(set(dir(extmod)) - LEFT_OUT):

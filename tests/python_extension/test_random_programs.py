@@ -11,6 +11,8 @@ import os
 import pytest
 from test_random import OWN_RULES, Values, keys
 
+pytestmark = pytest.mark.needs("tvm_ffi")
+
 PROGRAMS = int(os.environ.get("RANDOM_PROGRAMS", "150"))
 SEED = int(os.environ.get("RANDOM_SEED", "18"))
 STEPS = 30
@@ -212,7 +214,8 @@ class Program:
 
 @pytest.fixture(scope="module")
 def types(extmod):
-    tvm_ffi = pytest.importorskip("tvm_ffi")
+    import tvm_ffi
+
     types = Types(extmod, tvm_ffi.load_module(extmod.__file__))
     types.functions = []
     for name in sorted(set(dir(extmod)) - LEFT_OUT):

@@ -109,8 +109,10 @@ def test_what_can_be_written_stays_so(extmod, way):
     tensor.__dlpack__()
 
 
+@pytest.mark.needs("tvm_ffi")
 def test_tvm_ffi_gets_the_flag(extmod):
-    tvm_ffi = pytest.importorskip("tvm_ffi")
+    import tvm_ffi
+
     tensor = extmod.echo_any(frozen(np.zeros(4, "float32")))
     if not hasattr(tensor, "__tvm_ffi_object__"):
         pytest.skip("the library has an implementation of the ABI of its own")

@@ -9,7 +9,6 @@ import textwrap
 import threading
 from collections.abc import MutableMapping, MutableSequence
 
-import numpy as np
 import pytest
 
 
@@ -20,7 +19,6 @@ def test_a_list_is_shared(extmod):
     assert numbers == [0, 1, 2, 7] and [0, 1, 2, 7] == numbers and numbers != [0]
     assert list(extmod.append_to(numbers, 1)) == [0, 1, 2, 7, 1, 1, 1, 1]
     assert len(numbers) == 8 and repr(numbers) == "[0, 1, 2, 7, 1, 1, 1, 1]"
-    assert np.array(numbers).tolist() == list(numbers)
     with pytest.raises(TypeError, match="unhashable"):
         hash(numbers)
     # A list of Python is copied.
@@ -28,6 +26,13 @@ def test_a_list_is_shared(extmod):
     assert extmod.append(own, 2) is None and own == [1]
     with pytest.raises(TypeError, match="made by the library only"):
         type(numbers)()
+
+
+@pytest.mark.needs("numpy")
+def test_an_array_of_a_list(extmod):
+    import numpy as np
+
+    assert np.array(extmod.integers(3)).tolist() == [0, 1, 2]
 
 
 def test_a_list_changes_as_those_of_python(extmod):
@@ -214,9 +219,9 @@ def test_threads(extmod):
     assert len(numbers) == 8000
 
 
+@pytest.mark.needs("tvm_ffi")
 def test_tvm_ffi_shares_them():
     """The same library, loaded by the stock package."""
-    pytest.importorskip("tvm_ffi", reason="tvm_ffi is not installed")
     program = """
         import copy, os, tvm_ffi
         module = tvm_ffi.load_module(os.environ["EXTMOD_LIBRARY"])

@@ -126,6 +126,7 @@ print("passed")
     assert run(fresh, "-c", program) == "passed\n"
 
 
+@pytest.mark.needs("tvm_ffi")
 def test_tvm_ffi_loads_the_same_file(wheel, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)

@@ -27,6 +27,7 @@ PACKAGES = {"pypy3": ["pypy3", "pypy3-lib", "libncursesw6", "libtinfo6", "libsql
 # Threads and rounds of threads.py.
 STRESS = [("200", "50"), ("1000", "5")]
 STRESS_WATCHED = [("48", "40"), ("1000", "2")]
+SECONDS = "5"
 
 
 class Missing(Exception):
@@ -148,18 +149,22 @@ def check(start, version, place, environment):
         result = run(*start, HERE / "threads.py", place, threads, rounds, env=environment)
         return passed(result, f"{threads} threads, {rounds} rounds, {lock} the lock: passed")
 
+    def memory(lock="without"):
+        result = run(*start, HERE / "memory_threads.py", place, SECONDS, env=environment)
+        return passed(result, f"8 threads, {lock} the lock: no memory was lost")
+
     if version.endswith("-tsan"):
         # What finds the names of functions is beside clang.
         environment["PATH"] = f"{os.environ['PATH']}:{Path(clang()).parent.resolve()}"
         environment["TSAN_OPTIONS"] = f"suppressions={HERE / 'tsan.supp'} halt_on_error=1"
-        without = all(stress(*size) for size in STRESS_WATCHED)
+        without = all(stress(*size) for size in STRESS_WATCHED) and memory()
         environment["PYTHON_GIL"] = "1"
-        return without and all(stress(*size, "with") for size in STRESS_WATCHED)
+        return without and all(stress(*size, "with") for size in STRESS_WATCHED) and memory("with")
     if version == "pypy3":
         return refused(start, place, environment)
     if not passed(run(*start, HERE / "checks.py", place, env=environment), "every check passed"):
         return False
-    return not version.endswith("t") or all(stress(*size) for size in STRESS)
+    return not version.endswith("t") or (all(stress(*size) for size in STRESS) and memory())
 
 
 def refused(start, place, environment):

@@ -67,8 +67,21 @@ pub(crate) fn build_loaded_by_tests(environment: &Environment) -> Result {
     Ok(())
 }
 
-/// Builds every library that tests load, with optimization. Returns the path of each, with the
-/// variable that passes it to the tests.
+/// Builds the library of tests/python_extension, and the program that makes wheels of it; the result is where they are, by variable.
+pub(crate) fn build_for_extension(environment: &Environment) -> Result<Vec<(&'static str, PathBuf)>> {
+    let mut cargo = environment.cargo("build");
+    cargo.args(["--package", "extmod", "--package", "kernpack-cli"]);
+    step::run("build tests/extension-lib and cargo kernpack", &mut cargo, Show::Warnings)?;
+    let target = environment.workspace.cargo_target();
+    let folder = target.join("debug");
+    Ok(vec![
+        ("EXTMOD_LIBRARY", shared_library(&folder, "extmod")),
+        ("CARGO_KERNPACK", folder.join(format!("cargo-kernpack{}", std::env::consts::EXE_SUFFIX))),
+        ("CARGO_TARGET_DIR", target.to_path_buf()),
+    ])
+}
+
+/// Builds every library that tests load, with optimization; the result is where they are, by the variable that tells it to the tests.
 ///
 /// One command builds all but two: separate commands would build the runtime once for each set of
 /// its features. `libtvm_ffi.so` is built by itself, as it is shipped, and the compiler without

@@ -26,6 +26,7 @@ mod demo;
 mod deny;
 mod differential;
 mod environment;
+mod extension;
 mod floors;
 mod fuzz;
 mod gpu;
@@ -96,6 +97,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   book blocks   compile or run every block of every page: book blocks [PAGE...]
   conformance   the reference suites with our libtvm_ffi.so: conformance [python | rust | cpp] (--stock, --library FILE, --filter TEXT)
   races         loom on the lock-free protocols, ThreadSanitizer on threads that register and look up
+  extension     tests/python_extension in three environments: beside tvm_ffi, without it, and with the standard library alone
   pythons       the extension module under Pythons of Debian unstable (3.13, 3.14, 3.15), PyPy, which refuses it, and 3.13 without the interpreter's
                 lock, built from Debian's source (a quarter of an hour): pythons [3.13 | 3.14 | 3.15 | pypy3 | 3.13t | 3.13t-tsan]..
   filetype      install the model of examples/filetype, build it, and say what kinds of files these are: filetype [PATH..];
@@ -113,7 +115,8 @@ const USAGE: &str = "usage: cargo xtask <command>
   ray           the batch job of examples/ray on a cluster of two Ray nodes on this machine, with a worker killed in the middle
   fuzz          libFuzzer on the readers of foreign data: fuzz [json | json_graph | dtype | dlpack | library_bin | device_image | module_tree | rpc | onnx] (--seconds N, --merge)
   valgrind      the reference Rust suite and the C host under memcheck, with our libtvm_ffi.so
-  asan          the reference Python and C++ suites with our libtvm_ffi.so built under AddressSanitizer
+  asan          the reference Python and C++ suites with our libtvm_ffi.so built under AddressSanitizer; asan extension: the tests of the extension
+                module that take memory away while it is used, with threads that do so for 5 seconds
   release       what a release uploads, without uploading it: manifests and licences checked, each crate packed and built from its package, in
                 order, and what is left to do by hand
   reproducible  libraries and wheels of five examples, built from copies in two folders, are the same byte for byte
@@ -158,6 +161,7 @@ fn main() -> ExitCode {
         ["llvm-functions"] => llvm_functions::run(false),
         ["llvm-functions", "--write"] => llvm_functions::run(true),
         ["toolchains", ref majors @ ..] => toolchains::run(majors),
+        ["extension"] => extension::run(),
         ["book", ref rest @ ..] => book::run(rest),
         ["conformance", ref rest @ ..] => conformance::Run::parse(rest).and_then(|run| conformance::run(&run)),
         ["filetype", ref rest @ ..] => magika::run(rest),
@@ -173,6 +177,7 @@ fn main() -> ExitCode {
         ["rpc", ref words @ ..] => rpc::run(words),
         ["rpc-server", ref rest @ ..] => rpc_server::run(rest),
         ["fuzz", ref rest @ ..] => fuzz::Run::parse(rest).and_then(|run| fuzz::run(&run)),
+        ["asan", "extension"] => asan::extension(),
         ["asan", ref rest @ ..] => asan::run(rest),
         ["valgrind", ref rest @ ..] => valgrind::run(rest),
         ["bench", "calls"] => bench::calls::run(31),

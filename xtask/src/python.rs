@@ -30,7 +30,14 @@ const BARE: Recipe = Recipe {
     packages: include_str!("../requirements-bare.txt"),
 };
 
-/// A program that prints the version and the path of a Python.
+/// The environment of a user who has nothing.
+const ALONE: Recipe = Recipe {
+    folder: "venv-alone",
+    list: "xtask/requirements-alone.txt",
+    packages: include_str!("../requirements-alone.txt"),
+};
+
+/// What a Python must say of itself to serve: its version and where it is.
 const IDENTIFY: &str = "import sys; print('%d.%d.%d' % sys.version_info[:3], sys.executable)";
 
 /// A Python with every package of `requirements.txt`.
@@ -85,14 +92,25 @@ impl Python {
 /// An environment that cannot be made, and one that contains tvm_ffi, because tests in it would be
 /// meaningless.
 pub(crate) fn without_tvm_ffi(workspace: &Workspace) -> Result<PathBuf> {
-    let interpreter = environment(workspace, &BARE)?;
-    let found = say(workspace, &interpreter, "import importlib.util as u; print(u.find_spec('tvm_ffi') is not None)")?;
-    if found != "False" {
-        return Err(format!(
-            "{} finds tvm_ffi, which target/venv-bare must not have: delete that folder, and look for PYTHONPATH",
-            interpreter.display()
-        )
-        .into());
+    environment_without(workspace, &BARE, "tvm_ffi")
+}
+
+/// The interpreter of the environment in `target/venv-alone`: pytest, and no NumPy.
+///
+/// # Errors
+/// As for [`without_tvm_ffi`].
+pub(crate) fn without_packages(workspace: &Workspace) -> Result<PathBuf> {
+    environment_without(workspace, &ALONE, "numpy")
+}
+
+/// The interpreter of an environment that must not have a package.
+fn environment_without(workspace: &Workspace, recipe: &Recipe, package: &str) -> Result<PathBuf> {
+    let interpreter = environment(workspace, recipe)?;
+    let program = format!("import importlib.util as u; print(u.find_spec('{package}') is not None)");
+    if say(workspace, &interpreter, &program)? != "False" {
+        let advice =
+            format!("which target/{} must not have: delete that folder, and look for PYTHONPATH", recipe.folder);
+        return Err(format!("{} finds {package}, {advice}", interpreter.display()).into());
     }
     Ok(interpreter)
 }

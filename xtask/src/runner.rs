@@ -7,6 +7,7 @@ use crate::artifacts;
 use crate::beside::Beside;
 use crate::cross_compiler;
 use crate::environment::Environment;
+use crate::extension;
 use crate::gpu;
 use crate::node::Node;
 use crate::proved::{self, Choice, Suite};
@@ -175,6 +176,10 @@ fn others(
             pytest.env("KERNPACK_APACHE_TVM", interpreter);
         }
         commands.push((format!("pytest {folder}"), pytest, Totals::of_pytest));
+    }
+    match extension::without_packages(&environment.workspace, libraries) {
+        Ok(runs) => commands.extend(runs.into_iter().map(|(name, command)| (name, command, Totals::of_pytest as Read))),
+        Err(error) => report.fail(format!("tests/python_extension without packages: {error}")),
     }
     if let Some(interpreter) = apache_tvm {
         let mut script = environment.command(interpreter);

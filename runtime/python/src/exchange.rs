@@ -21,7 +21,7 @@ use crate::lend::LentTensor;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
 use crate::wanted::Wanted;
-use crate::{array, exception, tensor};
+use crate::{array, exception, stored, tensor};
 
 /// A tensor that another framework has lent: its memory is not freed as long as this lives.
 pub(crate) struct Exchanged {
@@ -136,8 +136,7 @@ pub(crate) unsafe fn managed(py: Py, object: *mut PyObject) -> Result<Option<Exc
         lent.storage = storage;
         let managed = lent.managed;
         if before.as_ref().is_some_and(|(before, _)| before.data != managed.as_ref().dl_tensor.data) {
-            let clause = "the tensor was given other memory while it was converted".to_owned();
-            return Err(Refused::Because { kind: "ValueError", clause });
+            return Err(stored::moved());
         }
         let device = Device::from_raw(managed.as_ref().dl_tensor.device);
         Ok(device.is_host_accessible().then_some(lent))
@@ -219,21 +218,17 @@ unsafe fn described(py: Py, object: *mut PyObject, known: &Known) -> PyResult<Op
 /// # Safety
 /// `object` is alive, and of the class; the description is that of its tensor.
 unsafe fn check_is_plain(py: Py, object: *mut PyObject, known: &Known, tensor: &DLTensor) -> Result<(), Refused> {
-    let refuse = |bit: &str, method: &str| {
-        let clause = format!("the tensor has its {bit} bit set; pass tensor.{method}()");
-        Err(Refused::Because { kind: "ValueError", clause })
-    };
     // SAFETY: promised by the caller.
     unsafe {
         let is_complex = tensor.dtype.code == dtype_code::COMPLEX;
         if is_complex && is_set(py, known.is_conjugate, object)? {
-            return refuse("conjugate", "resolve_conj");
+            return Err(stored::bit_is_set("conjugate"));
         }
         // The negative bit is that of views of imaginary parts. Their strides are even, except along
         // an axis of one element. Only `as_strided` makes others, with numbers of the caller.
         let may_be_negative = is_complex || (tensor.dtype.code == dtype_code::FLOAT && !has_odd_stride(tensor));
         if may_be_negative && is_set(py, known.is_negative, object)? {
-            return refuse("negative", "resolve_neg");
+            return Err(stored::bit_is_set("negative"));
         }
         Ok(())
     }

@@ -14,7 +14,7 @@
 //! | `number`, `from_python` | Python objects as values |
 //! | `to_python` | values as Python objects |
 //! | `callback`, `handle` | Python callables as functions, and functions as Python objects |
-//! | `tensor`, `tensor_copy`, `lend`, `array`, `exchange` | Python arrays as tensors, also for the duration of a call, and tensors as Python objects |
+//! | `tensor`, `tensor_copy`, `lend`, `array`, `exchange`, `stored` | arrays of Python as tensors, for the time of a call too, and tensors as Python objects |
 //! | `class` | a class for each registered type: `field`, `method`, `iteration`, `construct`, `operators`, `pickle`, `gc` |
 //! | `shared_container` | lists and dicts that change |
 //! | `enumeration` | a class for each enum without data |
@@ -62,6 +62,7 @@ mod shared_container;
 mod signals;
 mod snapshot;
 mod state;
+mod stored;
 mod tensor;
 mod tensor_copy;
 mod to_python;

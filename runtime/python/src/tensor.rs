@@ -16,6 +16,7 @@ use crate::from_python::Refused;
 use crate::interpreter::with_lock;
 use crate::numpy_memory::Held;
 use crate::object::{Owned, PyResult, Raised};
+use crate::stored::Stored;
 
 /// Shape, strides and format, of memory that may be read-only.
 const FULL_READ_ONLY: c_int = 0x0100 | 0x0010 | 0x0008 | 0x0004;
@@ -218,6 +219,7 @@ unsafe fn of_dlpack(py: Py, object: *mut PyObject, writes: bool) -> Result<*mut 
         if let Some(managed) = exchange::managed(py, object)? {
             return managed.into_tensor(writes);
         }
+        let stored = Stored::of(py, object)?;
         let export = py.attribute(object, c"__dlpack__")?;
         let capsule = exported(py, object, &export)?;
         let mut tensor = ptr::null_mut();
@@ -240,7 +242,10 @@ unsafe fn of_dlpack(py: Py, object: *mut PyObject, writes: bool) -> Result<*mut 
             let class = py.class_name(object);
             return Err(refused("TypeError", format!("the __dlpack__ of {class} gave no tensor")));
         }
-        Ok(tensor)
+        match stored {
+            Some(stored) => stored.hold(py, object, tensor),
+            None => Ok(tensor),
+        }
     }
 }
 

@@ -1,13 +1,14 @@
 //! Hash and equality of map keys, bit-identical to the inline computation of C++ code.
 //!
-//! Strings and bytes are compared by content in any representation, other objects by the hooks of
-//! their type (attributes `__any_hash__` and `__any_equal__`) or else by address, all other values
-//! by type and payload.
+//! Strings and bytes go by content whatever their form, large integers by their words, other objects by the hooks of
+//! their type (attributes `__any_hash__` and `__any_equal__`) or else by address, everything else by type and payload.
+//! The hooks of large integers give the same, but only processes with all built-in types have them.
 
 use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 use crate::abi::{TVMFFIAny, TVMFFIByteArray, TVMFFIFunctionCell, TVMFFIObject, TVMFFITypeAttrColumn, type_index};
 
+use super::big_int;
 use super::failure::Failure;
 use super::release::release;
 use super::serving::serving;
@@ -77,7 +78,10 @@ unsafe fn hash_content(key: &TVMFFIAny) -> Result<u64, Failure> {
         if let Some(class) = text_class(key) {
             return Ok(combine(class as u64, hash_bytes(text_of(key).unwrap_or_default())));
         }
-        // Not a text, so an object.
+        if key.type_index == type_index::BIG_INT {
+            return Ok(combine(type_index::BIG_INT as u64, hash_bytes(big_int::content(key).as_slice())));
+        }
+        // Neither, so an object.
         let value = match hook(&HASH, key.type_index) {
             Some(hook) => call_hash(&hook, key)?,
             None => key.bits(),
@@ -129,6 +133,9 @@ unsafe fn equal_content(left: &TVMFFIAny, right: &TVMFFIAny) -> Result<bool, Fai
         if left.type_index != right.type_index {
             return Ok(false);
         }
+        if left.type_index == type_index::BIG_INT {
+            return Ok(big_int::content(left).as_slice() == big_int::content(right).as_slice());
+        }
         match hook(&EQUAL, left.type_index) {
             Some(hook) => call_equal(&hook, left, right),
             None => Ok(false),
@@ -144,6 +151,7 @@ unsafe fn equal_content(left: &TVMFFIAny, right: &TVMFFIAny) -> Result<bool, Fai
 #[must_use]
 pub unsafe fn has_hooks(key: &TVMFFIAny) -> bool {
     key.type_index >= type_index::STATIC_OBJECT_BEGIN
+        && key.type_index != type_index::BIG_INT
         && text_class(key).is_none()
         && (hook(&HASH, key.type_index).is_some() || hook(&EQUAL, key.type_index).is_some())
 }
@@ -317,6 +325,26 @@ mod tests {
                     assert_eq!(hash(left).unwrap() == hash(right).unwrap(), i == j);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn large_integers_go_by_their_words() {
+        let number =
+            |low: i64, high: i64| big_int::from_words(&[low.to_ne_bytes(), high.to_ne_bytes()].concat()).unwrap();
+        let numbers = [number(0, 1), number(1, 1), number(0, -2), TVMFFIAny::int(1)];
+        // SAFETY: all values are valid; each object is released once.
+        unsafe {
+            for (i, left) in numbers.iter().enumerate() {
+                let again = [number(0, 1), number(1, 1), number(0, -2), TVMFFIAny::int(1)];
+                for (j, right) in again.into_iter().enumerate() {
+                    assert_eq!(equal(left, &right).unwrap(), i == j);
+                    assert_eq!(hash(left).unwrap() == hash(&right).unwrap(), i == j);
+                    release(right);
+                }
+            }
+            assert!(!has_hooks(&numbers[0]));
+            numbers.into_iter().for_each(|number| release(number));
         }
     }
 
