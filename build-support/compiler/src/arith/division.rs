@@ -340,7 +340,7 @@ impl State {
 }
 
 /// Tells whether all terms of a sum are positive or 0, or all are negative or 0.
-fn has_one_sign(sum: &Sum) -> bool {
+pub(super) fn has_one_sign(sum: &Sum) -> bool {
     let all = |holds: fn(ConstInterval) -> bool| sum.terms.iter().all(|term| holds(term.range.scaled(term.scale)));
     all(|range| range.min >= 0) || all(|range| range.max <= 0)
 }

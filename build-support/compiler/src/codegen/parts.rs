@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use crate::ir::visit::has_part;
 use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, Var, with_stack};
 
 /// The smallest and the largest value.
@@ -104,6 +105,18 @@ fn note_signs(expr: &Expr, is_negative: bool, signs: &mut [bool; 2]) {
             note_signs(a, is_negative, signs);
             note_signs(b, is_negative != (op == BinaryOp::Sub), signs);
         }
-        _ => signs[usize::from(is_negative)] = true,
+        _ => {
+            signs[usize::from(is_negative)] = true;
+            // A quotient of a difference may have either sign.
+            let is_other = matches!(&**expr, ExprNode::Binary { op, .. } if *op != BinaryOp::Mul);
+            if is_other && has_part(expr, is_difference) {
+                *signs = [true; 2];
+            }
+        }
     });
+}
+
+/// Tells whether a value that is not constant is taken away from another one.
+fn is_difference(expr: &Expr) -> bool {
+    matches!(operands(expr), Some((BinaryOp::Sub, _, b)) if b.as_int().is_none())
 }

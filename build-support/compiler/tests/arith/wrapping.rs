@@ -261,6 +261,13 @@ fn of_indices_or_truth(random: &mut Random, vars: &[Var], differences: bool) -> 
     Expr::compare(*random.of(&ops), expr, other)
 }
 
+/// Tells whether there is a difference in an expression.
+fn takes_away(expr: &Expr) -> bool {
+    let mut found = false;
+    for_each_expr(expr, |part| found |= matches!(&**part, ExprNode::Binary { op: BinaryOp::Sub, .. }));
+    found
+}
+
 /// Tells whether all parts lie in the middle half of their types, as is assumed of indices.
 fn lies_in_the_middle(expr: &Expr, values: &Values) -> bool {
     let mut lies = true;
@@ -313,7 +320,7 @@ fn large_indices_keep_their_values() {
             let about = || format!("case {case}: {} gives {} with {:?}", text(&expr), text(&simple), values.vars);
             assert_eq!(value(&simple, &values), expected, "{}", about());
             assert_eq!(value(&again, &values), expected, "again {}: {}", text(&again), about());
-            assert!(differences || keeps_indices(&simple, &values), "overflows: {}", about());
+            assert!(takes_away(&expr) || keeps_indices(&simple, &values), "overflows: {}", about());
             assert!(interval.contains(expected as i64), "{expected} in {interval}: {}", about());
             assert!(modular.contains(expected as i64), "{expected} in {modular}: {}", about());
         }
@@ -421,6 +428,55 @@ fn divisors_that_are_differences_of_sizes_may_be_zero() {
             }
         }
     }
+}
+
+/// `(x - y)*c + z*d` of indices.
+fn mixed_sum(random: &mut Random, vars: &[Var]) -> Expr {
+    let [x, y, z] = [(); 3].map(|()| random.of(vars).expr().clone());
+    let factor = |random: &mut Random| *random.of(&[1, 2, 3, 4, 1000, 65_536]);
+    (x - y) * factor(random) + z * factor(random) + random.between(-3, 3)
+}
+
+/// Inside of the interval that is found for a variable a comparison of sums with terms of both signs
+/// holds, although parts of them are larger than all that it computes.
+#[test]
+fn bounds_of_differences_hold() {
+    let mut random = Random(53);
+    let (mut solved, mut looked_at) = (0, 0);
+    for case in 0..cases(4000) {
+        let dtype = *random.of(&[I32, I64]);
+        let vars = ["i", "j", "k"].map(|name| Var::new(name, dtype));
+        let [i, j, k] = &vars;
+        let left = mixed_sum(&mut random, &vars);
+        let right = if random.between(0, 1) == 0 { j.expr().clone() } else { mixed_sum(&mut random, &vars) };
+        let ops = [CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge, CompareOp::Eq];
+        let condition = Expr::compare(*random.of(&ops), left, right);
+        let start = ends(dtype).1 >> random.between(1, 40).min(if dtype == I32 { 8 } else { 40 });
+        let start = start.min(1 << 46);
+        let number = |at: i128| constant(dtype, at);
+        let analyzer = Analyzer::new();
+        if random.between(0, 1) == 0 {
+            vars.iter().for_each(|var| analyzer.bind(var, &Range::new(number(0), number(start + 8))));
+        }
+        let relaxed = SetMap::from([(k.clone(), IntSet::interval(number(start), number(start + 4)))]);
+        let Some(set) = deduce_bound(i, &condition, &relaxed, &analyzer) else { continue };
+        let IntSet::Interval { min, max } = set else { continue };
+        solved += 1;
+        for _ in 0..12 {
+            let mut near = || start + i128::from(random.between(0, 4));
+            let vars = HashMap::from([(i.clone(), near()), (j.clone(), near()), (k.clone(), near())]);
+            let values = Values { vars, ..Values::default() };
+            let at = values.vars[i];
+            let is_inside = min.as_ref().is_none_or(|min| value(min, &values) <= at)
+                && max.as_ref().is_none_or(|max| at <= value(max, &values));
+            if is_inside && lies_in_the_middle(&condition, &values) && keeps_indices(&condition, &values) {
+                looked_at += 1;
+                let about = (text(&condition), end(min.as_ref()), end(max.as_ref()));
+                assert_eq!(value(&condition, &values), 1, "case {case}: {about:?} with {:?}", values.vars);
+            }
+        }
+    }
+    assert!(solved > cases(500) && looked_at > cases(200), "{solved} solved, {looked_at} looked at");
 }
 
 /// Tells whether a value lies in an interval, whose infinite ends are no bounds.
