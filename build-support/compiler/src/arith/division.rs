@@ -365,7 +365,10 @@ pub(super) fn is_safe_part(part: &Sum, sums: &[&Sum]) -> bool {
         let middle = ConstInterval::new(-most, most);
         part.terms.iter_mut().for_each(|term| term.range = term.range.intersect(middle));
     }
-    no_larger_than_assumed(&part)
+    // Quotients are taken without their constant.
+    let fits = no_larger_than_assumed(&part);
+    part.base = 0;
+    fits && no_larger_than_assumed(&part)
 }
 
 /// Tells whether a sum of indices does not leave its type, though it may be larger than all that

@@ -406,6 +406,7 @@ fn divisors_that_are_differences_of_sizes_may_be_zero() {
         for divisor in &divisors {
             let rows = [
                 (divisor * 2).floor_div(divisor),
+                (divisor + &i).floor_div(divisor),
                 (divisor * 2 + divisor * &i).floor_div(divisor),
                 Expr::binary(BinaryOp::Div, divisor * 3, divisor.clone()),
                 i.expr().floor_div(divisor) * divisor + i.expr().floor_mod(divisor),
@@ -431,7 +432,7 @@ fn divisors_that_are_differences_of_sizes_may_be_zero() {
 }
 
 /// `(x - y)*c + z*d` of indices.
-fn mixed_sum(random: &mut Random, vars: &[Var]) -> Expr {
+pub(super) fn mixed_sum(random: &mut Random, vars: &[Var]) -> Expr {
     let [x, y, z] = [(); 3].map(|()| random.of(vars).expr().clone());
     let factor = |random: &mut Random| *random.of(&[1, 2, 3, 4, 1000, 65_536]);
     (x - y) * factor(random) + z * factor(random) + random.between(-3, 3)
