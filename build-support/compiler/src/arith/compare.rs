@@ -1,6 +1,7 @@
 //! Comparisons of canonical sums.
 
 use super::analyzer::State;
+use super::division::is_safe_part;
 use super::render::render;
 use super::sum::{Sum, WHOLE};
 use crate::ir::builder::{floor_div, wrap_int};
@@ -50,7 +51,7 @@ impl State {
             return expr.clone();
         }
         match op {
-            CompareOp::Eq | CompareOp::Ne => self.equality(op, difference, expr),
+            CompareOp::Eq | CompareOp::Ne => self.equality(op, difference, &[left, right], expr),
             _ => {
                 // All relations become `sum < 0`.
                 let mut sum =
@@ -58,13 +59,13 @@ impl State {
                 if matches!(op, CompareOp::Le | CompareOp::Ge) {
                     sum.add_base(-1);
                 }
-                self.negative(sum, expr)
+                self.negative(sum, &[left, right], expr)
             }
         }
     }
 
-    /// `sum < 0`.
-    fn negative(&mut self, mut sum: Sum, expr: &Expr) -> Expr {
+    /// `sum < 0`. The sum is made of the terms of `own`: sums whose values the program computes.
+    fn negative(&mut self, mut sum: Sum, own: &[&Sum], expr: &Expr) -> Expr {
         loop {
             if sum.overflow {
                 return expr.clone();
@@ -80,9 +81,8 @@ impl State {
                 sum = reduced;
                 continue;
             }
-            if let Some(dividend) = self.dividend_negative(&sum) {
-                sum = dividend;
-                continue;
+            if let Some((dividend, index)) = self.dividend_negative(&sum) {
+                return with_stack(|| self.negative(dividend, &[&index], expr));
             }
             break;
         }
@@ -97,11 +97,12 @@ impl State {
         if let Some(parts) = with_stack(|| self.by_extreme(&sum, expr)) {
             return parts;
         }
-        self.render_negative(&sum, expr)
+        self.render_negative(&sum, own, expr)
     }
 
-    /// `floordiv(x, c) < b` is `x < b*c`, and `b < floordiv(x, c)` is `(b + 1)*c - 1 < x`.
-    fn dividend_negative(&mut self, sum: &Sum) -> Option<Sum> {
+    /// `floordiv(x, c) < b` is `x < b*c`, and `b < floordiv(x, c)` is `(b + 1)*c - 1 < x`: what is
+    /// negative, and `x`.
+    fn dividend_negative(&mut self, sum: &Sum) -> Option<(Sum, Sum)> {
         let [term] = &sum.terms[..] else { return None };
         if term.upper != WHOLE || term.lower == 1 || term.scale.abs() != 1 {
             return None;
@@ -115,7 +116,7 @@ impl State {
         let index = self.sum_of(&term.index);
         dividend.add_scaled(&index, term.scale);
         let dividend = self.taken_apart(dividend);
-        dividend.fits().then_some(dividend)
+        dividend.fits().then_some((dividend, index))
     }
 
     /// `sum < 0` without a common factor, and without terms that cannot change the result.
@@ -179,10 +180,15 @@ impl State {
                 part.terms.remove(place);
                 let operand = self.sum_of(operand);
                 part.add_scaled(&operand, term.scale);
-                parts.push(self.negative(part, expr));
+                // With other terms or a factor, the part may be larger than what the program computes.
+                let own = [&operand];
+                let own = if sum.terms.len() == 1 { &own[..] } else { &[] };
+                parts.push(self.negative(part, own, expr));
             }
             let decided = |part: &Expr| part.is_true() || part.is_false();
-            if decided(&parts[0]) || decided(&parts[1]) || sum.terms.len() <= 2 {
+            // A part that cannot be written stays the whole comparison.
+            let written = parts.iter().all(|part| !part.same_as(expr));
+            if decided(&parts[0]) || decided(&parts[1]) || sum.terms.len() <= 2 && written {
                 let (first, second) = (parts[0].clone(), parts[1].clone());
                 return Some(if any { first.or(second) } else { first.and(second) });
             }
@@ -190,8 +196,8 @@ impl State {
         None
     }
 
-    /// `difference == 0` or `!= 0`.
-    fn equality(&mut self, op: CompareOp, difference: Sum, expr: &Expr) -> Expr {
+    /// `difference == 0` or `!= 0`; the difference is made of the terms of `own`.
+    fn equality(&mut self, op: CompareOp, difference: Sum, own: &[&Sum], expr: &Expr) -> Expr {
         let equal = op == CompareOp::Eq;
         let range = self.range(&difference);
         if range.as_point() == Some(0) {
@@ -231,14 +237,14 @@ impl State {
             let mut terms = difference.scaled(sign);
             let base = terms.base.saturating_neg();
             terms.base = 0;
-            return self.rendered(op, &terms, &Sum::constant(terms.dtype, base), expr);
+            return self.rendered(op, &terms, &Sum::constant(terms.dtype, base), own, expr);
         }
-        self.rendered(op, &left, &right, expr)
+        self.rendered(op, &left, &right, own, expr)
     }
 
     /// The comparison of two sums; `expr` if one of them may not fit in its type.
-    fn rendered(&self, op: CompareOp, left: &Sum, right: &Sum, expr: &Expr) -> Expr {
-        if !self.is_computable(left) || !self.is_computable(right) {
+    fn rendered(&self, op: CompareOp, left: &Sum, right: &Sum, own: &[&Sum], expr: &Expr) -> Expr {
+        if [left, right].iter().any(|side| !self.is_computable(side) || !is_safe_part(side, own)) {
             return expr.clone();
         }
         let (a, b) = match &**expr {
@@ -248,8 +254,8 @@ impl State {
         comparison(op, render(left, a), render(right, b), Some(expr))
     }
 
-    /// `sum < 0` with each term on the side where its factor is positive.
-    fn render_negative(&self, sum: &Sum, expr: &Expr) -> Expr {
+    /// `sum < 0` with each term where its factor is positive.
+    fn render_negative(&self, sum: &Sum, own: &[&Sum], expr: &Expr) -> Expr {
         let (mut left, mut right) = sides(sum);
         // A constant stands alone on its side if it can.
         if right.terms.is_empty() {
@@ -260,9 +266,9 @@ impl State {
             right.base = 0;
         } else if sum.base == -1 {
             right.base = 0;
-            return self.rendered(CompareOp::Le, &left, &right, expr);
+            return self.rendered(CompareOp::Le, &left, &right, own, expr);
         }
-        self.rendered(CompareOp::Lt, &left, &right, expr)
+        self.rendered(CompareOp::Lt, &left, &right, own, expr)
     }
 }
 

@@ -4,6 +4,7 @@
 use std::cell::Cell;
 
 use super::analyzer::Analyzer;
+use super::division::{has_one_sign, is_safe_part};
 use super::int_set::{IntSet, SetMap};
 use super::render::render;
 use super::sum::{Sum, Term, WHOLE, ceil_div};
@@ -32,7 +33,8 @@ use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, LogicOp, Var, 
 /// assert!(clean.max().unwrap().is_int(11) && clean.min().is_none());
 /// ```
 pub fn deduce_bound(var: &Var, condition: &Expr, relaxed: &SetMap, analyzer: &Analyzer) -> Option<IntSet> {
-    Deduce { var, relaxed, analyzer, steps: Cell::new(MOST_STEPS) }.condition(condition)
+    let (steps, parts_fit) = (Cell::new(MOST_STEPS), Cell::new(false));
+    Deduce { var, relaxed, analyzer, steps, parts_fit }.condition(condition)
 }
 
 /// The number of conditions and sums that one deduction examines, because parts may be shared and
@@ -45,6 +47,8 @@ struct Deduce<'a> {
     analyzer: &'a Analyzer,
     /// The number of conditions that may still be examined.
     steps: Cell<u32>,
+    /// Whether all terms of both sides of the comparison have one sign: then their parts fit, too.
+    parts_fit: Cell<bool>,
 }
 
 impl Deduce<'_> {
@@ -79,10 +83,9 @@ impl Deduce<'_> {
         if !super::facts::is_index(a) {
             return None;
         }
-        let mut sum = self.analyzer.with(|state| {
-            let right = state.sum_of(b);
-            state.sum_of(a).minus(&right)
-        });
+        let (left, right) = self.analyzer.with(|state| (state.sum_of(a), state.sum_of(b)));
+        self.parts_fit.set(has_one_sign(&left) && has_one_sign(&right));
+        let mut sum = left.minus(&right);
         match op {
             CompareOp::Lt => sum.add_base(1),
             CompareOp::Le => {}
@@ -147,6 +150,8 @@ impl Deduce<'_> {
         let mut rest = sum.clone();
         let term = rest.terms.remove(place);
         let ExprNode::Binary { op, a, b, .. } = &*term.index else { return None };
+        // An operand may be larger than all that the comparison computes.
+        self.parts_fit.set(false);
         let side = |operand: &Expr| {
             let mut side = rest.clone();
             let operand = self.analyzer.with(|state| state.sum_of(operand));
@@ -260,7 +265,8 @@ impl Deduce<'_> {
     /// The largest value over all relaxed variables. `None` if it is not known, or if the sum, as
     /// an expression, may wrap.
     fn largest(&self, sum: &Sum) -> Option<Expr> {
-        if !self.analyzer.with(|state| state.is_computable(sum)) {
+        let is_safe = self.parts_fit.get() || is_safe_part(sum, &[]);
+        if !is_safe || !self.analyzer.with(|state| state.is_computable(sum)) {
             return None;
         }
         let expr = render(sum, None);

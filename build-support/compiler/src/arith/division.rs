@@ -1,8 +1,9 @@
 //! Quotients and remainders of canonical sums.
 //!
-//! Assumptions: sums are whole numbers ([`State::sum_of`]); data that may wrap is one opaque value.
-//! A part of a sum of indices does not overflow where the sum does not. A sum that a rule makes
-//! larger has to fit in the type by its bounds.
+//! What is assumed: sums are whole numbers ([`State::sum_of`]); data that may wrap is one value. A
+//! part of a sum of indices does not overflow where the sum does not, if all terms have one sign.
+//! Other parts ([`is_safe_part`]), and what rules make larger than the sum, have to fit the type by
+//! their bounds.
 
 use std::rc::Rc;
 
@@ -75,7 +76,7 @@ impl State {
 
     /// Bounds of a quotient or a remainder.
     pub(super) fn division_range(
-        &self,
+        &mut self,
         range: ConstInterval,
         left: (&Sum, ConstInterval),
         right: (&Sum, ConstInterval),
@@ -141,7 +142,9 @@ impl State {
     }
 
     /// Splits off the terms that `c` divides: `(quotient, rest)`, with `sum = quotient * c + rest`.
+    /// All terms stay in the rest if what is left of them may not fit the type.
     fn without_multiples(sum: Sum, c: i64) -> (Sum, Sum) {
+        let whole = (!has_one_sign(&sum)).then(|| sum.clone());
         let mut quotient = Sum::constant(sum.dtype, 0);
         let mut rest = Sum::constant(sum.dtype, sum.base);
         rest.overflow = sum.overflow;
@@ -168,9 +171,16 @@ impl State {
             }
             rest.add_term(term);
         }
-        quotient.add_base(floor_div(rest.base, c));
-        rest.base = floor_mod(rest.base, c);
-        (quotient, rest)
+        let reduced = |mut quotient: Sum, mut rest: Sum| {
+            quotient.add_base(floor_div(rest.base, c));
+            rest.base = floor_mod(rest.base, c);
+            (quotient, rest)
+        };
+        let (quotient, rest) = reduced(quotient, rest);
+        match whole {
+            Some(whole) if !is_safe_part(&rest, &[&whole]) => reduced(Sum::constant(whole.dtype, 0), whole),
+            _ => (quotient, rest),
+        }
     }
 
     /// Finds a divisor `step` of `c` such that the part that it does not divide is less than
@@ -320,19 +330,52 @@ impl State {
         {
             return self.split(dtype, term.with(term.lower, upper, 1));
         }
-        if let Some(whole) = without_remainders(&rest, c)
-            && (!rest.is_data() && no_larger_than_assumed(&whole) || self.fits_type(&whole))
-        {
+        if let Some(whole) = without_remainders(&rest, c) {
+            // The bounds of terms are known where those of their sum are beyond the type.
             let whole = self.taken_apart(whole);
-            return self.floor_mod_const(whole, c, None);
+            if !rest.is_data() && no_larger_than_assumed(&whole) || self.fits_type(&whole) {
+                return self.floor_mod_const(whole, c, None);
+            }
         }
         self.composite(&rest, 1, c, hint)
     }
 }
 
-/// Returns true if a sum of indices does not leave its type, though it may be larger than all
-/// values that the program computes. The bounds of the sum decide, under one assumption: a 64-bit
-/// index without a known end is less than `2^47`, as memory sizes are.
+/// Tells whether all terms of a sum are positive or 0, or all are negative or 0.
+pub(super) fn has_one_sign(sum: &Sum) -> bool {
+    let all = |holds: fn(ConstInterval) -> bool| sum.terms.iter().all(|term| holds(term.range.scaled(term.scale)));
+    all(|range| range.min >= 0) || all(|range| range.max <= 0)
+}
+
+/// Tells whether a part of sums of indices does not leave its type. The sums are values of the
+/// program, which do not; the part is made of some of their terms, with the same or smaller factors.
+///
+/// It is no larger than sums whose terms have one sign. In `i*4 - j*3` one term takes away from the
+/// other one: `j*3` may be larger than all that the program computes. Such a part is safe if it is a
+/// sum up to a factor and a constant, or if its bounds say so. What is assumed then: a value of 32
+/// bits lies in the middle half of its type, as in [`State::is_computable`].
+pub(super) fn is_safe_part(part: &Sum, sums: &[&Sum]) -> bool {
+    if part.terms.is_empty()
+        || !sums.is_empty() && sums.iter().all(|sum| has_one_sign(sum))
+        || sums.iter().any(|sum| sum.multiple_of_terms(part).is_some())
+    {
+        return true;
+    }
+    let mut part = part.clone();
+    if part.dtype.bits() == 32 {
+        let most = i64::from(i32::MAX / 2);
+        let middle = ConstInterval::new(-most, most);
+        part.terms.iter_mut().for_each(|term| term.range = term.range.intersect(middle));
+    }
+    // Quotients are taken without their constant.
+    let fits = no_larger_than_assumed(&part);
+    part.base = 0;
+    fits && no_larger_than_assumed(&part)
+}
+
+/// Tells whether a sum of indices does not leave its type, though it may be larger than all that
+/// the program computes. Its bounds say so; what is assumed: an index of 64 bits of which no end is
+/// known is less than `2^47`, as sizes of memory are.
 fn no_larger_than_assumed(sum: &Sum) -> bool {
     const MOST: i64 = 1 << 47;
     let mut range = ConstInterval::point(sum.base);

@@ -5,6 +5,7 @@
 //! ([`State::may_be_zero`]).
 
 use super::analyzer::State;
+use super::division::is_safe_part;
 use super::modular::{ModularSet, gcd};
 use super::render::render;
 use super::same::same;
@@ -80,7 +81,7 @@ impl State {
         if rest.as_constant() == Some(0) || self.is_remainder(&rest, &right) {
             return quotient;
         }
-        if !self.is_exact(&rest) {
+        if !self.is_exact(&rest) || !is_safe_part(&rest, &[&left]) {
             return self.undefined(BinaryOp::FloorDiv, &left, &right, expr);
         }
         let (x, y) = (self.range(&rest), self.range(&right));
@@ -99,7 +100,7 @@ impl State {
         if self.is_remainder(&rest, &right) {
             return rest;
         }
-        if !self.is_exact(&rest) {
+        if !self.is_exact(&rest) || !is_safe_part(&rest, &[&left]) {
             return self.undefined(BinaryOp::FloorMod, &left, &right, expr);
         }
         let (x, y) = (self.range(&rest), self.range(&right));

@@ -4,6 +4,7 @@
 //! `2^n`. Common terms are moved out only if whole numbers remain.
 
 use super::analyzer::State;
+use super::division::is_safe_part;
 use super::modular::gcd;
 use super::render::{binary, render};
 use super::sum::Sum;
@@ -33,8 +34,9 @@ impl State {
                 common.add_base(left.base);
             }
             let (inner, other) = (left.minus(&common), right.minus(&common));
-            // The rest of a sum of data may wrap where the whole sum does not.
-            if self.is_exact(&inner) && self.is_exact(&other) {
+            // What is left of data, and of terms of both signs, may wrap where the whole does not.
+            let is_safe = is_safe_part(&inner, &[&left]) && is_safe_part(&other, &[&right]);
+            if is_safe && self.is_exact(&inner) && self.is_exact(&other) {
                 let mut result = self.extreme(op, inner, other, expr);
                 result.add_scaled(&common, 1);
                 return result;

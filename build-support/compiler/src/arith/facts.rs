@@ -6,10 +6,11 @@ use super::analyzer::{AtomFact, Literal, State, Undo, Value, VarFacts};
 use super::interval::ConstInterval;
 use super::modular::ModularSet;
 use super::sum::{Sum, Term};
+use super::wrapping::is_zero_for_some_sizes;
 use crate::ir::builtin::{Effect, effect};
 use crate::ir::shared::Seen;
 use crate::ir::visit::{has_part, uses_var};
-use crate::ir::{CompareOp, DataTypeExt, Expr, ExprNode, LogicOp, Range, Var, with_stack};
+use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, LogicOp, Range, Var, with_stack};
 
 /// The depth to which facts are derived from other facts.
 pub(crate) const DEPTH: u32 = 4;
@@ -21,6 +22,23 @@ pub(crate) fn is_stable(expr: &Expr) -> bool {
         ExprNode::Call { kind, name, .. } => effect(*kind, name.as_str()) != Effect::Pure,
         _ => false,
     })
+}
+
+/// The factors of a product. None: it is not one.
+pub(super) fn factors_of(expr: &Expr) -> Option<Vec<&Expr>> {
+    fn note<'a>(expr: &'a Expr, factors: &mut Vec<&'a Expr>) {
+        match &**expr {
+            // Parts may be shared.
+            ExprNode::Binary { op: BinaryOp::Mul, a, b, .. } if factors.len() < 8 => with_stack(|| {
+                note(a, factors);
+                note(b, factors);
+            }),
+            _ => factors.push(expr),
+        }
+    }
+    let mut factors = Vec::new();
+    note(expr, &mut factors);
+    (factors.len() > 1).then_some(factors)
 }
 
 impl State {
@@ -100,6 +118,23 @@ impl State {
         }
         if !max.terms.is_empty() {
             self.assume_not_positive(&own.minus(&max), DEPTH);
+        }
+        if extent.as_constant().is_none() {
+            self.know_factors(&range.extent);
+        }
+    }
+
+    /// Inside a loop its extent is positive, and so are its factors if at most one may be negative.
+    fn know_factors(&mut self, extent: &Expr) {
+        let Some(factors) = factors_of(extent) else { return };
+        let sums: Vec<Sum> = factors.into_iter().map(|factor| self.sum_of(factor)).collect();
+        if sums.iter().filter(|sum| self.range(sum).min < 0).count() > 1 {
+            return;
+        }
+        for sum in sums.into_iter().filter(is_zero_for_some_sizes) {
+            let mut below = sum.scaled(-1);
+            below.add_base(1);
+            self.assume_not_positive(&below, DEPTH);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Comparisons solved for a loop variable: the iterations in which guards hold.
 
 use super::analyzer::{Analyzer, State};
+use super::division::is_safe_part;
 use super::facts::is_index;
 use super::int_set::{IntSet, SetMap};
 use super::render::render;
@@ -36,15 +37,13 @@ pub(crate) fn solve(
     if !is_index(a) {
         return None;
     }
-    // The comparison holds where this sum is negative.
-    let mut indices = analyzer.with(|state| {
-        let (left, right) = (state.sum_of(a), state.sum_of(b));
-        match op {
-            CompareOp::Lt | CompareOp::Le => Some(left.minus(&right)),
-            CompareOp::Gt | CompareOp::Ge => Some(right.minus(&left)),
-            CompareOp::Eq | CompareOp::Ne => None,
-        }
-    })?;
+    // It holds where this is negative.
+    let (left, right) = analyzer.with(|state| (state.sum_of(a), state.sum_of(b)));
+    let mut indices = match op {
+        CompareOp::Lt | CompareOp::Le => left.minus(&right),
+        CompareOp::Gt | CompareOp::Ge => right.minus(&left),
+        CompareOp::Eq | CompareOp::Ne => return None,
+    };
     if matches!(op, CompareOp::Le | CompareOp::Ge) {
         indices.add_base(-1);
     }
@@ -71,19 +70,19 @@ pub(crate) fn solve(
     analyzer.with(|state| {
         let mut rest = state.sum_of(&first);
         rest.add_scaled(&data, 1);
-        state.bound(rest, step)
+        state.bound(rest, step, &[&left, &right])
     })
 }
 
 impl State {
-    /// The iterations in which `step * i + rest < 0`.
-    fn bound(&self, rest: Sum, step: i64) -> Option<Iterations> {
+    /// The iterations in which `step * i + rest < 0`, made of the terms of `sides`.
+    fn bound(&self, rest: Sum, step: i64, sides: &[&Sum]) -> Option<Iterations> {
         let size = step.checked_abs()?;
         let divisor = Expr::constant(rest.dtype, size);
         // i < ceil(-rest / step), or i >= floor(rest / -step) + 1; a step of 1 needs no rounding.
         let mut bound = if step > 0 { rest.scaled(-1) } else { rest };
         bound.add_base(if step > 0 { size - 1 } else { i64::from(size == 1) });
-        if !self.is_computable(&bound) {
+        if !self.is_computable(&bound) || !is_safe_part(&bound, sides) {
             return None;
         }
         let quotient = if size == 1 { render(&bound, None) } else { render(&bound, None).floor_div(divisor) };

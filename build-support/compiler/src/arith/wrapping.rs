@@ -12,14 +12,15 @@
 use kernpack::DataType;
 
 use super::analyzer::State;
+use super::facts::factors_of;
 use super::interval::ConstInterval;
 use super::modular::ModularSet;
 use super::render::render;
 use super::sum::{Sum, Term};
 use crate::ir::builtin::{self, Effect, effect};
 use crate::ir::shared::is_shared;
-use crate::ir::visit::uses_var;
-use crate::ir::{CallKind, DataTypeExt, Expr, ExprNode, Var, with_stack};
+use crate::ir::visit::{has_part, uses_var};
+use crate::ir::{BinaryOp, CallKind, DataTypeExt, Expr, ExprNode, Var, with_stack};
 
 impl State {
     /// Marks the variable as data.
@@ -136,15 +137,33 @@ impl State {
         self.is_exact(&sum)
     }
 
-    /// Returns true if a divisor may be 0: data, an index whose bounds are known and include 0, or
-    /// an expression of variables that take 0, whatever their upper end. Where a size is 0, no
-    /// division by it is executed.
-    pub(crate) fn may_be_zero(&self, divisor: &Sum) -> bool {
+    /// Tells whether a divisor may be 0: data, an index whose bounds are known and include it, or
+    /// what is made of variables that take 0, whatever their end. Where a size is 0, nothing is
+    /// divided by it. A difference or a quotient of sizes (`n - 1`, `n // 4`) is 0 for some of them:
+    /// it has to be known that it is positive, as inside a loop with that extent.
+    pub(crate) fn may_be_zero(&mut self, divisor: &Sum) -> bool {
         let range = self.range(divisor);
         range.contains(0)
             && (divisor.is_data()
                 || range.max < ConstInterval::of_type(divisor.dtype).max
-                || divisor.terms.iter().any(|term| self.counts(term)))
+                || divisor.terms.iter().any(|term| self.counts(term))
+                || is_zero_for_some_sizes(divisor) && !self.is_known_positive(divisor))
+    }
+
+    /// Tells whether a sum of sizes is known to be positive, or is a product whose factors are.
+    fn is_known_positive(&mut self, sum: &Sum) -> bool {
+        if let Some(term) = sum.as_term()
+            && term.is_whole()
+            && let Some(factors) = factors_of(&term.index)
+        {
+            return factors.into_iter().all(|factor| {
+                let factor = self.sum_of(factor);
+                !is_zero_for_some_sizes(&factor) || with_stack(|| self.is_known_positive(&factor))
+            });
+        }
+        let mut below = sum.clone().scaled(-1);
+        below.add_base(1);
+        self.proves_not_positive(&below)
     }
 
     /// Returns true if an expression of the variable may be 0: the variable is a loop variable, or
@@ -175,8 +194,18 @@ impl State {
     }
 }
 
-/// Bounds of a quotient or a remainder of data: a divisor of 0 results in 0, and the smallest
-/// integer divided by -1 wraps.
+/// Tells whether a sum of sizes may be 0 where none of them is: a difference, a quotient or a remainder.
+pub(super) fn is_zero_for_some_sizes(sum: &Sum) -> bool {
+    let takes_away = |part: &Expr| {
+        use BinaryOp::{Div, FloorDiv, FloorMod, Mod, Sub};
+        matches!(&**part, ExprNode::Binary { op: Sub | FloorDiv | FloorMod | Div | Mod, .. })
+    };
+    let is_alone = sum.as_term().is_some();
+    !is_alone && (sum.base < 0 || sum.terms.iter().any(|term| term.scale < 0))
+        || sum.terms.iter().any(|term| !term.is_whole() || has_part(&term.index, takes_away))
+}
+
+/// Bounds of a quotient or a remainder of data: a divisor of 0 gives 0, and the smallest integer by -1 wraps.
 pub(super) fn of_division(
     range: ConstInterval,
     x: ConstInterval,

@@ -3,6 +3,7 @@
 pub mod c;
 #[cfg(feature = "llvm")]
 pub mod llvm;
+mod parts;
 mod target;
 
 pub use target::{RuntimeSymbols, Target};

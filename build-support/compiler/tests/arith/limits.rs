@@ -15,6 +15,7 @@ use kernpack_compiler::text as programs;
 
 use crate::evaluate::{Random, text};
 use crate::integers::{Space, Values, constant, ends, extreme, keeps_indices, value};
+use crate::wrapping::mixed_sum;
 
 const ORDERED: [CompareOp; 5] = [CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge, CompareOp::Eq];
 
@@ -262,4 +263,48 @@ fn nested_quotients_of_indices_keep_their_values() {
             assert!(interval.contains(expected as i64), "{expected} in {interval}: {} at {at}", text(&expr));
         }
     }
+}
+
+/// Loops with large indices do the same after `LoopPartition`: guards of sums with terms of both signs are
+/// solved only where the parts of their bounds do not overflow.
+#[test]
+fn partitioned_loops_of_differences_do_the_same() {
+    const SIDE: i64 = 5;
+    let mut random = Random(54);
+    let context = PassContext::new(PassOptions { partition_const_loop: true, ..PassOptions::default() });
+    let (mut split, mut runs) = (0, 0);
+    for case in 0..1000 {
+        let dtype = *random.of(&[I32, I32, I64]);
+        let out = Buffer::new("out", I64, [Expr::int(SIDE * SIDE)], "global");
+        let vars = ["outer", "inner"].map(|name| Var::new(name, dtype));
+        let [outer, inner] = &vars;
+        let start = ends(dtype).1 / *random.of(&[3, 5, 1000, 100_000]);
+        let number = |value: i128| constant(dtype, value);
+        let left = mixed_sum(&mut random, &vars);
+        let at = |outer_at: i64, inner_at: i64| Values {
+            vars: [(outer.clone(), start + i128::from(outer_at)), (inner.clone(), start + i128::from(inner_at))].into(),
+            ..Values::default()
+        };
+        let (near, other) = (value(&left, &at(2, 2)), mixed_sum(&mut random, &vars));
+        let right = if random.between(0, 1) == 0 { number(near) } else { other };
+        let guard = condition(&mut random, left, right);
+        let places = (0..SIDE).flat_map(|a| (0..SIDE).map(move |b| (a, b)));
+        if !places.into_iter().all(|(a, b)| keeps_indices(&guard, &at(a, b))) {
+            continue;
+        }
+        let place = |var: &Var| (var.expr() - number(start)).cast(I64);
+        let then = Stmt::store(out.clone(), place(outer) * SIDE + place(inner), Expr::int(1));
+        let body = [inner, outer].into_iter().fold(Stmt::if_then(guard.likely(), then, None), |body, var| {
+            Stmt::for_loop(var.clone(), number(start), number(SIDE.into()), ForKind::Serial, body)
+        });
+        let before = function(&[(&out, true)], body);
+        let after = loop_partition(&before, &context).unwrap();
+        split += usize::from(programs::print(&after).matches("for ").count() != 2);
+        let cells = (SIDE * SIDE) as usize;
+        let about = || format!("case {case}:\n{}{}", programs::print(&before), programs::print(&after));
+        let expected = run(&before, &[], cells).unwrap_or_else(|| panic!("{}", about()));
+        assert_eq!(run(&after, &[], cells), Some(expected), "{}", about());
+        runs += 1;
+    }
+    assert!(split > 50 && runs > 100, "{split} loops were split in {runs} programs");
 }

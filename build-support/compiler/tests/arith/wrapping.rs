@@ -12,10 +12,12 @@
 
 use std::collections::HashMap;
 
-use kernpack_compiler::arith::{Analyzer, ConstInterval, IntSet, ModularSet, SetMap, deduce_bound};
+use kernpack_compiler::arith::{Analyzer, ConstInterval, IntSet, ModularSet, SetMap, deduce_bound, same};
 use kernpack_compiler::ir::mutate::{Mutate, mutate_expr_parts};
 use kernpack_compiler::ir::visit::for_each_expr;
-use kernpack_compiler::ir::{BinaryOp, Buffer, DataTypeExt, Expr, ExprNode, I8, I16, I32, I64, Range, U8, U64, Var};
+use kernpack_compiler::ir::{
+    BinaryOp, Buffer, CompareOp, DataTypeExt, Expr, ExprNode, I8, I16, I32, I64, Range, U8, U64, Var,
+};
 
 use crate::evaluate::{Random, text};
 use crate::integers::{Space, TYPES, Values, cases, constant, ends, in_parallel, keeps_indices, value};
@@ -209,31 +211,66 @@ fn limits_of_types_hold_for_indices() {
     }
 }
 
-/// A random expression of indices, with factors and quotients that are far apart.
-fn of_indices(random: &mut Random, vars: &[Var], depth: u32) -> Expr {
+/// A random expression of indices, with factors and quotients that are far apart, and perhaps with
+/// differences.
+fn of_indices(random: &mut Random, vars: &[Var], depth: u32, differences: bool) -> Expr {
     if depth == 0 {
         return random.of(vars).expr().clone();
     }
-    let a = of_indices(random, vars, depth - 1);
+    let part = |random: &mut Random| of_indices(random, vars, depth - 1, differences);
+    let a = part(random);
+    if differences && random.between(0, 2) == 0 {
+        return a - part(random);
+    }
     match random.between(0, 8) {
-        0 | 1 => a + of_indices(random, vars, depth - 1),
+        0 | 1 => a + part(random),
         2 => a * *random.of(&[2, 3, 5, 16, 65_536, 262_144]),
         3 => a.floor_mod(*random.of(&[2, 3, 12, 16, 48, 65_536])),
         4 => a.floor_div(*random.of(&[2, 3, 12, 16, 65_536])),
         5 | 6 => {
             let inner = a.floor_mod(*random.of(&[16, 24, 65_536])) * *random.of(&[1, 3, 5, 65_536]);
-            (inner + of_indices(random, vars, depth - 1)).floor_mod(*random.of(&[4, 12, 16, 48]))
+            (inner + part(random)).floor_mod(*random.of(&[4, 12, 16, 48]))
         }
-        7 => a.min(of_indices(random, vars, depth - 1)),
+        7 => a.min(part(random)),
         _ => {
             let op = *random.of(&[BinaryOp::FloorDiv, BinaryOp::FloorMod, BinaryOp::Div, BinaryOp::Mod]);
-            let b = if random.between(0, 1) == 0 { a.clone() } else { of_indices(random, vars, depth - 1) };
+            let size = vars.last().map_or(a.clone(), |var| var.expr().clone());
+            let b = match random.between(0, 3) {
+                0 => a.clone(),
+                1 => part(random),
+                2 => size - 1,
+                _ => size.floor_div(*random.of(&[2, 4])),
+            };
+            let a = if random.between(0, 2) == 0 { &b * *random.of(&[1, 2, 5]) + a } else { a };
             Expr::binary(op, a, b)
         }
     }
 }
 
-/// Returns true if all parts are in the middle half of their types, as is assumed for indices.
+/// An expression of indices, or a comparison of one with another one or with 0.
+fn of_indices_or_truth(random: &mut Random, vars: &[Var], differences: bool) -> Expr {
+    let depth = random.between(1, 3) as u32;
+    let expr = of_indices(random, vars, depth, differences);
+    if random.between(0, 2) > 0 {
+        return expr;
+    }
+    let ops = [CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge, CompareOp::Eq, CompareOp::Ne];
+    let other = if random.between(0, 1) == 0 {
+        constant(expr.dtype(), 0)
+    } else {
+        of_indices(random, vars, depth - 1, differences)
+    };
+    Expr::compare(*random.of(&ops), expr, other)
+}
+
+/// Tells whether there is a difference in an expression.
+fn takes_away(expr: &Expr) -> bool {
+    let mut found = false;
+    for_each_expr(expr, |part| found |= matches!(&**part, ExprNode::Binary { op: BinaryOp::Sub, .. }));
+    found
+}
+
+/// Tells whether all parts lie in the middle half of their types, as is assumed of indices.
 fn lies_in_the_middle(expr: &Expr, values: &Values) -> bool {
     let mut lies = true;
     for_each_expr(expr, |part| {
@@ -243,8 +280,8 @@ fn lies_in_the_middle(expr: &Expr, values: &Values) -> bool {
     lies
 }
 
-/// Expressions of large indices that do not overflow keep their value when they are simplified, and
-/// do not overflow then.
+/// Expressions of indices that are large, but do not overflow, keep their value when they are
+/// simplified, and do not overflow then. With differences, parts of sums may wrap in between.
 #[test]
 fn large_indices_keep_their_values() {
     let mut random = Random(47);
@@ -253,20 +290,29 @@ fn large_indices_keep_their_values() {
         let dtype = *random.of(&[I32, I64]);
         let size = Var::size("n", dtype);
         let vars = ["i", "j", "k"].map(|name| Var::new(name, dtype));
-        // Known and unknown ends.
-        let most = *random.of(&[9, 70_000, 1_000_000_000]);
-        let extent = if random.between(0, 1) == 0 { size.expr().clone() } else { constant(dtype, most + 1) };
+        let (differences, is_known) = (random.between(0, 1) == 0, random.between(0, 1) == 0);
+        // Ends that are known, and that are not: those are less than 2^47.
+        let end = ends(dtype).1;
+        let most = *random.of(&[0, 2, 9, 70_000, 1_000_000_000, end / 2, end - 1]);
+        let most = if is_known { most } else { most.min(1 << 46) };
+        let extent = if is_known { constant(dtype, most + 1) } else { size.expr().clone() };
         let analyzer = Analyzer::new();
         vars.iter().for_each(|var| analyzer.bind(var, &Range::new(constant(dtype, 0), &extent)));
-        let depth = random.between(1, 3) as u32;
-        let expr = of_indices(&mut random, &vars, depth);
+        // Sizes are divisors, too.
+        let with_size = [&vars[..], &[size.clone()]].concat();
+        let vars_of_parts = if random.between(0, 1) == 0 { &vars[..] } else { &with_size };
+        let expr = of_indices_or_truth(&mut random, vars_of_parts, differences);
         let simple = analyzer.simplify(&expr);
+        let again = analyzer.simplify(&simple);
         let (interval, modular) = (analyzer.const_interval(&expr), analyzer.modular_set(&expr));
         for _ in 0..12 {
             let mut values = Values { vars: HashMap::from([(size.clone(), most + 1)]), ..Values::default() };
+            let largest = most.min(end / 2);
             for var in &vars {
-                let any = i128::from(random.next() >> 1) % (most + 1);
-                values.vars.insert(var.clone(), *random.of(&[0, 1, most - 1, most, any, any]));
+                let any = i128::from(random.next() >> 1) % (largest + 1);
+                values
+                    .vars
+                    .insert(var.clone(), *random.of(&[0, largest.min(1), (largest - 1).max(0), largest, any, any]));
             }
             if !lies_in_the_middle(&expr, &values) || !keeps_indices(&expr, &values) {
                 continue;
@@ -275,7 +321,8 @@ fn large_indices_keep_their_values() {
             let expected = value(&expr, &values);
             let about = || format!("case {case}: {} gives {} with {:?}", text(&expr), text(&simple), values.vars);
             assert_eq!(value(&simple, &values), expected, "{}", about());
-            assert!(keeps_indices(&simple, &values), "overflows: {}", about());
+            assert_eq!(value(&again, &values), expected, "again {}: {}", text(&again), about());
+            assert!(takes_away(&expr) || keeps_indices(&simple, &values), "overflows: {}", about());
             assert!(interval.contains(expected as i64), "{expected} in {interval}: {}", about());
             assert!(modular.contains(expected as i64), "{expected} in {modular}: {}", about());
         }
@@ -283,7 +330,159 @@ fn large_indices_keep_their_values() {
     assert!(looked_at > cases(4000), "{looked_at}");
 }
 
-/// Returns true if a value is in an interval, whose infinite ends are not bounds.
+/// A part of a sum with terms of both signs may be larger than the sum and than its type: it is not
+/// computed. Where bounds say that it fits, and where all terms have one sign, sums are taken apart.
+#[test]
+fn parts_of_differences_are_computed_only_where_they_fit() {
+    let named = |dtype| ["i", "j", "k"].map(|name| Var::new(name, dtype));
+    let bound = |vars: &[Var], extent: &Expr| {
+        let analyzer = Analyzer::new();
+        vars.iter().for_each(|var| analyzer.bind(var, &Range::new(constant(var.dtype(), 0), extent)));
+        analyzer
+    };
+    let size = |dtype| Var::size("m", dtype).expr().clone();
+    let vars = named(I32);
+    let [i, j, k] = &vars;
+    let n = &Var::size("n", I32);
+    // With the values of i, j, k and n.
+    let rows = [
+        (((i - j) * 4 + j).floor_div(4), [1_000_000_000, 1_000_000_000, 0, 1], 250_000_000),
+        (((i - j) * 6 + j).floor_mod(6), [1_000_000_000, 1_000_000_000, 0, 1], 4),
+        (((i - j) * 4 + j).less(0), [600_000_000, 600_000_000, 0, 1], 0),
+        (((i - j) * 65_536 + k).less(5), [32_767, 32_767, 70_000, 1], 0),
+        (((j - i * n) * 4 - j).floor_div(n), [100_000, 1_000_000_000, 0, 10_000], -100_000),
+        (((j - i * n) * 4 - j).floor_mod(n), [100_000, 1_000_000_007, 0, 10_000], 21),
+        (((i - j) * 4 + j).min((i - j) * 4 + k), [700_000_000, 700_000_000, 0, 1], 0),
+        // A minimum is smaller than its operands.
+        ((i.expr().min(3) * 65_536 + k).less(5), [65_536, 0, 0, 1], 0),
+    ];
+    for extent in [constant(I32, 1_000_000_008), size(I32)] {
+        let analyzer = bound(&vars, &extent);
+        for (expr, at, expected) in &rows {
+            let values = Values { vars: [i, j, k, n].into_iter().cloned().zip(*at).collect(), ..Values::default() };
+            assert!(lies_in_the_middle(expr, &values), "{}", text(expr));
+            assert_eq!(value(expr, &values), *expected, "{}", text(expr));
+            let simple = analyzer.simplify(expr);
+            assert_eq!(value(&simple, &values), *expected, "{} gives {}", text(expr), text(&simple));
+            let again = analyzer.simplify(&simple);
+            assert!(same(&again, &simple), "{} gives {}", text(&simple), text(&again));
+        }
+        // All terms have one sign.
+        let pairs = [
+            ((i * 64 + j * 3).floor_div(64), i + (j * 3).floor_div(64)),
+            ((i * 64 + j).less(k * 64 + j * 5), (i * 16).less(k * 16 + j)),
+        ];
+        for (expr, expected) in pairs {
+            let simple = analyzer.simplify(&expr);
+            assert!(same(&simple, &expected), "{} gives {}", text(&expr), text(&simple));
+        }
+    }
+    // Small indices, and indices of 64 bits whose end is not known.
+    for (dtype, extent) in [(I32, constant(I32, 1000)), (I64, constant(I64, 1000)), (I64, size(I64))] {
+        let vars = named(dtype);
+        let [i, j, k] = &vars;
+        let analyzer = bound(&vars, &extent);
+        let zero = constant(dtype, 0);
+        let pairs = [
+            (((i - j) * 4 + j).floor_div(4), i + (&zero - j * 3).floor_div(4)),
+            (((i - j) * 6 + j).floor_mod(6), (&zero - j * 5).floor_mod(6)),
+            (((i - j) * 4 + j).less(0), (i * 4).less(j * 3)),
+            (((i - j) * 8 + k).less(5), (i * 8 + k).less(j * 8 + 5)),
+        ];
+        for (expr, expected) in pairs {
+            let simple = analyzer.simplify(&expr);
+            assert!(same(&simple, &expected), "{} gives {}", text(&expr), text(&simple));
+        }
+    }
+}
+
+/// A difference or a quotient of sizes may be 0, and by 0 quotient and remainder are 0. Inside a loop
+/// with that extent it is not.
+#[test]
+fn divisors_that_are_differences_of_sizes_may_be_zero() {
+    for dtype in [I32, I64] {
+        let [n, m] = ["n", "m"].map(|name| Var::size(name, dtype));
+        let i = Var::new("i", dtype);
+        let (less, part, apart) = (n.expr() - 1, n.expr().floor_div(4), n.expr() - &m);
+        let divisors = [less, part, apart, (n.expr() - 1) * &m, m.expr() * n.expr().floor_mod(3)];
+        for divisor in &divisors {
+            let rows = [
+                (divisor * 2).floor_div(divisor),
+                (divisor + &i).floor_div(divisor),
+                (divisor * 2 + divisor * &i).floor_div(divisor),
+                Expr::binary(BinaryOp::Div, divisor * 3, divisor.clone()),
+                i.expr().floor_div(divisor) * divisor + i.expr().floor_mod(divisor),
+                (i.expr() - i.expr().floor_mod(divisor)).floor_div(divisor),
+            ];
+            let analyzer = Analyzer::new();
+            for (expr, (size, other)) in rows.iter().flat_map(|expr| [1, 2, 3, 4, 9].map(|n| (expr, (n, 1)))) {
+                let vars = HashMap::from([(n.clone(), size), (m.clone(), other), (i.clone(), 7)]);
+                let values = Values { vars, ..Values::default() };
+                let simple = analyzer.simplify(expr);
+                let about = || format!("{} gives {} with n = {size}", text(expr), text(&simple));
+                assert_eq!(value(&simple, &values), value(expr, &values), "{}", about());
+            }
+            // The loops of that extent, and those that were fused of it and another one.
+            for extent in [divisor.clone(), divisor * Var::size("k", dtype).expr(), divisor * 8] {
+                let analyzer = Analyzer::new();
+                analyzer.bind(&i, &Range::new(constant(dtype, 0), &extent));
+                let simple = analyzer.simplify(&rows[0]);
+                assert!(simple.is_int(2), "{} in a loop of {} gives {}", text(&rows[0]), text(&extent), text(&simple));
+            }
+        }
+    }
+}
+
+/// `(x - y)*c + z*d` of indices.
+pub(super) fn mixed_sum(random: &mut Random, vars: &[Var]) -> Expr {
+    let [x, y, z] = [(); 3].map(|()| random.of(vars).expr().clone());
+    let factor = |random: &mut Random| *random.of(&[1, 2, 3, 4, 1000, 65_536]);
+    (x - y) * factor(random) + z * factor(random) + random.between(-3, 3)
+}
+
+/// Inside of the interval that is found for a variable a comparison of sums with terms of both signs
+/// holds, although parts of them are larger than all that it computes.
+#[test]
+fn bounds_of_differences_hold() {
+    let mut random = Random(53);
+    let (mut solved, mut looked_at) = (0, 0);
+    for case in 0..cases(4000) {
+        let dtype = *random.of(&[I32, I64]);
+        let vars = ["i", "j", "k"].map(|name| Var::new(name, dtype));
+        let [i, j, k] = &vars;
+        let left = mixed_sum(&mut random, &vars);
+        let right = if random.between(0, 1) == 0 { j.expr().clone() } else { mixed_sum(&mut random, &vars) };
+        let ops = [CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge, CompareOp::Eq];
+        let condition = Expr::compare(*random.of(&ops), left, right);
+        let start = ends(dtype).1 >> random.between(1, 40).min(if dtype == I32 { 8 } else { 40 });
+        let start = start.min(1 << 46);
+        let number = |at: i128| constant(dtype, at);
+        let analyzer = Analyzer::new();
+        if random.between(0, 1) == 0 {
+            vars.iter().for_each(|var| analyzer.bind(var, &Range::new(number(0), number(start + 8))));
+        }
+        let relaxed = SetMap::from([(k.clone(), IntSet::interval(number(start), number(start + 4)))]);
+        let Some(set) = deduce_bound(i, &condition, &relaxed, &analyzer) else { continue };
+        let IntSet::Interval { min, max } = set else { continue };
+        solved += 1;
+        for _ in 0..12 {
+            let mut near = || start + i128::from(random.between(0, 4));
+            let vars = HashMap::from([(i.clone(), near()), (j.clone(), near()), (k.clone(), near())]);
+            let values = Values { vars, ..Values::default() };
+            let at = values.vars[i];
+            let is_inside = min.as_ref().is_none_or(|min| value(min, &values) <= at)
+                && max.as_ref().is_none_or(|max| at <= value(max, &values));
+            if is_inside && lies_in_the_middle(&condition, &values) && keeps_indices(&condition, &values) {
+                looked_at += 1;
+                let about = (text(&condition), end(min.as_ref()), end(max.as_ref()));
+                assert_eq!(value(&condition, &values), 1, "case {case}: {about:?} with {:?}", values.vars);
+            }
+        }
+    }
+    assert!(solved > cases(500) && looked_at > cases(200), "{solved} solved, {looked_at} looked at");
+}
+
+/// Tells whether a value lies in an interval, whose infinite ends are no bounds.
 fn holds(interval: ConstInterval, value: i128) -> bool {
     (interval.min == ConstInterval::NEG_INF || i128::from(interval.min) <= value)
         && (interval.max == ConstInterval::POS_INF || value <= i128::from(interval.max))

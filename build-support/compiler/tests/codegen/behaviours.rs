@@ -3,8 +3,8 @@
 
 use kernpack::{Any, Str, Tensor};
 use kernpack_compiler::build;
-use kernpack_compiler::codegen::Target;
 use kernpack_compiler::codegen::llvm::compile;
+use kernpack_compiler::codegen::{Target, c};
 use kernpack_compiler::ir::{
     BOOLEAN, Buffer, CallKind, DataTypeExt, Expr, F32, ForKind, I32, I64, IrModule, LoweredFunc, Stmt, Var,
 };
@@ -249,5 +249,42 @@ fn transposes_begin_anywhere_in_a_line() {
                 );
             }
         }
+    }
+}
+
+/// `j*3` in `i*4 - j*3` may overflow where the difference does not: it is not `nsw`, and no signed operation
+/// in C. Where all terms are added, and where bounds say that parts fit, they are.
+#[test]
+fn parts_of_differences_may_wrap() {
+    let [i, j] = ["i", "j"].map(|name| Var::new(name, I32));
+    let size = Var::size("n", I32);
+    let number = |value: i64| Expr::constant(I32, value);
+    let difference = i.expr() * 4 - j.expr() * 3;
+    let (large, small, unknown) = (number(1_000_000_000), number(1000), size.expr().clone());
+    let rows = [
+        (&difference, &large, false),
+        (&difference, &unknown, false),
+        (&(&difference + 5), &unknown, false),
+        (&(number(7) * (i.expr() - j.expr() * 3)), &unknown, false),
+        (&difference, &small, true),
+        (&(i.expr().floor_mod(100) * 4 - j.expr().floor_mod(100) * 3), &unknown, true),
+        (&(i.expr() * 4 + j.expr() * 3), &unknown, true),
+        (&(number(5) - j.expr() * 3), &unknown, true),
+        (&(j.expr() * 3 - 5), &large, true),
+    ];
+    for (index, extent, is_plain) in rows {
+        let [a, out] = [("a", unknown.clone()), ("out", Expr::int(10))].map(|(name, n)| floats(name, n));
+        let inner = Stmt::store(out.clone(), index.clone(), Expr::float(F32, 1.0));
+        let body = [&i, &j]
+            .into_iter()
+            .fold(inner, |body, var| Stmt::for_loop(var.clone(), number(0), extent.clone(), ForKind::Serial, body));
+        let function = function("f", [tensor(&a), tensor(&out)], body);
+        let module = IrModule::new([function]);
+        let source = c::build(&module, &Target::host()).unwrap();
+        let line = source.lines().find(|line| line.contains("] = ")).unwrap_or(&source);
+        assert_eq!(!line.contains("uint32_t"), is_plain, "{index}: {line}");
+        let text = build(module, &Target::host()).unwrap().inspect_source("ll").unwrap();
+        let products = || text.lines().filter(|line| line.contains(" = mul ") && line.contains("i32"));
+        assert!(is_plain || products().all(|line| !line.contains("nsw")), "{index}: {:?}", products().next());
     }
 }

@@ -6,6 +6,7 @@ use kernpack::DataType;
 
 use super::names::Names;
 use super::unit::Unit;
+use crate::codegen::parts::LoopBounds;
 use crate::error::{Result, fail};
 use crate::ir::{Buffer, Var};
 
@@ -67,6 +68,9 @@ pub(super) struct Body<'a> {
     pub(super) ordered: bool,
     /// True while an index is written.
     pub(super) in_index: bool,
+    pub(super) loop_bounds: LoopBounds,
+    /// Whether the parts of the sum around the next expression fit in its type; none: there is no sum.
+    pub(super) parts_fit: Option<bool>,
 }
 
 impl Body<'_> {

@@ -7,6 +7,7 @@ use super::body::{Body, Text};
 use super::types::lane_bits;
 use super::vector_memory::Place;
 use super::{literal, scalar, vector, vector_memory};
+use crate::codegen::parts::is_linear;
 use crate::error::{Result, fail};
 use crate::ir::builtin::{self, Effect};
 use crate::ir::visit::has_part;
@@ -38,6 +39,7 @@ impl Body<'_> {
     }
 
     fn node(&mut self, expr: &Expr) -> Result<Text> {
+        let around = self.parts_fit.take();
         let dtype = expr.dtype();
         let lanes = dtype.lanes();
         let flat = |text: String| Text { text, depth: 0 };
@@ -66,7 +68,11 @@ impl Body<'_> {
                 };
                 Text { text, depth: value.depth + 1 }
             }
-            ExprNode::Binary { op, a, b, dtype } => self.binary(*op, *dtype, a, b)?,
+            ExprNode::Binary { op, a, b, dtype } => {
+                let plain = around.unwrap_or_else(|| self.in_index && self.loop_bounds.parts_fit(expr));
+                let inside = is_linear(expr).then_some(plain);
+                self.binary(*op, *dtype, [a, b], plain, inside)?
+            }
             ExprNode::Compare { op, a, b } => {
                 let from = a.dtype();
                 let (a, b) = (self.expr(a)?, self.expr(b)?);
@@ -186,7 +192,16 @@ impl Body<'_> {
         }
     }
 
-    fn binary(&mut self, op: BinaryOp, dtype: DataType, a: &Expr, b: &Expr) -> Result<Text> {
+    /// An operation, in arithmetic that does not overflow if it is `plain`; `inside`: whether that holds for
+    /// the sums that are its operands.
+    fn binary(
+        &mut self,
+        op: BinaryOp,
+        dtype: DataType,
+        [a, b]: [&Expr; 2],
+        plain: bool,
+        inside: Option<bool>,
+    ) -> Result<Text> {
         self.unit.value_type(dtype)?;
         if let (ExprNode::Broadcast { value, .. }, BinaryOp::ShiftLeft | BinaryOp::ShiftRight) = (&**b, op)
             && let Some(bits) = value.as_int()
@@ -195,8 +210,11 @@ impl Body<'_> {
             let a = self.expr(a)?;
             return Ok(Text { text: vector::shift(self.unit, op, dtype, &a.text, bits)?, depth: a.depth + 1 });
         }
-        // Shifts, divisions by powers of two and masks of indices are kept, which is more readable.
-        let (left, right) = (self.expr(a)?, self.expr(b)?);
+        // Shifts, divisions by powers of two and masks of indices stay as readable as they are.
+        self.parts_fit = inside;
+        let left = self.expr(a)?;
+        self.parts_fit = inside;
+        let right = self.expr(b)?;
         let text = if dtype.lanes() > 1 {
             vector::binary(self.unit, op, dtype, &left.text, &right.text)?
         } else if let (BinaryOp::ShiftRight, Some(bits)) = (op, b.as_int())
@@ -205,8 +223,7 @@ impl Body<'_> {
         {
             format!("({} >> {bits})", left.text)
         } else {
-            let index = self.in_index;
-            scalar::binary(self.unit, op, dtype, &left.text, &right.text, index)
+            scalar::binary(self.unit, op, dtype, &left.text, &right.text, plain)
         };
         Ok(Text { text, depth: left.depth.max(right.depth) + 2 })
     }

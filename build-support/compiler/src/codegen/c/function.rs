@@ -6,6 +6,7 @@ use super::body::{Body, Exit, Local};
 use super::expr::is_void;
 use super::unit::Unit;
 use crate::codegen::RuntimeSymbols;
+use crate::codegen::parts::LoopBounds;
 use crate::error::{Result, fail};
 use crate::ir::{CallKind, DataTypeExt, ExprNode, FuncKind, I32, IrModule, LoweredFunc, Stmt, StmtNode, visit};
 
@@ -86,6 +87,8 @@ fn one(unit: &mut Unit, symbols: &HashMap<String, String>, function: &LoweredFun
         in_loop: 0,
         ordered: false,
         in_index: false,
+        loop_bounds: LoopBounds::default(),
+        parts_fit: None,
     };
     let mut params = Vec::new();
     let mut pointers = HashSet::new();

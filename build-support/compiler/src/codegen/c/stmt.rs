@@ -163,6 +163,7 @@ impl Body<'_> {
 
     fn serial(&mut self, var: &Var, min: &Expr, extent: &Expr, kind: ForKind, body: &Stmt) -> Result<()> {
         self.ordered = changes_memory(min) || changes_memory(extent);
+        self.loop_bounds.note(var, min, extent);
         let first = self.index(min)?;
         let end = if min.is_int(0) { extent.clone() } else { min + extent };
         let mut last = self.index(&end)?;

@@ -5,6 +5,7 @@ use kernpack::DataType;
 
 use super::CodeGenLLVM;
 use super::emit::{Value, confused, is_shuffle};
+use crate::codegen::parts::is_linear;
 use crate::error::{CompileError, ErrorKind, Result, fail};
 use crate::ir::{DataTypeExt, Expr, ExprNode, LogicOp, Var, with_stack};
 
@@ -54,6 +55,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     }
 
     fn value_of(&mut self, expr: &Expr) -> Result<Value<'ctx>> {
+        let around = self.state.parts_fit.take();
         Ok(match &**expr {
             ExprNode::Int { dtype, value } => self.int_constant(*dtype, *value)?,
             ExprNode::Float { dtype, value } => self.float_constant(*dtype, *value)?,
@@ -69,8 +71,14 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                 self.cast(from, *dtype, value)?
             }
             ExprNode::Binary { op, a, b, dtype } => {
-                let nsw = self.state.in_index && self.is_index(a) && self.is_index(b);
-                let (left, right) = (self.value(a)?, self.value(b)?);
+                let in_index = self.state.in_index;
+                let fits = around.unwrap_or_else(|| in_index && self.state.loop_bounds.parts_fit(expr));
+                let nsw = in_index && fits && self.is_index(a) && self.is_index(b);
+                let inside = is_linear(expr).then_some(fits);
+                self.state.parts_fit = inside;
+                let left = self.value(a)?;
+                self.state.parts_fit = inside;
+                let right = self.value(b)?;
                 self.binary(*op, *dtype, left, (right, b), nsw)?
             }
             ExprNode::Compare { op, a, b } => {

@@ -11,6 +11,7 @@ use super::alias::Regions;
 use super::emit::Value;
 use super::many_checks::ManyChecks;
 use super::modular::ModularFacts;
+use crate::codegen::parts::LoopBounds;
 use crate::ir::{Expr, Var};
 
 /// The way in which a function returns its value and reports errors.
@@ -85,6 +86,9 @@ pub(super) struct State<'ctx> {
     pub(super) data_vars: HashSet<Var>,
     pub(super) index_memo: HashMap<Expr, bool>,
     pub(super) in_index: bool,
+    pub(super) loop_bounds: LoopBounds,
+    /// Whether the parts of the sum around the next value fit in its type; none: there is no sum.
+    pub(super) parts_fit: Option<bool>,
     pub(super) loops: Vec<LoopFrame<'ctx>>,
     pub(super) cleanups: Vec<Cleanup<'ctx>>,
     /// The stack slots of values that are released when the function ends.

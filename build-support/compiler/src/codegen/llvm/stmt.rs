@@ -36,6 +36,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                     )
                 }
                 ForKind::Serial | ForKind::Unrolled | ForKind::Vectorized => {
+                    self.state.loop_bounds.note(var, min, extent);
                     let mut hints = hints(annotations);
                     hints.unroll |= *kind == ForKind::Unrolled;
                     hints.no_vectorize |= !may_vectorize(body);
