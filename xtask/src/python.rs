@@ -37,7 +37,7 @@ const ALONE: Recipe = Recipe {
     packages: include_str!("../requirements-alone.txt"),
 };
 
-/// What a Python must say of itself to serve: its version and where it is.
+/// The program with which an interpreter prints its version and the path of its executable.
 const IDENTIFY: &str = "import sys; print('%d.%d.%d' % sys.version_info[:3], sys.executable)";
 
 /// A Python with every package of `requirements.txt`.

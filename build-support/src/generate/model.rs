@@ -175,11 +175,12 @@ pub(super) fn write(out: &mut String, names: &Identifiers, steps: &Identifiers, 
         "use super::super::__kernpack::__private_v0_1 as __k;
 use super::super::__kernpack::{AnyView, Array, DataType, Device, Result, Tensor, packed_func};
 
-/// What the model is, as JSON: arguments, memory, and kernels with their work. `cargo kernpack inspect --load` shows it.
+/// A description of the model as JSON: arguments, memory, and kernels with their work.
+/// `cargo kernpack inspect --load` shows it.
 ",
     );
     let _ = writeln!(body, "pub const INFO: &str = {:?};\n", model.info);
-    body.push_str("/// What the model gives.\n#[derive(Clone, Debug)]\npub struct Outputs {\n");
+    body.push_str("/// The outputs of the model.\n#[derive(Clone, Debug)]\npub struct Outputs {\n");
     for (output, name) in &own_outputs {
         let _ = writeln!(body, "    /// `{}`.\n    pub {name}: Tensor,", output.shown());
     }
@@ -361,7 +362,8 @@ fn packed_run({views}) -> Result<{result}> {{
     let _ = write!(
         body,
         "
-/// What the model `{name}` is, as JSON: arguments, memory, and kernels with their work.
+/// Returns a description of the model `{name}` as JSON: arguments, memory, and kernels with their
+/// work.
 #[packed_func(name = \"{name}_info\", crate = super::super::__kernpack)]
 fn packed_info() -> &'static str {{
     INFO

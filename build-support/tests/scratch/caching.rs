@@ -1,4 +1,4 @@
-//! What is compiled again, and what comes out of the cache.
+//! The cache of compiled sources: cache hits, and changes that cause a new compilation.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use crate::package::{Built, Package, c_kernel, ir_kernel};
 
-/// What the last run of the build script compiled, and how many results it found in the cache.
+/// Returns the sources that the last run of the build script compiled, and its cache hits.
 pub(crate) fn compiled(package: &Package, built: &Built) -> (Vec<String>, usize) {
     assert!(built.success, "{}", built.stderr);
     let (mut sources, mut hits) = (Vec::new(), 0);

@@ -179,8 +179,8 @@ int __tvm_ffi_c(void* self, const TVMFFIAny* args, int32_t n, TVMFFIAny* result)
   return 0;
 }";
 
-/// Whether code has an instruction with a VEX prefix, which AVX brought (0xc5 and 0xc4 are not valid opcodes in
-/// 64-bit code, but may be data bytes, so a few are needed).
+/// Returns true if the code has instructions with a VEX prefix (AVX). 0xc5 and 0xc4 are not valid
+/// opcodes in 64-bit code, but may be data bytes, so a few matches are required.
 fn uses_avx(code: &[u8]) -> bool {
     code.windows(2).filter(|bytes| bytes[0] == 0xc5 && bytes[1] >= 0xe0).count() >= 2
 }

@@ -1,4 +1,4 @@
-//! What is in a shared library that cargo built.
+//! The contents of a shared library that cargo built.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ impl BuiltLibrary {
         Self { bytes: fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())) }
     }
 
-    /// Whether these bytes are somewhere in the file.
+    /// Returns true if the file contains these bytes.
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     pub(crate) fn contains(&self, bytes: &[u8]) -> bool {
         self.bytes.windows(bytes.len()).any(|window| window == bytes)
@@ -24,7 +24,7 @@ impl BuiltLibrary {
         object::File::parse(self.bytes.as_slice()).expect("an object file")
     }
 
-    /// What it is for.
+    /// Returns the architecture of the library.
     pub(crate) fn machine(&self) -> object::Architecture {
         self.file().architecture()
     }
@@ -49,7 +49,7 @@ impl BuiltLibrary {
         names
     }
 
-    /// What the dynamic linker calls it (`DT_SONAME`).
+    /// Returns the name of the library for the dynamic linker (`DT_SONAME`).
     pub(crate) fn shared_object_name(&self) -> Option<String> {
         const DT_SONAME: u64 = 14;
         let position = self.dynamic_entries().into_iter().find(|entry| entry[0] == DT_SONAME)?[1];
@@ -87,14 +87,14 @@ impl BuiltLibrary {
         self.data("__kernpack_library_bin_v1")
     }
 
-    /// Whether the loader keeps the library for good (`DF_1_NODELETE`).
+    /// Returns true if the loader never unloads the library (`DF_1_NODELETE`).
     pub(crate) fn is_never_unloaded(&self) -> bool {
         const DT_FLAGS_1: u64 = 0x6fff_fffb;
         const DF_1_NODELETE: u64 = 8;
         self.dynamic_entries().into_iter().any(|entry| entry[0] == DT_FLAGS_1 && entry[1] & DF_1_NODELETE != 0)
     }
 
-    /// What the dynamic linker is told: tags and values.
+    /// Returns the tags and values of the dynamic section.
     fn dynamic_entries(&self) -> Vec<[u64; 2]> {
         let file = self.file();
         let dynamic = file.section_by_name(".dynamic").expect("a dynamic section");

@@ -1,4 +1,4 @@
-//! What a user reads when something is wrong: each message as a whole.
+//! Tests of the complete error messages of the build script.
 
 use expect_test::{Expect, expect};
 
@@ -314,7 +314,7 @@ fn bad_cuda_policy() {
     );
 }
 
-/// What cargo says itself, without what the build script wrote.
+/// Returns cargo's own errors, without the output of the build script.
 fn first_errors(built: &crate::package::Built, package: &Package) -> String {
     assert!(!built.success, "the build succeeded:\n{}", built.stderr);
     let lines = built.stderr.lines().take_while(|line| !line.starts_with("Caused by") && !line.contains("--- std"));

@@ -20,7 +20,7 @@ fn package(name: &str, calls: &str) -> Package {
     package
 }
 
-/// What the model gives for the numbers from -3 to 4.
+/// The model's output for the numbers from -3 to 4.
 const EXPECTED: [f32; 6] = [10., -10., 66., -38., 72., 5.];
 
 /// A program that counts the allocations of calls, those of all threads, and checks what they give.

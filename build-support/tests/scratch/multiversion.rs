@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::package::{Package, c_kernel, ir_kernel, loop_ir};
 
-/// What a compiler was told, as a number.
+/// The instruction set level of the compilation as a number: 1 for the baseline, 4 for x86-64-v4.
 const VERSION: &str = "
 #if defined(__AVX512F__) && defined(__AVX512VL__)
 #define VERSION 4
@@ -219,7 +219,7 @@ fn versions() -> Package {
         .file("src/main.rs", MAIN)
 }
 
-/// What the program prints for a version.
+/// Returns the expected output of the program for a version.
 fn expected(version: i64) -> String {
     let level = ["baseline", "x86-64-v2", "x86-64-v3", "x86-64-v4"][version as usize - 1];
     let plain = version * 100 + version * 10 + version;
@@ -229,8 +229,11 @@ fn expected(version: i64) -> String {
     )
 }
 
-/// What the program prints where the highest version is capped, on the CPU that qemu makes, or on this one. It holds the library
-/// twice, as part of itself and loaded, and the runtime says so.
+/// Runs the program and returns its stdout and stderr. It runs in qemu with the CPU model `cpu`, or
+/// on this CPU if that is `None`; `cap` is the highest permitted version.
+///
+/// The process has the library twice, linked into the program and loaded at run time. The warning
+/// of the runtime about this is removed from stderr.
 fn run(package: &Package, cpu: Option<&str>, cap: Option<&str>) -> (String, String) {
     let program = package.program_path("debug");
     let mut command = match cpu {
@@ -262,8 +265,9 @@ fn machine() -> i64 {
     }
 }
 
-/// How many instructions have a VEX prefix, which AVX brought, and how many an EVEX prefix, of AVX-512. 0xc5 and 0x62 are not valid
-/// opcodes in 64-bit code, but may be bytes within others, so a single one says nothing.
+/// Returns the number of instructions with a VEX prefix (AVX) and the number with an EVEX prefix
+/// (AVX-512). 0xc5 and 0x62 are not valid opcodes in 64-bit code, but may be bytes inside other
+/// instructions, so a single match proves nothing.
 fn vector_instructions(code: &[u8]) -> (usize, usize) {
     let vex = code.windows(2).filter(|bytes| bytes[0] == 0xc5 && bytes[1] >= 0xe0).count();
     let evex = code.windows(2).filter(|bytes| *bytes == [0x62, 0xf1]).count();
@@ -383,7 +387,8 @@ fn one_change_compiles_the_versions_of_one_kernel() {
     assert_eq!(package.library("debug").packed_functions(), ["a", "b", "d", "version_cache.cpu_level"]);
 }
 
-/// What the build says of these files, compiled for the baseline, x86-64-v3 and x86-64-v4.
+/// Compiles these files for the baseline, x86-64-v3 and x86-64-v4, which must fail, and returns the
+/// error message.
 fn problems(name: &str, files: &[(&str, &str)], calls: &str) -> String {
     let c: Vec<&str> = files.iter().map(|(path, _)| *path).filter(|path| !path.ends_with(".ll")).collect();
     let ir: Vec<&str> = files.iter().map(|(path, _)| *path).filter(|path| path.ends_with(".ll")).collect();

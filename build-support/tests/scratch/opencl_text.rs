@@ -1,4 +1,5 @@
-//! What travels of OpenCL C: headers, macros and options, as they are used in a build and in the process that loads the library.
+//! The headers, macros and options of OpenCL C sources, which are used in the build and again in
+//! the process that loads the library.
 
 use crate::opencl_check::device;
 use crate::package::Package;

@@ -28,7 +28,8 @@ fn package(name: &str, calls: &str) -> Package {
         .file("ir.ll", &loop_ir("ir", ""))
 }
 
-/// Whether there are a standard library and compilers for the target; if not, a line that says so, and on CI a panic.
+/// Returns true if the standard library and the compilers for the target are installed. If they are
+/// not, prints a line about the skipped test, and panics on CI.
 fn is_there() -> bool {
     let output = |program: &str, arguments: &[&str]| {
         let output = Command::new(program).args(arguments).output();
@@ -59,7 +60,7 @@ fn build(package: &Package, variables: &[(&str, &str)]) -> BuiltLibrary {
     package.library(&format!("{TARGET}/debug"))
 }
 
-/// What the build script says when it fails.
+/// Builds, which must fail, and returns the error message of the build script.
 fn failure(package: &Package, variables: &[(&str, &str)]) -> String {
     let built = package.cargo(&["build", "--target", TARGET], &[&[LINKER], variables].concat());
     assert!(!built.success, "the build succeeded:\n{}", built.stderr);
@@ -67,14 +68,15 @@ fn failure(package: &Package, variables: &[(&str, &str)]) -> String {
     message.lines().take_while(|line| !line.starts_with("warning: ")).map(str::trim).collect::<Vec<_>>().join("\n")
 }
 
-/// Whether code has instructions of SVE, which no baseline has (Arm A64 instruction set: the top-level encoding's op0 is 2).
+/// Returns true if the code has SVE instructions, which are not in any baseline (Arm A64
+/// instruction set: op0 of the top-level encoding is 2).
 fn uses_sve(code: &[u8]) -> bool {
     let words = code.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
     words.filter(|word| word >> 25 & 0b1111 == 0b0010).count() > 0
 }
 
-/// Whether code has instructions of the vector unit that every CPU of 64-bit ARM has (op0 is 0b0111 or 0b1111, or a load of a vector
-/// register).
+/// Returns true if the code has instructions of the vector unit that every 64-bit Arm CPU has (op0
+/// is 0b0111 or 0b1111, or a load of a vector register).
 fn uses_vectors(code: &[u8]) -> bool {
     let words = code.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
     words.filter(|word| word >> 25 & 0b0111 == 0b0111).count() > 0
@@ -215,7 +217,7 @@ fn main() -> Result<()> {
 }
 "#;
 
-/// What the program prints.
+/// The output of [`te_program`].
 pub(crate) const TE_PROGRAM_PRINTS: &str =
     "dense: true\ntanh_exp: true\nreversed: true\nMismatched out.shape[0] on argument #1 when calling:\n";
 

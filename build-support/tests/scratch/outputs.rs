@@ -1,4 +1,4 @@
-//! What a build leaves for people: the list of its outputs, and the commands that compile.
+//! The files that a build writes for users: the list of its outputs, and the compiler commands.
 
 use std::fs;
 use std::path::Path;

@@ -83,7 +83,7 @@ fn travel_in_the_library_and_come_back() {
     assert_eq!(imports[1].imports(), [imports[2].clone()]);
 }
 
-/// What a linker needs for a large blob is the blob itself and little more.
+/// The linker needs little more memory than the size of a large blob.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_blob_of_64_mib_links_with_less_than_300_mb() {

@@ -42,12 +42,15 @@ done:
     )
 }
 
-/// What the manifest of a package says of its dependency if the package needs more of it than a plain one: always all of it, so that the
-/// runtime is built twice for all packages, not once for each set of features.
+/// The features of the runtime in the manifest of a package that needs any of them. It is always
+/// the full set, so that the runtime is built twice for all packages, not once for each set of
+/// features.
 pub(crate) const ALL_FEATURES: &str = ", features = [\"cuda\", \"opencl\", \"zstd\"]";
 
-/// What tests call `CUDA_HOME` reaches build scripts under this name, and cudarc not at all: all packages share it, and it would be built again,
-/// with the runtime, whenever the toolkit is another.
+/// The name under which the tests pass `CUDA_HOME` to build scripts.
+///
+/// cudarc does not see this variable. All packages share one build of cudarc; with `CUDA_HOME`, it
+/// would be rebuilt, and the runtime with it, for each change of the toolkit.
 const CUDA_HOME_OF_SCRIPT: &str = "KERNPACK_TEST_SCRIPT_CUDA_HOME";
 
 /// The beginning of a build script that compiles for CUDA.
@@ -67,7 +70,7 @@ pub(crate) struct Package {
     target_dir: PathBuf,
 }
 
-/// What cargo did.
+/// The exit status and the output of a run of cargo.
 pub(crate) struct Built {
     pub(crate) success: bool,
     pub(crate) stdout: String,
@@ -270,7 +273,7 @@ impl Package {
         BuiltLibrary::open(&self.library_path(profile))
     }
 
-    /// Where that library is.
+    /// Returns the path of the shared library.
     pub(crate) fn library_path(&self, profile: &str) -> PathBuf {
         let file = format!("{}{}{}", env::consts::DLL_PREFIX, self.name.replace('-', "_"), env::consts::DLL_SUFFIX);
         self.target_dir.join(profile).join(file)
@@ -288,7 +291,7 @@ impl Package {
         self.script_folder().join("out")
     }
 
-    /// What the build script printed when it ran last.
+    /// Returns the output of the last run of the build script.
     pub(crate) fn script_output(&self) -> String {
         fs::read_to_string(self.script_folder().join("output")).expect("cargo keeps what build scripts print")
     }
@@ -297,7 +300,7 @@ impl Package {
         self.script_folders().pop().expect("the build script has run")
     }
 
-    /// Where the build script ran, the last one last.
+    /// Returns the output folders of the build script, the latest one last.
     fn script_folders(&self) -> Vec<PathBuf> {
         self.script_folders_in("debug/build")
     }
@@ -320,7 +323,7 @@ impl Package {
         BuiltLibrary::open(&self.program_path(profile))
     }
 
-    /// Where that program is.
+    /// Returns the path of the program.
     pub(crate) fn program_path(&self, profile: &str) -> PathBuf {
         self.target_dir.join(profile).join(format!("{}{}", self.name, env::consts::EXE_SUFFIX))
     }
@@ -364,7 +367,7 @@ impl Package {
         message.lines().map(short).collect()
     }
 
-    /// What `src/main.rs` prints.
+    /// Runs `src/main.rs` and returns its stdout.
     pub(crate) fn run(&self, args: &[&str]) -> String {
         let built = self.cargo(&[&["run", "--quiet"], args].concat(), &[]);
         assert!(built.success, "{}", built.stderr);
@@ -373,7 +376,7 @@ impl Package {
 }
 
 impl Built {
-    /// Whether cargo compiled or ran anything (`-v` says so).
+    /// Returns true if cargo compiled or ran anything, according to its output with `-v`.
     pub(crate) fn did_work(&self) -> bool {
         self.stderr
             .lines()
@@ -381,7 +384,7 @@ impl Built {
     }
 }
 
-/// What rustc calls this machine.
+/// Returns the target triple of this machine.
 fn host_triple() -> String {
     let rustc = Command::new("rustc").arg("-vV").output().expect("rustc runs");
     let version = String::from_utf8_lossy(&rustc.stdout).into_owned();

@@ -1,4 +1,4 @@
-//! What makes the build script run again, and what does not.
+//! Changes that run the build script again, and changes that do not.
 
 use crate::package::{Package, c_kernel, ir_kernel};
 

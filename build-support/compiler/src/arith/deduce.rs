@@ -47,7 +47,8 @@ struct Deduce<'a> {
     analyzer: &'a Analyzer,
     /// The number of conditions that may still be examined.
     steps: Cell<u32>,
-    /// Whether all terms of both sides of the comparison have one sign: then their parts fit, too.
+    /// True if, on each side of the comparison, all terms have the same sign; then their parts fit
+    /// in the type, too.
     parts_fit: Cell<bool>,
 }
 

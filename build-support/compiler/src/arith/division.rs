@@ -1,9 +1,9 @@
 //! Quotients and remainders of canonical sums.
 //!
-//! What is assumed: sums are whole numbers ([`State::sum_of`]); data that may wrap is one value. A
-//! part of a sum of indices does not overflow where the sum does not, if all terms have one sign.
-//! Other parts ([`is_safe_part`]), and what rules make larger than the sum, have to fit the type by
-//! their bounds.
+//! Sums are taken as mathematical integers ([`State::sum_of`]); data that may wrap around is a
+//! single opaque value. If a sum of indices does not overflow and all of its terms have the same
+//! sign, its parts do not overflow either. The bounds of other parts ([`is_safe_part`]), and of
+//! expressions that a rule makes larger than the sum, must fit in the type.
 
 use std::rc::Rc;
 

@@ -87,7 +87,8 @@ pub(super) struct State<'ctx> {
     pub(super) index_memo: HashMap<Expr, bool>,
     pub(super) in_index: bool,
     pub(super) loop_bounds: LoopBounds,
-    /// Whether the parts of the sum around the next value fit in its type; none: there is no sum.
+    /// True if the parts of the sum around the next value fit in its type. `None` if the value is
+    /// not a part of a sum.
     pub(super) parts_fit: Option<bool>,
     pub(super) loops: Vec<LoopFrame<'ctx>>,
     pub(super) cleanups: Vec<Cleanup<'ctx>>,
