@@ -1,4 +1,5 @@
-//! Kernels of plain C functions: a header as libraries have it, called from Rust, and everything in it that does not become a kernel.
+//! Kernels from plain C functions: a header in the style of real libraries, called from Rust, and
+//! the declarations in it that do not become kernels.
 
 use crate::package::Package;
 
@@ -112,7 +113,7 @@ fn a_header_as_libraries_have_it() {
     );
 }
 
-/// Overloads, names of enums that stand alone, `extern "C"`.
+/// Overloads, enum types without the keyword `enum`, and `extern "C"`.
 #[test]
 fn a_header_in_cpp() {
     let header = "#pragma once\n#include <cstddef>\nextern \"C\" {\nenum color { RED, BLUE = 5 };\nint paint(color c, bool twice);\n}\n\
@@ -167,7 +168,7 @@ fn what_does_not_become_a_kernel_says_why() {
     let expected: Vec<String> =
         rows.iter().map(|(function, why)| format!("build.rs:3: awk.h: {function}: {why}")).collect();
     assert_eq!(package.failure(&[]), format!("Error: {} problems\n\n{}", rows.len(), expected.join("\n\n")));
-    // What the C compiler says of a header that is wrong has the header's line.
+    // An error of the C compiler in the header is reported with the line in the header.
     package.write("awk.h", "double twice(double x);\nint broken(;\n");
     package.write(
         "build.rs",
@@ -185,7 +186,7 @@ fn what_does_not_become_a_kernel_says_why() {
     );
 }
 
-/// Pointers to 64-bit integers in both spellings, pointers under a name, attributes; in C and in C++.
+/// Pointers to 64-bit integers in both spellings, typedefs of pointers, attributes; in C and C++.
 #[test]
 fn pointers_in_the_words_of_the_header() {
     let header = "#pragma once\n#include <stddef.h>\n#include <stdint.h>\n#ifdef __cplusplus\nextern \"C\" {\n#endif\ntypedef double* vec;\n\
@@ -226,12 +227,13 @@ fn main() -> Result<()> {
     assert_eq!(package.run(&[]), "2 2\n[7] [8]\n[5.0, 5.0]\n");
 }
 
-/// The text is read without `#if`: the compiler says where it has another alternative.
+/// The header is parsed without evaluating `#if`. If the compiler chooses another alternative, it
+/// reports an error.
 #[test]
 fn alternatives_that_were_not_read_do_not_compile() {
     let another = "of another type than kernpack-build read in the header";
     let rows = [
-        // The last typedef was read.
+        // The parser takes the last typedef.
         (
             "#if 1\ntypedef double real;\n#else\ntypedef float real;\n#endif\nvoid f(const real* x);\n",
             "f(x[1])",
@@ -244,7 +246,7 @@ fn alternatives_that_were_not_read_do_not_compile() {
             another,
         ),
         ("#if 1\ntypedef double real;\n#else\ntypedef int real;\n#endif\nreal f(void);\n", "f", another),
-        // The first declaration was read.
+        // The parser takes the first declaration.
         ("#if 0\nvoid f(const float* x);\n#else\nvoid f(const double* x);\n#endif\n", "f(x[1])", "incompatible"),
         ("#if 0\nvoid f(const float* x);\n#else\nvoid f(float* x);\n#endif\n", "f(x[1])", "incompatible"),
         (

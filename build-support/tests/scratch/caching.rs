@@ -56,7 +56,7 @@ fn one_change_compiles_one_kernel() {
     let none: [&str; 0] = [];
     assert_eq!(build(&[]).0, ["a.c", "b.c", "build.rs:2", "c.cpp", "d.ll"]);
 
-    // A new date alone.
+    // Only a new modification time.
     for file in ["a.c", "more/a.h", "d.ll"] {
         let file = fs::File::options().append(true).open(package.dir.join(file)).unwrap();
         file.set_modified(SystemTime::now()).unwrap();
@@ -71,19 +71,19 @@ fn one_change_compiles_one_kernel() {
     assert_eq!(build(&[]), (Vec::new(), 5));
     package.write("d.ll", &ir_kernel("d").replace("ret i32 0", "ret i32 1"));
     assert_eq!(build(&[]), (vec!["d.ll".to_owned()], 4));
-    // A header that would be found first: it is seen when the build script runs.
+    // A header in a folder that is searched earlier is noticed the next time the build script runs.
     package.write("include/a.h", "#define A 7\n");
     package.write("d.ll", &ir_kernel("d"));
     assert_eq!(build(&[]), (vec!["a.c".to_owned()], 4));
-    // Options of compilers other than LLVM; the cc crate gives CFLAGS to C++ as well.
+    // Options for the C and C++ compilers; the cc crate passes CFLAGS to both.
     assert_eq!(build(&[("CFLAGS", "-DX=1")]).0, ["a.c", "b.c", "c.cpp"]);
     assert_eq!(build(&[]), (Vec::new(), 5));
-    // Variables that compilers read by themselves.
+    // Environment variables that compilers read.
     let more = package.dir.join("more").display().to_string();
     assert_eq!(build(&[("C_INCLUDE_PATH", &more)]).0, ["a.c", "b.c", "c.cpp"]);
     assert_eq!(package.build().packed_functions(), ["a", "b", "c", "d", "e"]);
 
-    // Files of the cache that are damaged, cut off or left over count as missing.
+    // Damaged, truncated and leftover files of the cache are ignored.
     let cache = package.out_dir().join("kernpack-cache");
     for (index, file) in files(&cache).into_iter().enumerate() {
         let bytes = fs::read(&file).unwrap();
@@ -102,7 +102,7 @@ fn files(folder: &std::path::Path) -> Vec<PathBuf> {
     files
 }
 
-/// A warning of the compiler is shown again when the result comes out of the cache.
+/// The warnings of the compiler are shown again on a cache hit.
 #[test]
 fn warnings_come_out_of_the_cache() {
     let package = Package::new("cached-warning", ".c([\"a.c\", \"b.c\"])")
@@ -126,7 +126,7 @@ fn no_more_compilers_than_cargo_allows() {
     let log = package.dir.join("log");
     let running = package.dir.join("running");
     fs::create_dir_all(&running).unwrap();
-    // Counts the calls that run at the same time.
+    // A compiler that logs the number of its running processes.
     package.script(
         "cc",
         &format!(
@@ -170,7 +170,7 @@ fn a_compiler_that_appears_later_is_noticed() {
         let again = build();
         assert!(again.success && !again.did_work(), "{}", again.stderr);
     }
-    // It passes on to the compiler that was there before, and says another version.
+    // Writes a compiler that reports another version and runs the original compiler.
     let write = |path: PathBuf, version: &str| {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let text = format!(
@@ -179,14 +179,14 @@ fn a_compiler_that_appears_later_is_noticed() {
         fs::write(&path, text).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     };
-    // Each would be found before the one that was used last; the first place does not exist at all.
+    // Each one precedes the last used compiler on PATH. The first folder does not exist yet.
     for (place, version) in [(later.join("cc"), "3"), (places[2].join("cc"), "4"), (places[0].join("cc"), "5")] {
         write(place, version);
         assert_eq!(compiled(&package, &build()).0, ["a.c"], "{version}");
         let again = build();
         assert!(again.success && !again.did_work(), "{}", again.stderr);
     }
-    // Another version in the same place.
+    // Another version at the same path.
     write(places[0].join("cc"), "6");
     assert_eq!(compiled(&package, &build()).0, ["a.c"]);
 }

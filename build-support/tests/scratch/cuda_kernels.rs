@@ -1,4 +1,4 @@
-//! CUDA kernels: with a real nvcc where there is one, else with a script in its place.
+//! CUDA kernels, compiled by nvcc if it is installed, and by a script that replaces it.
 
 use std::env;
 use std::io::Write as _;
@@ -36,7 +36,7 @@ fn package(name: &str, calls: &str) -> Package {
         )
 }
 
-/// Checks the import tree of a library of [`package`]; the result is the code of both images.
+/// Checks the import tree of a library of [`package`], and returns the code of both images.
 fn check_images(bytes: &[u8]) -> [Vec<u8>; 2] {
     let tree = LibraryBin::parse(bytes).unwrap();
     assert_eq!(
@@ -45,7 +45,7 @@ fn check_images(bytes: &[u8]) -> [Vec<u8>; 2] {
     );
     assert_eq!(tree.imports(0).collect::<Vec<_>>(), [1, 2]);
     let mut images = [1, 2].map(|index| DeviceImage::parse(tree.modules()[index].payload().unwrap()).unwrap());
-    // Import trees are written in an order of their own.
+    // The modules of an import tree are not in the order of the sources.
     images.sort_by_key(|image| core::cmp::Reverse(image.kernels()[0].name));
     assert!(images.iter().all(|image| image.format() == "fatbin"));
     let scale = &images[0].kernels()[0];
@@ -124,7 +124,7 @@ fn require_needs_nvcc() {
     );
 }
 
-/// Stands for nvcc: writes what it would write, with its arguments as the image.
+/// A replacement of nvcc that writes the same output files, with its arguments as the image.
 #[cfg(unix)]
 const FAKE_NVCC: &str = r#"#!/bin/sh
 if [ "$1" = --list-gpu-arch ]; then echo compute_75; echo compute_80; exit 0; fi
@@ -174,7 +174,7 @@ fn images_travel_in_the_library() {
     let home = fake_cuda_home(&package);
     let variables = [("CUDA_HOME", home.to_str().unwrap())];
     let library = package.build_with(&["build"], &variables);
-    // Each kernel can be called by its name in the library itself, too.
+    // The library itself exports each kernel under its name, too.
     assert_eq!(library.packed_functions(), ["fill", "scale"]);
     assert_eq!(library.exported("__tvm_ffi__metadata_"), ["__tvm_ffi__metadata_fill", "__tvm_ffi__metadata_scale"]);
     let [scale, _] = check_images(&library.import_tree().expect("exported"));
@@ -233,7 +233,8 @@ fn every_kernel_that_fails_is_shown() {
     "#]].assert_eq(&package.message(&[("CUDA_HOME", home.to_str().unwrap())]));
 }
 
-/// `KERNPACK_TEST_CUDA_HOME`, else the toolkit of the environment.
+/// Returns the folder of a CUDA toolkit with nvcc: the value of `KERNPACK_TEST_CUDA_HOME`,
+/// `CUDA_HOME` or `CUDA_PATH`.
 pub(crate) fn real_cuda_home() -> Option<PathBuf> {
     let homes = ["KERNPACK_TEST_CUDA_HOME", "CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os);
     homes.map(PathBuf::from).find(|home| home.join("bin").join("nvcc").is_file())
@@ -242,7 +243,7 @@ pub(crate) fn real_cuda_home() -> Option<PathBuf> {
 #[test]
 fn a_real_nvcc_makes_fat_binaries() {
     let Some(home) = real_cuda_home() else {
-        // Past the test harness, which hides what a passing test prints.
+        // Not `eprintln`: the test harness hides its output if the test passes.
         let _ = writeln!(
             std::io::stderr(),
             "skipped: no nvcc; set KERNPACK_TEST_CUDA_HOME or CUDA_HOME to the folder of a CUDA toolkit"

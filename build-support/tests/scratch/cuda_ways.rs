@@ -1,4 +1,4 @@
-//! The ways to a CUDA image other than nvcc, and what each kernel may ask for.
+//! The compilers of CUDA images other than nvcc, and the options of single kernels.
 
 use std::env;
 use std::fs;
@@ -26,7 +26,7 @@ define ptx_kernel void @scale(ptr %out, ptr %in, float %factor, i32 %n) {
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 ";
 
-/// As nvcc and older compilers mark kernels.
+/// A kernel that is marked by an annotation, as nvcc and older compilers do.
 const ANNOTATED: &str = "
 define void @fill(ptr %out, i64 %value) {
   store i64 %value, ptr %out
@@ -46,10 +46,10 @@ define ptx_kernel void @exponential(ptr %x) {
 declare float @__nv_expf(float)
 ";
 
-/// Names of kernels, and what they take.
+/// The names of kernels and their argument types.
 type Kernels = Vec<(String, Vec<ArgType>)>;
 
-/// Format, code and kernels of the images of these kernels.
+/// Returns the format, the code and the kernels of the images that contain these kernels.
 fn images(library: &BuiltLibrary, names: &[&str]) -> Vec<(String, Vec<u8>, Kernels)> {
     let bytes = library.import_tree().expect("exported");
     let tree = LibraryBin::parse(&bytes).unwrap();
@@ -93,7 +93,7 @@ fn llvm_needs_no_toolkit() {
     );
     let found = images(&package.build(), &["scale", "fill"]);
     assert!(text(&found[0].1).contains(".target sm_75\n"));
-    // Without CUDA the names are still there.
+    // Without CUDA, the library still has the names.
     let library = package.build_with(&["build"], &[("KERNPACK_CUDA", "off")]);
     assert_eq!(library.packed_functions(), ["fill", "scale"]);
     assert_eq!(library.import_tree(), None);
@@ -168,7 +168,7 @@ fn kernels_have_options_of_their_own() {
         .file("kernels/scale.cu", "\n")
         .file("kernels/include/factor.h", "");
     let home = fake_cuda_home(&package);
-    // It must not be asked.
+    // It must not be called.
     let asked = package.dir.join("asked");
     let smi = |body: &str| package.script("bin/nvidia-smi", &format!("echo > '{}'\n{body}\n", asked.display()));
     smi("echo 8.6; echo 9.0");
@@ -187,7 +187,7 @@ fn kernels_have_options_of_their_own() {
     let found = images(&package.build_with(&["build"], &variables), &["fill", "scale"]);
     let wanted = "-gencode=arch=compute_86,code=sm_86 -gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_86,code=compute_86";
     assert!(asked.exists() && text(&found[0].1).contains(wanted), "{}", text(&found[0].1));
-    // A machine whose driver does not answer.
+    // A machine without a working driver.
     smi("echo 'no devices were found' >&2; exit 6");
     let built = package.cargo(&["build"], &variables);
     let warning = ".cuda_detect_gpu() found no GPU: .cuda_detect_gpu(): nvidia-smi failed (exit status: 6)";
@@ -215,13 +215,14 @@ fn nvcc_that_appears_later_is_noticed() {
         (is_compiled, built.did_work())
     };
     assert!(!build().0);
-    // Cargo starts the script again when one of these changes; `CUDA_HOME` of these tests goes another way.
+    // Cargo runs the script again if one of these changes. The tests pass `CUDA_HOME` under
+    // another name.
     let output = package.script_output();
     for name in ["NVCC", "CUDA_HOME", "CUDA_PATH"] {
         assert!(output.lines().any(|line| line == format!("cargo::rerun-if-env-changed={name}")), "{name}: {output}");
     }
     assert_eq!(build(), (false, false));
-    // Out of a package of the system: with a date of long ago.
+    // As installed from a package of the system, with an old modification time.
     let home = fake_cuda_home(&package);
     let nvcc = home.join("bin/nvcc");
     let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
@@ -258,7 +259,8 @@ fn a_real_toolkit_assembles_device_ir() {
     ] {
         assert!(output.contains(line), "{output}");
     }
-    // All architectures that LLVM and this ptxas know. PTX that ptxas takes is PTX of the right version.
+    // All architectures that LLVM and this ptxas support. ptxas accepts only PTX of the right
+    // version.
     let all = "\"75\", \"80\", \"86\", \"87\", \"88\", \"89\", \"90\", \"90a\", \"100\", \"100a\", \"100f\", \"103\", \"103a\", \"103f\", \"110\", \"110a\", \"110f\", \"120\", \"120a\", \"120f\", \"121\", \"121a\", \"121f\"";
     let script = fs::read_to_string(package.dir.join("build.rs")).unwrap();
     package.write("build.rs", &script.replace(").build()", &format!(").cuda_arch([{all}]).build()")));
@@ -292,13 +294,13 @@ fn nvrtc_is_a_compiler_too() {
     let found = images(&package.build_with(&["build"], &variables), &["scale", "more"]);
     use ArgType as T;
     assert_eq!(found[0].2, [("scale".to_owned(), vec![T::POINTER, T::UINT32])]);
-    // With fatbinary beside it the image is a fat binary, else PTX.
+    // The image is a fat binary if the program fatbinary is found, otherwise PTX.
     match found[0].0.as_str() {
         "ptx" => assert!(text(&found[0].1).contains(".target sm_80\n")),
         format => assert_eq!((format, &found[0].1[..4]), ("fatbin", &[0x50, 0xed, 0x55, 0xba][..])),
     }
     assert!(!package.cargo(&["build", "-v"], &variables).did_work());
-    // A header of a header.
+    // A header that is included by a header.
     package.write("include/value.h", "#define FACTOR 3.0f\n");
     let built = package.cargo(&["build", "-v"], &variables);
     assert!(built.success && built.did_work(), "{}", built.stderr);
@@ -321,7 +323,7 @@ fn nvrtc_is_a_compiler_too() {
 
         kernels/more.cu: the kernel `scale` has the C++ name `_Z5scalePfj`, which no one can call; declare it extern "C"
     "#]].assert_eq(&package.message(&variables));
-    // Where there is nothing to load.
+    // No library can be loaded.
     let require = [("KERNPACK_CUDA", "require"), ("LD_LIBRARY_PATH", "")];
     let end =
         ". Install the CUDA toolkit or the Python package nvidia-cuda-nvrtc, or set CUDA_HOME to the folder of one";
@@ -336,7 +338,7 @@ fn nvrtc_is_a_compiler_too() {
     assert_eq!(package.failure(&require), expected);
 }
 
-/// A folder with NVRTC; there may be a toolkit in it, too.
+/// Returns a folder with NVRTC, and possibly a whole toolkit.
 fn nvrtc_home() -> Option<PathBuf> {
     let homes = env::var_os("KERNPACK_TEST_NVRTC_HOME").map(PathBuf::from).into_iter().chain(real_cuda_home());
     homes.into_iter().find(|home| home.join("lib/libnvrtc.so.13").is_file())

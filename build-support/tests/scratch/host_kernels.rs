@@ -2,7 +2,7 @@
 
 use crate::package::{Package, c_kernel, ir_kernel, loop_ir};
 
-/// Calls kernels of the library `scratch` like any user.
+/// A program that calls kernels of the library `scratch` as users do.
 const MAIN: &str = "
 fn main() {
     println!(\"{}\", NAME::kernels::plus.call_as::<i64>((20, 22)).unwrap());
@@ -95,7 +95,7 @@ fn are_exported_in_release() {
 
 #[test]
 fn bitcode_is_llvm_ir_too() {
-    // The build script stands for a frontend: it writes bitcode, and the next line compiles it.
+    // The build script acts as a frontend: it writes bitcode, and the next line compiles it.
     let package = Package::new("bitcode", "").file("kernels/f.ll", &ir_kernel("f")).file(
         "build.rs",
         r#"
@@ -139,7 +139,7 @@ fn the_header_has_the_layouts_of_the_runtime() {
     use std::mem::{offset_of, size_of};
     let mut checks = String::new();
     let mut check = |expression: &str, value: i128| {
-        // Writing to a String does not fail.
+        // Writing to a `String` does not fail.
         let _ = writeln!(checks, "_Static_assert({expression} == {value}, \"{}\");", expression.replace('"', ""));
     };
     check("sizeof(TVMFFIAny)", size_of::<abi::TVMFFIAny>() as i128);
@@ -194,7 +194,7 @@ fn the_cpu_is_the_one_that_rustc_is_told() {
         assert_eq!(uses_avx(&package.object_for_host_target("llvm0_k.o").code("ir")), avx, "LLVM with {flags:?}");
         assert_eq!(uses_avx(&package.object_for_host_target("c0_k.o").code("c")), avx, "C with {flags:?}");
     };
-    // One package, so that a change of the flags is seen.
+    // The same package for all flags, to check that a change is noticed.
     let package = Package::new("cpu-told", calls);
     let package = package.file("k.c", LOOP_C).file("k.ll", &loop_ir("ir", "")).without_runtime();
     check(&package, "", false);

@@ -1,10 +1,10 @@
-//! Programs that offer the C functions to the libraries that they load.
+//! Programs that export the C functions for the libraries that they load.
 
 use kernpack::sys::abi::ApiTable;
 
 use crate::package::Package;
 
-/// A package with a library and a program, as `host()` wants it.
+/// A package with a library, and a program that is set up as `host()` requires.
 fn package(name: &str) -> Package {
     Package::new(name, "")
         .file(
@@ -39,7 +39,7 @@ fn check(package: &Package, profile: &str) {
 #[test]
 fn a_program_exports_the_functions_and_its_library_does_not() {
     let package = package("host-program");
-    // Its own functions do not look like those of a libtvm_ffi to it.
+    // The program does not mistake its own functions for those of a libtvm_ffi.
     assert_eq!(package.run(&[]), "Embedded\n");
     check(&package, "debug");
 }
@@ -49,7 +49,7 @@ fn a_program_exports_the_functions_and_its_library_does_not() {
 fn gnu_ld_links_it_too() {
     let package = package("host-program-gnu");
     package.build();
-    // The program alone: with RUSTFLAGS the whole runtime would be built anew.
+    // Only the program: with RUSTFLAGS, the whole runtime would be rebuilt.
     package.build_with(&["rustc", "--bin", "host-program-gnu", "--", "-Clinker-features=-lld"], &[]);
     check(&package, "debug");
 }

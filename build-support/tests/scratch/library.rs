@@ -29,7 +29,8 @@ impl BuiltLibrary {
         self.file().architecture()
     }
 
-    /// Names of the packed functions that the library exports, sorted; those of the runtime itself are left out.
+    /// Returns the sorted names of the packed functions that the library exports, without those of
+    /// the runtime.
     pub(crate) fn packed_functions(&self) -> Vec<String> {
         let file = self.file();
         let defined = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
@@ -39,7 +40,7 @@ impl BuiltLibrary {
         names
     }
 
-    /// Names of what is exported that start so, sorted.
+    /// Returns the sorted names of the exported symbols with this prefix.
     pub(crate) fn exported(&self, prefix: &str) -> Vec<String> {
         let file = self.file();
         let defined = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
@@ -59,7 +60,8 @@ impl BuiltLibrary {
         String::from_utf8(text[..end].to_vec()).ok()
     }
 
-    /// The libraries that it asks the dynamic linker for: what `ldd` shows, without what those need.
+    /// Returns the libraries that it requests from the dynamic linker (`DT_NEEDED`): the output of
+    /// `ldd` without indirect dependencies.
     pub(crate) fn needed(&self) -> Vec<String> {
         const DT_NEEDED: u64 = 1;
         let file = self.file();
@@ -73,7 +75,7 @@ impl BuiltLibrary {
         entries.map(|entry| name(entry[1])).collect()
     }
 
-    /// The bytes of an exported variable.
+    /// Returns the bytes of an exported variable.
     pub(crate) fn data(&self, name: &str) -> Option<Vec<u8>> {
         let file = self.file();
         let symbol = file.dynamic_symbols().find(|symbol| symbol.is_definition() && symbol.name() == Ok(name))?;
@@ -82,7 +84,8 @@ impl BuiltLibrary {
         section.data().ok()?.get(start..)?.get(..usize::try_from(symbol.size()).ok()?).map(<[u8]>::to_vec)
     }
 
-    /// The import tree that the library carries: where the runtime has a function under the name that loaders know, it has a name of our own.
+    /// Returns the import tree of the library. Its symbol is the one for systems where the usual
+    /// name is that of a function of the runtime.
     pub(crate) fn import_tree(&self) -> Option<Vec<u8>> {
         self.data("__kernpack_library_bin_v1")
     }
@@ -103,7 +106,7 @@ impl BuiltLibrary {
         entries.map(|entry| [word(&entry[..8]), word(&entry[8..])]).collect()
     }
 
-    /// Machine code of a packed function.
+    /// Returns the machine code of a packed function.
     pub(crate) fn code(&self, name: &str) -> Vec<u8> {
         let file = self.file();
         let symbol =

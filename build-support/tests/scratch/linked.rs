@@ -1,4 +1,5 @@
-//! Crates with kernels for devices that a program, or another library, links: the import tree of each is found, wherever it lies.
+//! Programs and libraries that link crates with device kernels: the import tree of each crate is
+//! found in the file that contains it.
 
 use std::path::Path;
 use std::process::Command;
@@ -74,7 +75,7 @@ pub fn scaled(x: Tensor, by: f32) -> Result<Tensor> {
         )
 }
 
-/// A library with a kernel of its own that links the other one.
+/// A library that has its own kernel and links the other library.
 fn fill(blend: &Package) -> Package {
     Package::new("linked-fill", ".opencl([\"fill.cl\"])")
         .with_opencl()
@@ -105,7 +106,8 @@ pub fn both(a: Tensor) -> Result<Tensor> {
         )
 }
 
-/// A program: what it finds of the kernels, what a call of each gives, and what the driver was asked, where there is a stand-in for one.
+/// A program that prints the kernels that it finds, the result of a call of each kernel, and, with
+/// the fake CUDA driver, the log of the driver calls.
 const MAIN: &str = r#"
 use std::ffi::{CStr, c_char, c_void};
 
@@ -166,7 +168,7 @@ fn a_program_finds_the_kernels_of_the_crates_that_it_links() {
     assert!(built.success, "{}", built.stderr);
     fill.build();
     let has_opencl = device(&blend).is_some();
-    // The program needs no file of the crates.
+    // The program does not need any file of the crates.
     for package in [&blend, &fill] {
         let moved = package.dir.with_extension("moved");
         let _ = std::fs::remove_dir_all(&moved);
@@ -194,7 +196,7 @@ fn a_program_finds_the_kernels_of_the_crates_that_it_links() {
         check(&printed, why);
     }
 
-    // With a stand-in for the driver, which writes launches down.
+    // With a fake driver, which logs the launches.
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/c/fake_libcuda.c");
     let driver = user.dir.join("libcuda.so");
     let compiled = Command::new("cc")
@@ -209,7 +211,8 @@ fn a_program_finds_the_kernels_of_the_crates_that_it_links() {
     assert!(launched.starts_with("cuda:0 ["), "{launched}");
     check(&printed, launched);
 
-    // A library has its own kernels and those of the crate that it links, too; its import tree is its own.
+    // A library can use its own kernels and those of the crate that it links. Its import tree
+    // contains only its own.
     let module = Module::load(fill.library_path("debug")).unwrap();
     let kernels: Vec<bool> = ["fill", "blend", "scale"].map(|name| module.imports()[0].function(name).is_ok()).into();
     assert_eq!(kernels, [true, false, false]);

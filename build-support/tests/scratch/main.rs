@@ -1,4 +1,4 @@
-//! Small packages that use kernpack-build, built by cargo in a folder inside the target folder.
+//! Small packages that use kernpack-build, which cargo builds in a folder below the target folder.
 
 mod c_header;
 mod caching;

@@ -46,7 +46,8 @@ fn wrong_language() {
     );
 }
 
-/// Fails for some files in words that are the same on every machine; passes the others on.
+/// Writes compilers that fail for some files with messages that are the same on every machine, and
+/// pass other files to the real compilers.
 #[cfg(unix)]
 fn compilers(package: &Package) -> [String; 2] {
     ["cc", "c++"].map(|name| {
@@ -82,7 +83,7 @@ fn c_syntax_error() {
             (none)
     "#]]
     .assert_eq(&package.message(&[("CC", &cc), ("CXX", &cpp)]));
-    // The real compiler names file, line and column, too.
+    // The real compiler reports the file, line and column, too.
     let message = package.failure(&[]);
     assert!(message.contains("\n  output:\n    kernels/bad.c:1:8: error: "), "{message}");
 }
@@ -169,7 +170,7 @@ fn main() -> kernpack_build::Result<()> {
 "#,
     );
     let message = package.failure(&[]);
-    // Where it is cut off decides what LLVM says; each part is a problem of its own.
+    // LLVM's message depends on the length of the truncated file; each file is a separate problem.
     assert!(message.starts_with("Error: 19 problems\n\n"), "{message}");
     for part in 1..20 {
         assert!(message.contains(&format!("/{part}.bc: LLVM cannot read it\n    ")), "{message}");
@@ -356,7 +357,7 @@ fn a_function_and_a_kernel_of_one_name() {
     assert!(built.stderr.contains("src/lib.rs:5:4"), "{}", built.stderr);
     assert!(built.stderr.contains("kernpack_library.rs"), "{}", built.stderr);
     assert!(built.stderr.contains("{ // the kernel of blur.c\n"), "{}", built.stderr);
-    // Another name, and unsafe code is forbidden in a crate with kernels, too.
+    // With another name it builds. A crate with kernels may have `forbid(unsafe_code)`, too.
     package.write(
         "src/lib.rs",
         "#![forbid(unsafe_code)]\nkernpack::library!();\n\n#[kernpack::packed_func]\nfn scale(x: i64) -> i64 {\n    x\n}\n",
@@ -381,7 +382,7 @@ fn a_package_without_crate_type() {
     package.write("Cargo.toml", &manifest.replace(kinds, "crate-type = [\"rlib\"]\n"));
     let built = package.cargo(&["build"], &[]);
     assert!(built.success && !built.stderr.contains("no shared library"), "{}", built.stderr);
-    // Kernels that are asked for, and no build script.
+    // Kernels are requested, but the build script is missing.
     std::fs::remove_file(package.dir.join("build.rs")).expect("it can be removed");
     let built = package.cargo(&["build"], &[]);
     assert!(!built.success && built.stderr.contains("but beside it is no build.rs; write one"), "{}", built.stderr);

@@ -1,4 +1,4 @@
-//! Models in a build script: the function that they become, and what a build says of them.
+//! Models in a build script: the generated functions, and the listing of the build.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,8 @@ use kernpack::{Module, Tensor};
 use crate::library::BuiltLibrary;
 use crate::package::Package;
 
-/// relu(x w + b) u for any number of rows: `make.py` beside it wrote the file, and printed the results that are expected here.
+/// Returns a package with the model `relu(x w + b) u` for any number of rows, and two more models.
+/// `make.py` beside the first model wrote it and printed the expected results.
 fn package(name: &str, calls: &str) -> Package {
     let package = Package::new(name, calls);
     for file in ["perceptron.onnx", "running.onnx", "attention.onnx"] {
@@ -23,7 +24,7 @@ fn package(name: &str, calls: &str) -> Package {
 /// The model's output for the numbers from -3 to 4.
 const EXPECTED: [f32; 6] = [10., -10., 66., -38., 72., 5.];
 
-/// A program that counts the allocations of calls, those of all threads, and checks what they give.
+/// A program that counts the allocations of calls in all threads, and checks the results.
 const COUNT: &str = r#"//! Counts.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -163,7 +164,7 @@ fn a_model_becomes_a_function_of_the_library() {
         let error = module.function(function).unwrap().call((&x, &wrong)).unwrap_err().to_string();
         assert!(error.contains("scores.shape[0] on argument #1"), "{error}");
     }
-    // In new memory, from any language.
+    // The function for other languages, which allocates its outputs.
     let x = Tensor::from_slice(&[-3f32, -2., -1., 0., 1., 2., 3., 4.], &[2, 4]).unwrap();
     let scores: Tensor = module.function("perceptron_run").unwrap().call_as((&x,)).unwrap();
     assert_eq!((scores.shape(), scores.view::<f32>().unwrap().to_vec()), (&[2, 3][..], EXPECTED.to_vec()));
@@ -194,11 +195,11 @@ fn a_model_becomes_a_function_of_the_library() {
         info.contains("\"sizes\":{\"dimension\":\"words\",\"extents\":[6, 4]}") && info.contains(extents),
         "{info}"
     );
-    // Of the system it needs the C library and the unwinder, and nothing of the compiler's.
+    // The library needs only the C library and the unwinder of the system, nothing of the compiler.
     let needed = BuiltLibrary::open(&package.library_path("debug")).needed();
     let usual = ["libc.so.6", "libgcc_s.so.1", "libm.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"];
     assert!(needed.iter().all(|name| usual.contains(&name.as_str())), "{needed:?}");
-    // The program counts what is allocated.
+    // The program counts its allocations.
     let ran = package.cargo(&["run", "--quiet", "--bin", "count"], &[]);
     assert!(ran.success, "{}", ran.stderr);
     assert_eq!(ran.stdout, "0 allocations in 1000 calls with a state, 0 without\n");
@@ -221,7 +222,7 @@ fn a_model_becomes_a_function_of_the_library() {
     assert!(!build().did_work());
 }
 
-/// A program in C that is linked with the library, by the header that the build wrote.
+/// Compiles and runs a C program that uses the generated header and links the library.
 fn a_program_in_c(package: &Package) {
     let library = package.library_path("debug");
     let program = package.dir.join("caller");
@@ -236,7 +237,7 @@ fn a_program_in_c(package: &Package) {
     assert_eq!(String::from_utf8(ran.stdout).unwrap(), "10 -10 66 -38 72 5\n10 -10 66 -38 72 5\n-1\n");
 }
 
-/// Calls the model with the thread's memory, with its own, and with an input of another shape.
+/// Calls the model with the memory of the thread, with its own, and with a wrong input shape.
 const CALLER: &str = r#"#include "perceptron.h"
 #include <stdio.h>
 

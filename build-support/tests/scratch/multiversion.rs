@@ -1,4 +1,4 @@
-//! Kernels in several versions, of which one is picked when the library is loaded.
+//! Kernels in several versions, one of which is selected when the library is loaded.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 use std::process::{Command, Stdio};
@@ -18,7 +18,7 @@ const VERSION: &str = "
 #endif
 ";
 
-/// Functions and variables that files share: each version must have its own.
+/// Functions and variables that files share. Each version must have its own copy.
 const SHARED_H: &str = r#"
 #pragma once
 #include <stdint.h>
@@ -109,8 +109,10 @@ KERNPACK_KERNEL(constructed) {
 }
 "#;
 
-/// A variable that two files define, with the constructor that belongs to it, as Clang writes inline variables of C++: the linker
-/// keeps one of both; and constructors of the file's own. The kernel returns how often the first ran, and the order of the others.
+/// A variable that two files define, with its constructor, in the form that Clang emits for inline
+/// variables of C++, of which the linker keeps one; and constructors of the file itself.
+///
+/// The kernel returns the number of runs of the first constructor, and the order of the others.
 fn constructor_ir(name: &str) -> String {
     format!(
         "$ir_inline = comdat any
@@ -148,7 +150,8 @@ define i32 @__tvm_ffi_{name}(ptr %self, ptr %args, i32 %n, ptr %result) {{
     )
 }
 
-/// Code of Apache TVM has variables that the loader of the library sets. The kernel returns whether it did.
+/// A variable of code from Apache TVM that the loader of the library sets. The kernel returns
+/// whether it is set.
 const CONTEXT_IR: &str = "
 @__TVMFFIFunctionCall = weak dllexport local_unnamed_addr global ptr null, align 8
 define i32 @__tvm_ffi_context(ptr %self, ptr %args, i32 %n, ptr %result) {
@@ -162,7 +165,8 @@ define i32 @__tvm_ffi_context(ptr %self, ptr %args, i32 %n, ptr %result) {
 }
 ";
 
-/// Prints what every kernel returns, called in this program and through the shared library.
+/// A program that prints the results of all kernels, called in the program itself and in the shared
+/// library.
 const MAIN: &str = r#"
 use scratch_versions::kernels as k;
 fn main() {
@@ -254,7 +258,7 @@ fn run(package: &Package, cpu: Option<&str>, cap: Option<&str>) -> (String, Stri
     (text(output.stdout), text(output.stderr).replace(twice, ""))
 }
 
-/// The level of this machine, as a number.
+/// Returns the level of this machine as a number.
 fn machine() -> i64 {
     if is_x86_feature_detected!("avx512vl") && is_x86_feature_detected!("avx512bw") {
         4
@@ -290,7 +294,8 @@ fn every_version_is_whole_and_the_highest_is_picked() {
     assert!(inner.is_empty(), "{inner:?}");
     // A dispatcher is one jump.
     assert_eq!((library.code("plain").len(), &library.code("plain")[..2]), (6, &[0xff, 0x25][..]));
-    // What LLVM and the C compiler made: AVX from the third level on; AVX-512 where the tuning of the fourth wants such wide vectors.
+    // The code of LLVM and the C compiler: AVX from the third level on, and AVX-512 if the tuning
+    // of the fourth level uses vectors of that width.
     for (kernel, wide) in [("c_loop", true), ("loop", false), ("attributes", true), ("built", false)] {
         for (version, vex, evex) in [
             ("baseline", false, false),
@@ -302,7 +307,7 @@ fn every_version_is_whole_and_the_highest_is_picked() {
             assert_eq!((v + e >= 2, e >= 2), (vex, evex), "{kernel} for {version}: {v}, {e}");
         }
     }
-    // The cap.
+    // A limit on the version.
     assert_eq!(run(&package, None, None), (expected(machine()), String::new()));
     for (version, name) in
         [(1, "baseline"), (1, "x86-64"), (2, "x86-64-v2"), (3, "x86-64-v3"), (4, "x86-64-v4"), (4, "")]
@@ -314,7 +319,7 @@ fn every_version_is_whole_and_the_highest_is_picked() {
     let warning = "kernpack: KERNPACK_CPU_LEVEL is \"avx2\"; it may be baseline, x86-64-v2, x86-64-v3, x86-64-v4 or x86-64-v4-vnni. It is not \
                    considered: the highest level of this machine is picked\n";
     assert_eq!(err, warning.repeat(2), "from the program and from the library");
-    // Linked by GNU ld in place of lld.
+    // Linked by GNU ld instead of lld.
     let script = std::fs::read_to_string(package.dir.join("build.rs")).unwrap();
     let bfd = "() -> kernpack_build::Result<()> {\n    println!(\"cargo::rustc-link-arg=-fuse-ld=bfd\");\n";
     package.write("build.rs", &script.replace("() -> kernpack_build::Result<()> {\n", bfd));
@@ -326,7 +331,8 @@ fn every_version_is_whole_and_the_highest_is_picked() {
             "GNU ld, {name}"
         );
     }
-    // Old CPUs, on which an instruction of a higher version ends the program. A cap does not raise what they can.
+    // Old CPUs, on which an instruction of a higher version ends the program. A limit above the
+    // level of the CPU has no effect.
     if Command::new("qemu-x86_64").arg("--version").stdout(Stdio::null()).status().is_err() {
         println!("skipped: qemu-x86_64 is missing (Debian: qemu-user), so kernels do not run on old CPUs");
         return;
@@ -339,7 +345,7 @@ fn every_version_is_whole_and_the_highest_is_picked() {
     assert_eq!(run(&package, Some("Haswell"), Some("x86-64-v2")).0, expected(2));
 }
 
-/// The lines of progress of the last run of the build script.
+/// Returns the progress lines of the last run of the build script.
 fn progress(package: &Package) -> Vec<String> {
     let output = package.script_output();
     let lines = output.lines().filter_map(|line| line.strip_prefix("kernpack: "));
@@ -371,13 +377,13 @@ fn one_change_compiles_the_versions_of_one_kernel() {
     assert_eq!(build(), ["4 results were in the cache", "b.c", "b.c (x86-64-v3)"]);
     package.write("d.ll", &ir_kernel("d").replace("ret i32 0", "ret i32 1"));
     assert_eq!(build(), ["4 results were in the cache", "d.ll", "d.ll (x86-64-v3)"]);
-    // One version more.
+    // One more version.
     let script = std::fs::read_to_string(package.dir.join("build.rs")).unwrap();
     package.write("build.rs", &script.replace("[\"x86-64-v3\"]", "[\"x86-64-v3\", \"x86-64-v4\"]"));
     let lines = build();
     assert_eq!(lines, ["6 results were in the cache", "a.c (x86-64-v4)", "b.c (x86-64-v4)", "d.ll (x86-64-v4)"]);
     assert!(!package.cargo(&["build", "-v"], &[]).did_work());
-    // A baseline with a name: a version has all that the baseline has.
+    // A baseline that is set by name. A version has all features of the baseline.
     let named = ".cpu(\"nehalem\").multiversion([\"x86-64-v2\", \"x86-64-v3\"])";
     package.write("build.rs", &script.replace(".multiversion([\"x86-64-v3\"])", named));
     let lines = build();
@@ -401,7 +407,7 @@ fn problems(name: &str, files: &[(&str, &str)], calls: &str) -> String {
     package.failure(&[])
 }
 
-/// Without the commands, which have paths in them.
+/// Removes the commands from a message, because they contain paths.
 fn without_commands(message: &str) -> String {
     message.lines().filter(|line| !line.starts_with("  command: ")).collect::<Vec<_>>().join("\n")
 }
@@ -494,7 +500,7 @@ fn flags_that_would_undo_it_are_refused() {
     );
 }
 
-/// The same build.rs serves other targets.
+/// The same build.rs works for other targets.
 #[test]
 fn a_target_without_levels_has_one_version() {
     let package = Package::new("version-cross", ".llvm_ir([\"k.ll\"]).multiversion([\"x86-64-v3\"])")

@@ -1,4 +1,4 @@
-//! OpenCL C that is compiled while a package is built, where there is a device.
+//! OpenCL C sources, which the build compiles as a check if the machine has a device.
 
 use std::io::Write as _;
 
@@ -13,14 +13,15 @@ fn package(name: &str, files: &[(&str, &str)]) -> Package {
     package
 }
 
-/// The lines about compilers in what the build script printed when it ran last.
+/// Returns the lines about compilers in the last output of the build script.
 fn compiled(package: &Package) -> Vec<String> {
     let lines = package.script_output();
     let lines = lines.lines().filter_map(|line| line.strip_prefix("kernpack: "));
     lines.filter(|line| line.contains("compiled by") || line.contains("not checked")).map(str::to_owned).collect()
 }
 
-/// The device's name in a message that was expected to hold it; nothing, and a line that says so, where there is no device.
+/// Returns the name of the device in the last output of the build script. Without a device, prints
+/// a line about the skipped test and returns `None`.
 pub(crate) fn device(package: &Package) -> Option<String> {
     let line = compiled(package).into_iter().find(|line| line.contains("OpenCL")).unwrap_or_default();
     let device = line.split_once("compiled by OpenCL on ").and_then(|(_, rest)| rest.rsplit_once(" in "));
@@ -41,7 +42,7 @@ fn mistakes_of_all_sources_are_errors_of_the_build() {
     assert_eq!(compiled(&package).len(), 2);
     let again = package.cargo(&["build", "-v"], &[]);
     assert!(again.success && !again.did_work(), "{}", again.stderr);
-    // One changed source is compiled again, the other comes out of the cache.
+    // One changed source is compiled again; the other is a cache hit.
     package.write("kernels/a.cl", &GOOD.replace("= 1", "= 2"));
     package.build();
     let [line] = &compiled(&package)[..] else { panic!("{:?}", compiled(&package)) };
@@ -50,11 +51,11 @@ fn mistakes_of_all_sources_are_errors_of_the_build() {
     package.write("kernels/a.cl", "__kernel void good(__global float* a) {\n  a[0] = nothing;\n}\n");
     package.write("kernels/b.cl", "__kernel void b(__global float* a) {\n  int x = 1\n}\n");
     let message = package.failure(&[]);
-    // PoCL's compiler is clang; other drivers say it in their own words.
+    // The compiler of PoCL is clang; other drivers have other messages.
     if device.contains("Portable Computing Language") {
         let said = |file: &str, status: &str, place: &str| {
             let name = device.split(" (").next().unwrap_or_default();
-            // The name of the device has parentheses of its own.
+            // The name of the device itself contains parentheses.
             let name = device.rsplit_once(" (").map_or(name, |(name, _)| name);
             format!(
                 "{file}: OpenCL C for {device}: clBuildProgram failed ({status})\n    error: {file}:{place}\n    Device {name} failed \
@@ -72,7 +73,7 @@ fn mistakes_of_all_sources_are_errors_of_the_build() {
     } else {
         assert!(message.contains("kernels/a.cl") && message.contains("kernels/b.cl"), "{message}");
     }
-    // Otherwise it is a library.
+    // Without the check, the library builds.
     package.build_with(&["build"], &[("KERNPACK_OPENCL", "off")]);
     assert_eq!(compiled(&package), Vec::<String>::new());
 }
@@ -94,7 +95,7 @@ fn a_machine_without_opencl_builds_it_too() {
         package.failure(&[("KERNPACK_OPENCL", "maybe")]),
         "Error: KERNPACK_OPENCL is \"maybe\"; it may be auto, require or off"
     );
-    // One that is installed later is noticed.
+    // A library that is installed later is noticed.
     package.build_with(&["build"], &absent);
     package.write("libs/libOpenCL.so.1", "no library");
     package.build_with(&["build"], &absent);
@@ -107,7 +108,8 @@ fn a_machine_without_opencl_builds_it_too() {
     );
 }
 
-/// The process that asks drivers is the build script, too, but what the user wrote does not run there.
+/// The process that queries the drivers runs the executable of the build script, too, but not the
+/// code of the user.
 #[test]
 fn main_of_the_build_script_runs_once() {
     let package = package("opencl-once", &[("a.cl", GOOD)]);
@@ -118,7 +120,7 @@ fn main_of_the_build_script_runs_once() {
     let files = std::fs::read_dir(&package.dir).unwrap().map(|entry| entry.unwrap().file_name());
     let runs = files.filter(|name| name.to_string_lossy().starts_with("main-")).count();
     assert_eq!(runs, 1);
-    // Whether a device was asked; the line says so where there is none.
+    // Prints a line if there was no device to query.
     let _ = device(&package);
 }
 
@@ -152,7 +154,7 @@ fn drivers_that_end_their_process() {
     };
     let variables = |policy| [("KERNPACK_OPENCL_LIBRARY", library.to_str().unwrap()), ("KERNPACK_OPENCL", policy)];
     let asked = "the OpenCL drivers of this machine cannot be asked for their devices: ";
-    // While it is asked.
+    // The driver aborts while it is queried.
     compile(
         "#include <stdio.h>\n#include <stdlib.h>\nint clGetPlatformIDs(unsigned n, void** p, unsigned* c) { fprintf(stderr, \"out of luck\\n\"); abort(); }\n",
     );
@@ -160,14 +162,14 @@ fn drivers_that_end_their_process() {
     let message = package.failure(&variables("require")).replace("(SIGABRT))", "(SIGABRT) (core dumped))");
     assert_eq!(message, format!("Error: a.cl: KERNPACK_OPENCL=require, but {asked}{end}"));
     package.build_with(&["build"], &variables("auto"));
-    // It has no platform.
+    // The driver has no platform.
     compile("int clGetPlatformIDs(unsigned n, void** p, unsigned* c) { return -1001; }\n");
     let message = package.failure(&variables("require"));
     assert_eq!(
         message,
         "Error: a.cl: KERNPACK_OPENCL=require, but no OpenCL platform of this machine has a device with a compiler"
     );
-    // While it compiles.
+    // The driver ends its process while it compiles.
     compile(
         "#include <stdlib.h>\n#include <string.h>\n\
          int clGetPlatformIDs(unsigned n, void** p, unsigned* c) { if (c) *c = 1; if (p) *p = p; return 0; }\n\

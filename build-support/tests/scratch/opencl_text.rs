@@ -4,7 +4,8 @@
 use crate::opencl_check::device;
 use crate::package::Package;
 
-/// A kernel that uses a header of the folder, one beside it and one that only hosts have, two macros of build.rs and two options.
+/// A kernel that uses a header of the include folder, one beside the source and one that only hosts
+/// have, two macros of build.rs and two options.
 const KERNEL: &str = r#"#include <area.h>
 #include "beside.h"
 #include "beside.h"
@@ -55,10 +56,10 @@ fn headers_macros_and_options_travel() {
     assert_eq!(package.run(&[]), "[1110.5, 1110.5]\n");
     let again = package.cargo(&["build", "-v"], &[]);
     assert!(again.success && !again.did_work(), "{}", again.stderr);
-    // A header of a header.
+    // A header that is included by a header.
     package.write("include/inner.h", "#define SQUARE(x) ((x) * (x) * (x))\n");
     assert_eq!(package.run(&[]), "[1128.5, 1128.5]\n");
-    // A macro that the build script defines anew.
+    // A macro with a new value in the build script.
     let script = std::fs::read_to_string(package.dir.join("build.rs")).unwrap();
     package.write("build.rs", &script.replace("\"100\"", "\"200\"").replace("CL1.2", "CL1.1"));
     assert_eq!(package.run(&[]), "[1228.25, 1228.25]\n");
@@ -114,7 +115,7 @@ fn mistakes_are_told_where_they_are() {
     };
     let unknown = failure("build.rs", &script.replace("-Werror", "-cl-fast-math"));
     refused(&unknown, &["Error: kernels/fill.cl: OpenCL C for ", "-cl-std=CL1.2 -cl-fast-math"]);
-    // Where PoCL's clang says that it is.
+    // The clang of PoCL reports the positions of errors.
     if device.contains("Portable Computing Language") {
         let header = failure("include/inner.h", "#pragma once\n\n#define SQUARE(x) ((x) * (y))\nint broken( {\n");
         refused(&header, &["error: include/inner.h:4:13: expected parameter declarator"]);

@@ -1,5 +1,5 @@
-//! Libraries for 64-bit ARM, built on another machine: nothing in them comes from that machine's CPU, nor from what its own programs
-//! are told.
+//! Libraries for 64-bit Arm, built on another machine: they do not depend on the CPU of that
+//! machine, or on the flags for its own programs.
 
 use std::env;
 use std::io::Write as _;
@@ -107,7 +107,7 @@ fn flags_for_this_machine_stay_on_it() {
     let library = build(&package, &native);
     assert_eq!(KERNELS.map(|name| library.code(name)), baseline);
 
-    // A CPU of the target is another matter.
+    // A CPU of the target is allowed.
     let package = package_for_cpu("a64fx");
     let library = build(&package, &[]);
     for name in KERNELS {
@@ -135,7 +135,7 @@ fn the_cpu_of_this_machine_is_an_error() {
     };
     assert_eq!(failure(&package_for_cpu("native"), &[]), told(".cpu(..)"));
     let plain = package("for-arm-errors", "");
-    // As RUSTFLAGS, but beside what says where the standard library is.
+    // Like RUSTFLAGS, but in addition to the flags with the path of the standard library.
     let name = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS";
     let flags = format!("{} -Ctarget-cpu=native", env::var(name).unwrap_or_default());
     assert_eq!(failure(&plain, &[(name, flags.trim())]), told("-C target-cpu"));
@@ -162,7 +162,7 @@ fn the_cpu_of_this_machine_is_an_error() {
     let flagged = package("for-arm-flag", ".flag(\"-march=native\")");
     let message = failure(&flagged, &[]);
     assert!(message.contains(&format!("c.c: {}", flags(".flag(..)", "-march=native", "CFLAGS"))), "{message}");
-    // A flag of another machine's compiler is the compiler's to refuse; what it says is shown.
+    // The compiler rejects a flag of another architecture, and its message is shown.
     let message = failure(&package("for-arm-m64", ".flag(\"-m64\")"), &[]);
     assert!(
         message.contains("c.c: the C compiler failed (exit status: 1)\ncommand: ") && message.contains("-m64"),
@@ -170,7 +170,7 @@ fn the_cpu_of_this_machine_is_an_error() {
     );
 }
 
-/// A packed function that a kernel calls by its name.
+/// A library with a packed function that a kernel calls by its name.
 const LIBRARY: &str = r#"
 //! Scratch.
 kernpack::library!();
@@ -184,7 +184,8 @@ pub fn reverse(x: kernpack::TensorView<'_, f32>, mut out: kernpack::TensorViewMu
 }
 "#;
 
-/// Calls kernels of the library `te_for_arm` as any program does, and compares with plain loops.
+/// A program that calls kernels of the library `te_for_arm` and compares the results with those of
+/// plain loops.
 const PROGRAM: &str = r#"
 use kernpack::{Result, Tensor};
 use te_for_arm::kernels::typed;
@@ -221,7 +222,7 @@ fn main() -> Result<()> {
 pub(crate) const TE_PROGRAM_PRINTS: &str =
     "dense: true\ntanh_exp: true\nreversed: true\nMismatched out.shape[0] on argument #1 when calling:\n";
 
-/// A package with kernels from tensor expressions, and a program that calls them.
+/// Returns a package with kernels from tensor expressions, and a program that calls them.
 pub(crate) fn te_program(folder: &str) -> Package {
     let calls = "
         .te(\"dense\", |k| {

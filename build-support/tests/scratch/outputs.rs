@@ -57,7 +57,7 @@ fn everything_is_listed_and_every_command_runs() {
             "compile_commands kernpack/compile_commands.json null null",
         ]
     );
-    // The same in `cargo build -vv`.
+    // `cargo build -vv` shows the same.
     let line = format!(
         "kernpack: made object {}/kernpack/c0_a.o ({} bytes) of a.c: first_a",
         first.out_dir().display(),
@@ -65,7 +65,7 @@ fn everything_is_listed_and_every_command_runs() {
     );
     assert!(first.script_output().lines().any(|other| other == line), "{line}\n{}", first.script_output());
 
-    // The commands of two packages in one file, which no build is run for.
+    // The commands of two packages in one file. A second build does no work.
     let second = package("second", "outputs/second");
     second.build();
     for package in [&first, &second] {
@@ -85,14 +85,14 @@ fn everything_is_listed_and_every_command_runs() {
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
         assert!(fs::metadata(&output).unwrap().len() > 0, "{output}");
     }
-    // A package that changes replaces its own entries.
+    // A changed package replaces its own entries.
     let script = fs::read_to_string(first.dir.join("build.rs")).unwrap();
     first.write("build.rs", &script.replace("\"a.c\", ", ""));
     first.build();
     let commands = read(&shared);
     let files: Vec<String> = commands.as_array().unwrap().iter().map(|command| text(&command["file"])).collect();
     assert_eq!(files, [file(&second, "a.c"), file(&second, "b.cpp"), file(&first, "b.cpp")]);
-    // The variable does the same for packages that do not ask.
+    // The variable does the same for packages that do not request the file.
     let own = shared.with_file_name("own.json");
     let log = shared.with_file_name("log");
     let _ = fs::remove_file(&log);
@@ -100,7 +100,7 @@ fn everything_is_listed_and_every_command_runs() {
         [("KERNPACK_COMPILE_COMMANDS", own.to_str().unwrap()), ("KERNPACK_PROGRESS", log.to_str().unwrap())];
     first.build_with(&["build"], &variables);
     assert_eq!(read(&own).as_array().unwrap().len(), 1);
-    // The lines that `cargo build -vv` shows, on request.
+    // The file has the lines that `cargo build -vv` shows.
     let lines = fs::read_to_string(&log).unwrap();
     let own_lines = first.script_output();
     assert!(lines.lines().count() > 3 && lines.lines().all(|line| own_lines.contains(line)), "{lines}");

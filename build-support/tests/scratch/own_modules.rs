@@ -1,11 +1,11 @@
-//! Modules of kinds of one's own inside a library.
+//! Modules of user-defined kinds inside a library.
 
 use kernpack::module::library_bin::LibraryBin;
 use kernpack::{Bytes, Module};
 
 use crate::package::{ALL_FEATURES, Package, c_kernel};
 
-/// A crate with a module kind of its own, and its loader.
+/// A crate that defines a module kind and its loader.
 const LIBRARY: &str = r#"//! Scratch.
 kernpack::library!();
 
@@ -50,7 +50,7 @@ fn shared() -> kernpack_build::Module {
 }
 "#;
 
-/// `features` is what the manifest says of the runtime's.
+/// Returns a package whose manifest has `features` in the dependency on the runtime.
 fn package(name: &str, features: &str) -> Package {
     let package = Package::new(name, CALLS)
         .file("kernels/one.c", &c_kernel("one", "1"))

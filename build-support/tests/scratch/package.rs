@@ -1,4 +1,4 @@
-//! A package made for one test.
+//! A package that is generated for one test.
 
 use std::env;
 use std::fs;
@@ -20,7 +20,7 @@ pub(crate) fn ir_kernel(name: &str) -> String {
     format!("define i32 @__tvm_ffi_{name}(ptr %self, ptr %args, i32 %n, ptr %result) {{\n  ret i32 0\n}}\n")
 }
 
-/// A loop that LLVM vectorizes with what the CPU has; it is never run.
+/// A loop that LLVM vectorizes with the instructions of the CPU. It is never run.
 pub(crate) fn loop_ir(name: &str, attributes: &str) -> String {
     format!(
         "define i32 @__tvm_ffi_{name}(ptr %self, ptr %args, i32 %n, ptr %result) {attributes} {{
@@ -78,12 +78,13 @@ pub(crate) struct Built {
 }
 
 impl Package {
-    /// A fresh package whose build script is `Library::new()` and `calls`. Its library has `library!()`.
+    /// Creates a package whose build script is `Library::new()` and `calls`. Its library has
+    /// `library!()`.
     pub(crate) fn new(name: &str, calls: &str) -> Self {
         Self::in_folder(name, name, calls)
     }
 
-    /// The same in a folder of that name.
+    /// Like [`Self::new`], in a folder of another name.
     pub(crate) fn in_folder(folder: &str, name: &str, calls: &str) -> Self {
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernpack-build");
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
@@ -117,7 +118,8 @@ impl Package {
             .file("Cargo.lock", &fs::read_to_string(root.join("Cargo.lock")).expect("the workspace has a lock file"))
     }
 
-    /// Lets OpenCL kernels run, and devices check them while the package is built. What earlier builds left is forgotten.
+    /// Enables OpenCL kernels, and their check by the devices during the build. Removes the results
+    /// of earlier builds.
     pub(crate) fn with_opencl(self) -> Self {
         let manifest = fs::read_to_string(self.dir.join("Cargo.toml")).expect("it is there");
         let manifest = manifest.replace("/runtime' }", &format!("/runtime'{ALL_FEATURES} }}"));
@@ -127,7 +129,7 @@ impl Package {
         self
     }
 
-    /// Makes it a program that links other packages, without a library of its own.
+    /// Turns the package into a program that links other packages. It has no library.
     pub(crate) fn linking(self, packages: &[&Package]) -> Self {
         let manifest = fs::read_to_string(self.dir.join("Cargo.toml")).expect("it is there");
         let (head, rest) = manifest.split_once("[lib]").expect("it has a library");
@@ -144,7 +146,7 @@ impl Package {
         self
     }
 
-    /// Lets the package depend on another one.
+    /// Adds a dependency on another package.
     pub(crate) fn depends_on(self, other: &Package) -> Self {
         let manifest = fs::read_to_string(self.dir.join("Cargo.toml")).expect("it is there");
         let line = format!("[dependencies]\n{} = {{ path = '{}' }}\n", other.name, other.dir.display());
@@ -164,7 +166,7 @@ impl Package {
         fs::write(path, text).expect("files can be written");
     }
 
-    /// Writes a program: a shell script.
+    /// Writes an executable shell script.
     #[cfg(unix)]
     pub(crate) fn script(&self, path: &str, body: &str) {
         use std::os::unix::fs::PermissionsExt as _;
@@ -172,7 +174,7 @@ impl Package {
         fs::set_permissions(self.dir.join(path), fs::Permissions::from_mode(0o755)).expect("it may be run");
     }
 
-    /// Runs cargo without network, and without what the user's environment says about compilers.
+    /// Runs cargo without network, and without the environment variables of the user for compilers.
     pub(crate) fn cargo(&self, args: &[&str], variables: &[(&str, &str)]) -> Built {
         let output = self.cargo_command(args, variables).output().expect("cargo runs");
         Built {
@@ -211,20 +213,21 @@ impl Package {
         command
     }
 
-    /// Builds, which must succeed, and says how many bytes of memory the largest of all processes had at the most: cargo, rustc, the build
-    /// script, compilers and the linker.
+    /// Builds, which must succeed, and returns the peak memory in bytes of the largest process:
+    /// cargo, rustc, the build script, a compiler or the linker.
     #[cfg(target_os = "linux")]
     pub(crate) fn build_measured(&self) -> u64 {
         let mut child = self.cargo_command(&["build", "--quiet"], &[]).spawn().expect("cargo runs");
         let pid = libc::pid_t::try_from(child.id()).expect("a process");
         let (mut status, mut usage) = (0, std::mem::MaybeUninit::<libc::rusage>::zeroed());
-        // SAFETY: the process is our child, and no other code waits for it; the two places live long enough.
+        // SAFETY: the process is our child, and no other code waits for it; both variables outlive
+        // the call.
         let waited = unsafe { libc::wait4(pid, &mut status, 0, usage.as_mut_ptr()) };
         assert_eq!(waited, pid, "cargo can be waited for");
-        // There is nothing left to wait for.
+        // The process has been waited for already.
         let _ = child.try_wait();
         assert_eq!(status, 0, "the build succeeds");
-        // SAFETY: zeros are a usage, and wait4 has filled it.
+        // SAFETY: zeros are a valid value, and `wait4` has filled it.
         let usage = unsafe { usage.assume_init() };
         u64::try_from(usage.ru_maxrss).expect("a size") * 1024
     }
@@ -244,8 +247,10 @@ impl Package {
         self.library(profile)
     }
 
-    /// Takes the runtime out of the package, whose library is empty then: for what the build script makes, with options of rustc that would
-    /// have the whole runtime built anew.
+    /// Removes the runtime from the package, which leaves the library empty.
+    ///
+    /// For tests of the outputs of the build script, with options of rustc that would rebuild the
+    /// whole runtime.
     pub(crate) fn without_runtime(self) -> Self {
         let manifest = fs::read_to_string(self.dir.join("Cargo.toml")).expect("it is there");
         let lines = manifest.lines().filter(|line| !line.starts_with("kernpack = "));
@@ -254,13 +259,15 @@ impl Package {
         self
     }
 
-    /// An object file that the build script has made in the last build for the host as a target.
+    /// Opens an object file of the build script from the last build that had the host as its
+    /// `--target`.
     pub(crate) fn object_for_host_target(&self, file: &str) -> BuiltLibrary {
         let folder = self.script_folders_in(&format!("{}/debug/build", host_triple())).pop();
         BuiltLibrary::open(&folder.expect("the build script has run").join("out/kernpack").join(file))
     }
 
-    /// Builds with `--target`, so that flags of rustc reach the package but not what runs on the build machine.
+    /// Builds with `--target`, so that flags of rustc apply to the package but not to build scripts
+    /// and procedural macros.
     pub(crate) fn build_for_host_target(&self, variables: &[(&str, &str)]) -> BuiltLibrary {
         let triple = host_triple();
         let built = self.cargo(&["build", "--target", &triple], variables);
@@ -268,7 +275,7 @@ impl Package {
         self.library(&format!("{triple}/debug"))
     }
 
-    /// The library of the last build.
+    /// Opens the library of the last build.
     pub(crate) fn library(&self, profile: &str) -> BuiltLibrary {
         BuiltLibrary::open(&self.library_path(profile))
     }
@@ -279,14 +286,14 @@ impl Package {
         self.target_dir.join(profile).join(file)
     }
 
-    /// Removes what earlier builds of a package of this name left.
+    /// Removes the results of earlier builds of a package of this name.
     pub(crate) fn forget(&self) {
         for folder in self.script_folders() {
             fs::remove_dir_all(folder).expect("the old folder can be removed");
         }
     }
 
-    /// `OUT_DIR` of the last run of the build script.
+    /// Returns `OUT_DIR` of the last run of the build script.
     pub(crate) fn out_dir(&self) -> PathBuf {
         self.script_folder().join("out")
     }
@@ -318,7 +325,7 @@ impl Package {
         folders
     }
 
-    /// The program of the last build.
+    /// Opens the program of the last build.
     pub(crate) fn program(&self, profile: &str) -> BuiltLibrary {
         BuiltLibrary::open(&self.program_path(profile))
     }
@@ -328,7 +335,7 @@ impl Package {
         self.target_dir.join(profile).join(format!("{}{}", self.name, env::consts::EXE_SUFFIX))
     }
 
-    /// Builds, which must fail in the build script; the script's own message.
+    /// Builds, which must fail in the build script, and returns the message of the script.
     pub(crate) fn failure(&self, variables: &[(&str, &str)]) -> String {
         let built = self.cargo(&["build"], variables);
         assert!(!built.success, "the build succeeded:\n{}", built.stderr);
@@ -343,8 +350,12 @@ impl Package {
             .to_owned()
     }
 
-    /// The whole message of a build that fails, the same on every machine: `DIR` is the package, `OUT` its `OUT_DIR`, `HOST` the target, `$NAME` the value of
-    /// a variable that was set. Of a C compiler's command only the end is there: the options before `-c` are the machine's.
+    /// Builds, which must fail, and returns the whole message in a form that is the same on every
+    /// machine.
+    ///
+    /// `DIR` is the package, `OUT` its `OUT_DIR`, `HOST` the target, and `$NAME` the value of a
+    /// variable that was set. Commands of C compilers are shown from `-c` on, because the options
+    /// before it depend on the machine.
     pub(crate) fn message(&self, variables: &[(&str, &str)]) -> String {
         let mut message = self.failure(variables);
         for (name, value) in variables.iter().filter(|(_, value)| value.starts_with('/') && !value.contains(':')) {

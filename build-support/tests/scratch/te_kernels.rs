@@ -1,4 +1,5 @@
-//! Kernels from tensor expressions in a build script: mistakes with the user's lines, what is compiled again, what is left for people.
+//! Kernels from tensor expressions in a build script: error messages with the lines of the user,
+//! the cache, and the files that are written for users.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,7 @@ use crate::caching::compiled;
 use crate::other_machine::{TE_PROGRAM_PRINTS, te_program};
 use crate::package::Package;
 
-/// A package whose build script begins with `use te::*` and adds these kernels.
+/// Returns a package whose build script begins with `use te::*` and adds these kernels.
 fn package(name: &str, calls: &str) -> Package {
     let package = Package::new(name, calls);
     let script = fs::read_to_string(package.dir.join("build.rs")).unwrap();
@@ -17,7 +18,7 @@ fn package(name: &str, calls: &str) -> Package {
     package
 }
 
-/// A kernel of one vector.
+/// A kernel for one vector.
 fn elementwise(name: &str, body: &str) -> String {
     format!(
         "
@@ -130,9 +131,9 @@ fn one_changed_kernel_is_compiled_alone() {
     assert_eq!(build(&[]), (levels(&[one]), 2));
     fs::write(&script, &text).unwrap();
     assert_eq!(build(&[]), (Vec::new(), 4), "the old one is still in the cache");
-    // Dumps need no code to be made.
+    // Dumps do not cause a new compilation.
     assert_eq!(build(&[("KERNPACK_DUMP_PASSES", "1")]), (Vec::new(), 4));
-    // A schedule is a part of what is compiled.
+    // The schedule is a part of the key of the cache.
     let scheduled = text.replacen(
         "            Ok(())",
         "            k.schedule(|s, _| {
@@ -190,7 +191,8 @@ fn notes_and_dumps_are_listed() {
     assert!(notes.contains("stage `out`: rule `elementwise`\n"), "{notes}");
 }
 
-/// No loader tells such code where the runtime is: errors, threads and packed functions are found by the linker.
+/// Without a loader that passes the address of the runtime to the code, the linker resolves the
+/// functions for errors, threads and packed functions.
 #[test]
 fn kernels_run_in_a_program_too() {
     assert_eq!(te_program("te-in-program").run(&[]), TE_PROGRAM_PRINTS);

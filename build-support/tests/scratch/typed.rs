@@ -1,4 +1,4 @@
-//! Typed functions of kernels: names, types, documentation, and what a host is told.
+//! Typed functions of kernels: names, types, documentation, and the metadata for hosts.
 
 use std::process::Command;
 
@@ -38,7 +38,7 @@ __kernel void add_cl(__global float* out, const float by, int n) {
 __kernel void unknown_cl(__global float* restrict out, __local float* room) { out[0] = room[0]; }
 ";
 
-/// LLVM compiles it to PTX, which the stand-in for the driver takes.
+/// A kernel that LLVM compiles to PTX, which the fake driver accepts.
 const KERNELS_LL: &str = "\
 ; Adds a number to the first `n` elements.
 ;
@@ -51,13 +51,14 @@ define ptx_kernel void @add_cu(ptr %out, float %by, i32 %n) {
 }
 ";
 
-/// No compiler is there for it.
+/// A kernel without an available compiler.
 const KERNELS_CU: &str = "
 // Subtracts.
 extern \"C\" __global__ void sub_cu(float* out, const float by, int n) { out[0] -= by; }
 ";
 
-/// The same function launches a kernel of either kind: the typed functions have one type.
+/// A library in which one function launches both kinds of kernels, because their typed functions
+/// have the same type.
 const LIBRARY: &str = r#"
 #![warn(missing_docs, unreachable_pub)]
 //! Scratch.
@@ -105,7 +106,7 @@ pub fn demo() -> Result<String> {
 }
 "#;
 
-/// A host that knows the library by its file only.
+/// A host program that loads the library by its path only.
 const MAIN: &str = r#"
 fn main() -> kernpack::Result<()> {
     let module = kernpack::Module::load(std::env::args().nth(1).unwrap())?;
@@ -163,7 +164,7 @@ ValueError: opencl kernel 'add_cl': argument 'out': expected a tensor on opencl,
     let has_opencl = printed.lines().count() > cuda.lines().count();
     assert_eq!(printed, if has_opencl { format!("{cuda}{opencl}") } else { cuda.to_owned() });
 
-    // What other languages, `cargo kernpack inspect` and the stubs of a wheel read.
+    // The metadata that other languages, `cargo kernpack inspect` and the stubs of a wheel read.
     let module = Module::load(&library).unwrap();
     assert_eq!(
         module.doc("scale").unwrap().as_deref(),
@@ -183,12 +184,13 @@ ValueError: opencl kernel 'add_cl': argument 'out': expected a tensor on opencl,
         r#","arg_names":["out","by","n","grid_x","grid_y","grid_z","block_x","block_y","block_z"],"device_kernel":"#;
     assert!(metadata.contains(names), "{metadata}");
 
-    // rustdoc has nothing to say, and finds no Rust in the comments of C.
+    // rustdoc has no warnings, and does not take text in C comments for Rust code.
     let documented = package.cargo(&["doc", "--no-deps", "--lib"], &[]);
     assert!(documented.success && !documented.stderr.contains("warning: unresolved"), "{}", documented.stderr);
     let tested = package.cargo(&["test", "--doc"], &[]);
     assert!(tested.success && tested.stdout.contains("running 0 tests"), "{}{}", tested.stdout, tested.stderr);
-    // Nor has rustfmt. What comes through its input has the configuration of the folder that it runs in, which is none here.
+    // The generated code is formatted. rustfmt reads it from stdin, with the configuration of its
+    // working directory, which has none.
     let generated = std::fs::File::open(package.out_dir().join("kernpack_library.rs")).unwrap();
     let mut rustfmt = Command::new("rustfmt");
     rustfmt.args(["--check", "--edition", "2024"]).current_dir(std::env::temp_dir()).stdin(generated);
