@@ -13,7 +13,7 @@ fn constant(name: &str, value: i64) -> Message {
     with_int(node("Constant", &[], &[name]), "value_int", value)
 }
 
-/// Nodes that compute `y` from `d`, which they do not need, with their results for `a` = [12, 6].
+/// Nodes that compute `y` from `d`, which they do not need, with their results for `a = [12, 6]`.
 type Identity = (&'static str, fn() -> Vec<Message>, [f64; 2]);
 
 const IDENTITIES: &[Identity] = &[

@@ -11,8 +11,8 @@ fn turned(from: &str, to: &str, perm: &[i64]) -> Message {
     with_ints(node("Transpose", &[from], &[to]), "perm", perm)
 }
 
-/// A layer like PyTorch's `TransformerEncoderLayer`: [length, batch, width] as rows for the
-/// products, [batch * heads, length, ..] for the attention.
+/// A layer like PyTorch's `TransformerEncoderLayer`: `[length, batch, width]` as rows for the
+/// products, `[batch * heads, length, ..]` for the attention.
 #[test]
 fn attention_with_the_length_first() {
     let mut nodes = vec![turned("x", "first", &[1, 0, 2]), node("Reshape", &["first", "rows"], &["r"])];

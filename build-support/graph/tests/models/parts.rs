@@ -147,7 +147,7 @@ fn a_convolution_network_for_any_number_of_images() {
     check(&bytes, 20, &[1, 2, 4, 6, 20], Threads::Kernels);
 }
 
-/// Heads are merged as [batch * heads, ..]: two indices belong to one of the batch.
+/// Heads are merged as `[batch * heads, ..]`: two indices belong to one of the batch.
 #[test]
 fn attention_for_any_batch() {
     let split = |from: &str, to: &str| {
