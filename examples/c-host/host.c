@@ -1,8 +1,8 @@
-/* A C program that embeds Kernpack's runtime: it links our libtvm_ffi.so, includes our header, and needs nothing of Apache.
+/* A C program that embeds Kernpack's runtime: it links Kernpack's libtvm_ffi.so, includes its header, and needs nothing of Apache.
  *
  *     host LIBRARY       LIBRARY is libimagekit.so
  *
- * It loads a library, calls kernels and functions on its own memory, gives it a callback, reads an object's fields, looks at errors,
+ * It loads a library, calls kernels and functions on its own memory, gives it a callback, reads an object's fields, reads errors,
  * and writes a map as JSON. Every check that fails ends it with status 1. */
 
 #include <kernpack/c_api.h>
@@ -54,13 +54,13 @@ static TVMFFIAny object(TVMFFIObjectHandle handle) {
   return any;
 }
 
-/* Gives an owned value back. */
+/* Releases an owned value. */
 static void release(TVMFFIAny* any) {
   if (any->type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(any->v_obj);
   *any = none();
 }
 
-/* What follows the header of an object. */
+/* The data after the header of an object. */
 #define CELL(type, handle) ((const type*)((const char*)(handle) + sizeof(TVMFFIObject)))
 
 /* ---- Errors ------------------------------------------------------------------------------------------------------- */
@@ -224,7 +224,7 @@ int main(int argc, char** argv) {
   CHECK(blurred[20][30] > 0.f);
   printf("blur (C): pixel (20, 30) is %.3f, was %.3f\n", (double)blurred[20][30], (double)gray_data[20 * WIDTH + 30]);
 
-  /* An error: the call gives -1, and the error says what was wrong. */
+  /* An error: the call returns -1, and the error describes the problem. */
   blur_args[2] = text("wide");
   TVMFFIAny result = none();
   CHECK(TVMFFIFunctionCall(blur, blur_args, 3, &result) == -1);
@@ -246,7 +246,7 @@ int main(int argc, char** argv) {
   CHECK(rows.calls == HEIGHT && memcmp(mapped_data, gray_data, sizeof blurred) == 0);
   printf("map_rows (Rust): %lld calls of a C function\n", (long long)rows.calls);
   release(&mapped);
-  /* Its error goes through the library unchanged. */
+  /* Its error passes through the library unchanged. */
   rows.fail_at = 3;
   CHECK(TVMFFIFunctionCall(map_rows, map_args, 2, &result) == -1);
   TVMFFIErrorMoveFromRaised(&error);
@@ -256,7 +256,7 @@ int main(int argc, char** argv) {
   TVMFFIObjectDecRef(callback);
   CHECK(rows.calls >= 1000);
 
-  /* An object of a Rust type, read through what the type registered. */
+  /* An object of a Rust type, read through the registered fields of the type. */
   TVMFFIObjectHandle histogram = function_of(module, "histogram");
   TVMFFIAny found = call(histogram, &gray, 1, "histogram");
   TVMFFIObjectDecRef(histogram);
@@ -272,7 +272,7 @@ int main(int argc, char** argv) {
   release(&bins);
   release(&found);
 
-  /* What the runtime itself brings: a map, written as JSON. */
+  /* A type of the runtime itself: a map, written as JSON. */
   TVMFFIObjectHandle make_map = global("ffi.Map"), stringify = global("ffi.json.Stringify");
   TVMFFIAny pairs[4] = {text("kernel"), text("blur"), text("radius"), integer(2)};
   TVMFFIAny json_args[2] = {call(make_map, pairs, 4, "ffi.Map"), none()};

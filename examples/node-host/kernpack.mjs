@@ -33,7 +33,7 @@ export class Tensor {
     }
     this.data = data;
     this.shape = shape;
-    /** What keeps the memory alive when a library owns it. */
+    /** The object that keeps the memory alive if a library owns it. */
     this.owner = owner;
   }
 
@@ -62,7 +62,7 @@ const KINDS = [
 const DL_TENSOR_SIZE = 48;
 const DL_MANAGED_TENSOR_SIZE = 64;
 
-/** Reference-counted objects that JavaScript no longer uses are given back. */
+/** Releases reference-counted objects that JavaScript no longer uses. */
 const leaver = new FinalizationRegistry(({ api, address }) => api.decRef(address));
 
 /** A reference to an object of a library. */
@@ -74,7 +74,7 @@ class Reference {
   }
 }
 
-/** Where a wrapper keeps its reference. */
+/** The property in which a wrapper keeps its reference. */
 const REFERENCE = Symbol("reference");
 
 /** One libtvm_ffi.so in this process. */
@@ -131,7 +131,7 @@ export class Runtime {
     const thrown = this.thrown;
     this.thrown = undefined;
     this.api.decRef(address);
-    // On its way an error collects more frames, perhaps in a copy of the object; the beginning stays.
+    // An error may collect more frames on its way, possibly in a copy of the object; the beginning is kept.
     const same = thrown && thrown.kind === kind && thrown.message === message && backtrace.startsWith(thrown.frames);
     return same ? thrown.error : new FfiError(kind, message, backtrace);
   }
@@ -186,7 +186,7 @@ export class Runtime {
     return out[0];
   }
 
-  /** Raises what JavaScript threw; it comes back as the same object when it arrives in JavaScript again. */
+  /** Raises an exception of JavaScript. It is the same object when it reaches JavaScript again. */
   #raise(error) {
     const kind = error instanceof FfiError ? error.kind : error instanceof Error ? error.name : "Error";
     const message = error instanceof Error ? error.message : String(error);
@@ -199,7 +199,7 @@ export class Runtime {
     this.thrown = { kind, message, frames, error };
   }
 
-  /** Writes a value as an argument. `held` collects what has to be released after the call. */
+  /** Writes a value as an argument. `held` collects the references to release after the call. */
   #write(view, offset, value, held, keep = false) {
     const put = (index, payload) => {
       view.setInt32(offset, index, true);
@@ -219,7 +219,7 @@ export class Runtime {
     const pass = (wrapper) => {
       const { address } = wrapper[REFERENCE];
       put(ffi.at(address, ffi.HEADER_SIZE).getInt32(8, true), address);
-      // Nothing collects the wrapper before the call is over.
+      // The wrapper is not collected before the call returns.
       held.push(() => wrapper);
     };
     if (value === null || value === undefined) return put(ffi.NONE, 0n);
@@ -330,7 +330,7 @@ export class Runtime {
     return this.#read(new DataView(copy.buffer), 0);
   }
 
-  /** Reads a value that is ours now. */
+  /** Reads a value that is now owned by JavaScript. */
   #read(view, offset) {
     const index = view.getInt32(offset, true);
     const address = () => view.getBigUint64(offset + 8, true);
@@ -367,7 +367,7 @@ export class Runtime {
     }
   }
 
-  /** Makes a JavaScript value of an object whose reference is ours. */
+  /** Converts an owned reference to an object to a JavaScript value. */
   #wrap(index, address) {
     switch (index) {
       case ffi.STR:

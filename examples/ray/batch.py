@@ -15,7 +15,7 @@ import ray
 from ray.util import ActorPool
 
 
-# Workers that die come back, and what they had to do is done again, as often as needed: the work of a picture may be done twice.
+# Workers that die are restarted, and their tasks are repeated as often as needed: a picture may be processed twice.
 @ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)
 class Worker:
     def __init__(self):

@@ -17,7 +17,7 @@ from PIL import Image
 
 PICTURES = 60
 HERE = Path(__file__).parent
-# The programs of the environment that runs this; few resources, for small machines, and nothing is sent to anyone.
+# The programs of the current environment; few resources, for small machines, and no telemetry.
 RAY = str(Path(sys.executable).with_name("ray"))
 NODE = ["--num-cpus=2", "--object-store-memory=80000000", "--disable-usage-stats"]
 ENVIRONMENT = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -49,7 +49,7 @@ def main():
             job = subprocess.Popen([sys.executable, HERE / "batch.py", pictures, edges, "--address", address], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
             workers, killed, done, by = [], None, 0, set()
             for line in job.stdout:
-                # Ray has lines of its own between those of the job.
+                # Ray prints its own lines between those of the job.
                 if line.startswith("workers "):
                     workers = [int(word) for word in line.split()[1:]]
                 elif made := re.match(r"\d+\.png by (\d+) in ", line):

@@ -19,7 +19,7 @@ static OWN: fn(&mut Registrar) = |operators| {
         .value("TOpPattern", 0);
 };
 
-/// The output has the shape of the input, and vice versa.
+/// The output is as the input, and the other way round.
 fn same_shape(_: &Use, inputs: &mut [PartialShape], outputs: &mut [PartialShape]) -> Result<(), GraphError> {
     if inputs[0].is_empty() {
         inputs[0].clone_from(&outputs[0]);
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{error}");
     }
     let swish = symbol::apply("own.swish", "swish", &data, &[("beta", "1.5")])?;
-    // A graph whose variables are all known is computed immediately.
+    // A graph whose variables are all known is computed at once.
     let known = [("x".to_owned(), Tensor::from_slice(&[-1.0_f32, 0.0, 2.0], &[3])?)].into();
     for result in nnvm::run_graph(&symbol::graph_of(&swish), &known, "llvm")? {
         println!("{:.4?}", result.view::<f32>()?.to_vec());

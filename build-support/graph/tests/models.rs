@@ -58,7 +58,7 @@ use kernpack_compiler::codegen::Target;
 use kernpack_compiler::{PassContext, PassOptions, TargetDescription};
 use kernpack_graph::{LowerOptions, ModelOptions, build, import, lower};
 
-/// Protocol buffers, written field by field.
+/// Protocol buffers, built field by field.
 #[derive(Clone, Default)]
 struct Message(Vec<u8>);
 
@@ -161,7 +161,8 @@ fn without_fusion_each_node_is_a_kernel() {
 
 #[test]
 fn a_convolution_with_what_is_added_to_it() {
-    // Twice the identity over 64 channels, with a window of 1 x 1 and with one of 3 x 3 whose middle alone counts.
+    // Twice the identity over 64 channels, with a window of 1 x 1 and with one of 3 x 3 that is
+    // only non-zero in the middle.
     for (window, pads) in [(1, 0), (3, 1)] {
         let middle = (window * window) / 2;
         let identity: Vec<f32> = (0..64 * 64 * window * window)
@@ -194,7 +195,8 @@ fn a_convolution_with_what_is_added_to_it() {
 }
 
 /// A value of 32-bit integers.
-/// Windows beside each other are a product for each pixel; others a convolution over an input with zeros in it.
+/// Adjacent windows are a product for each pixel; others a convolution over an input with inserted
+/// zeros.
 #[test]
 fn transposed_convolutions_are_convolutions() {
     let (depth, channels) = (3_usize, 5_usize);
@@ -266,7 +268,7 @@ fn ints(name: &str, dims: &[i64]) -> Message {
 
 #[test]
 fn products_with_one_hot_vectors_are_rows_of_a_table() {
-    // A network for text begins like this: tanh(one_hot(x) w + b).
+    // A text network begins like this: tanh(one_hot(x) w + b).
     let numbers: Vec<u8> = (0..3_i32).flat_map(i32::to_le_bytes).collect();
     let range = [1, 1, 3].iter().fold(Message::default(), |tensor, dim| tensor.int(1, *dim));
     let range = range.int(2, 6).text(8, "range").bytes(9, &numbers);
@@ -375,7 +377,8 @@ fn what_is_wrong_with_a_model() {
     );
 }
 
-/// Bytes that are changed, cut or added: an error or a graph, and never a panic or memory without a bound.
+/// Bytes that are changed, removed or added: an error or a graph, never a panic or unbounded
+/// memory.
 #[test]
 fn damaged_models() {
     let good = mlp();

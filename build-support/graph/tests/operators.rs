@@ -1,4 +1,5 @@
-//! Operators at their edges: their inputs are known, so the compiler's reference evaluator computes them when they are added to a graph.
+//! Operators in edge cases: their inputs are known, so the compiler's reference evaluator computes
+//! them when they are added to a graph.
 
 #[path = "numbers/accuracy.rs"]
 mod accuracy;
@@ -94,15 +95,15 @@ fn resize() {
     assert_close(&with("linear", "pytorch_half_pixel", 0.25), &[1.]);
     assert_close(&with("linear", "half_pixel", 0.5), &[1.5, 3.5]);
     assert_close(&with("cubic", "half_pixel", 1.0), &[1., 2., 3., 4.]);
-    // Position 4 lies at 1 exactly: a third more or less by rounding would be another element.
+    // Position 4 is at 1 exactly: a third more or less by rounding would be another element.
     let attrs = [("mode", text("nearest")), ("nearest_mode", text("floor"))];
     let thirds = [Some(floats(&[2], &[1., 2.])), None, Some(floats(&[1], &[3.]))];
     assert_close(&run_floats("Resize", &attrs, &thirds), &[1., 1., 1., 1., 2., 2.]);
-    // Integers are cut, and a cubic curve beyond the largest one is saturated.
+    // Integers are truncated, and a cubic curve beyond the largest one is saturated.
     let bytes = Constant::new(U8, &[4], [255_u8, 255, 0, 0].as_slice()).unwrap();
     let result = run("Resize", &[("mode", text("cubic"))], &[Some(bytes), None, Some(floats(&[1], &[2.]))]).unwrap();
     assert_eq!(result[0].bytes()[2], 255);
-    // Nothing stays nothing; something cannot be made of it.
+    // No elements give no elements; a non-empty result cannot be computed from them.
     let nothing = || Some(floats(&[1, 0], &[]));
     let sizes = |extent| [nothing(), None, None, Some(ints(&[2], &[1, extent]))];
     assert!(run_floats("Resize", &[], &sizes(0)).is_empty());
@@ -129,9 +130,9 @@ fn grid_sample() {
         assert_eq!(sample("border", mode, [-9., 9.]), 3.0, "{mode}");
     }
     assert_eq!(sample("zeros", "linear", [0., 0.]), 2.5);
-    // Half an element beyond the middle of the first one a cubic curve still sees the others.
+    // Half an element beyond the middle of the first one, a cubic curve still reads the others.
     assert!(sample("border", "cubic", [-0.8, -0.8]) < 1.0);
-    // An image of one element has no inside to reflect about.
+    // An image with one element has no inside to reflect about.
     let one = [Some(floats(&[1, 1, 1, 1], &[7.])), Some(floats(&[1, 1, 1, 2], &[3., -5.]))];
     let attrs = [("padding_mode", text("reflection")), ("align_corners", Attr::Int(1))];
     assert_eq!(run_floats("GridSample", &attrs, &one), [7.]);
@@ -145,17 +146,17 @@ fn attention() {
     let mask = |values: [u8; 4]| Some(Constant::new(BOOLEAN, &[2, 2], values.as_slice()).unwrap());
     // A row that sees nothing is 0; one that sees one place has its value.
     assert_close(&run_floats("Attention", &[], &[q(), kv(), kv(), mask([0, 0, 0, 1])]), &[0., 5.]);
-    // Scores are capped before they are masked: what is masked stays out.
+    // Scores are capped before they are masked: masked places stay masked.
     let capped = [("softcap", Attr::Float(0.5))];
     assert_close(&run_floats("Attention", &capped, &[q(), kv(), kv(), mask([1, 0, 0, 1])]), &[3., 5.]);
-    // A shorter mask: what is behind it does not count.
+    // A shorter mask: places after its end do not count.
     assert_close(&run_floats("Attention", &[], &[q(), kv(), kv(), tensor(&[1, 1], &[0.])]), &[3., 3.]);
-    // Places before are seen, those behind are not.
+    // Earlier places are seen, later ones are not.
     let past = || tensor(&[1, 1, 1, 1], &[7.]);
     let causal = [("is_causal", Attr::Int(1)), ("scale", Attr::Float(1e-9))];
     let results = run_floats("Attention", &causal, &[q(), kv(), kv(), None, past(), past()]);
     assert_close(&results, &[5., 5.]);
-    // Four heads of queries, two of keys next to each other, all in the last dimension.
+    // Four heads of queries, two adjacent heads of keys, all in the last dimension.
     let attrs = [("q_num_heads", Attr::Int(4)), ("kv_num_heads", Attr::Int(2))];
     let heads = [tensor(&[1, 1, 4], &[1.; 4]), tensor(&[1, 1, 2], &[1.; 2]), tensor(&[1, 1, 2], &[8., 9.])];
     assert_close(&run_floats("Attention", &attrs, &heads), &[8., 8., 9., 9.]);
@@ -163,7 +164,8 @@ fn attention() {
     assert!(error.contains("attribute `q_num_heads` is needed for inputs of three dimensions"), "{error}");
 }
 
-/// All numbers of a float type of 8 bits: as singles and back they are the same, and so is what lies between two of them.
+/// All 8-bit floats: they survive conversion to single precision and back, and values between two
+/// of them are rounded.
 #[test]
 fn floats_of_8_bits() {
     // Number in ONNX, code, the largest number, the smallest one above 0.
@@ -188,7 +190,7 @@ fn floats_of_8_bits() {
         for (code, (value, byte)) in values.iter().zip(&bytes).enumerate() {
             assert!(value.is_nan() || usize::from(*byte) == code, "{dtype}: {value} of {code} became {byte}");
         }
-        // Halfway between two neighbours the even one is taken; a little more or less decides.
+        // Halfway between two neighbours the even one is selected; slightly more or less decides.
         for low in 0..127 {
             let (a, b) = (values[low] as f32, values[low + 1] as f32);
             if !a.is_finite() || !b.is_finite() {
@@ -216,12 +218,12 @@ fn floats_of_8_bits() {
 fn numbers_of_4_bits() {
     let x = || Some(floats(&[6], &[-9.5, -1.7, -0.2, 1.7, 7.4, 100.0]));
     let cast = |number: i64| run("Cast", &[("to", Attr::Int(number))], &[x()]).unwrap().remove(0);
-    // The bits that are too many are dropped.
+    // The excess bits are dropped.
     assert_eq!(cast(22).to_ints().unwrap(), [7, -1, 0, 1, 7, 4]);
     assert_eq!(cast(21).to_ints().unwrap(), [7, 15, 0, 1, 7, 4]);
     let fours = run("Cast", &[("to", Attr::Int(1))], &[Some(cast(23))]).unwrap().remove(0);
     assert_eq!(fours.to_floats().unwrap(), [-6., -1.5, 0., 1.5, 6., 6.]);
-    // They move as they are.
+    // They are moved unchanged.
     let turned = run("Reshape", &[], &[Some(cast(22)), Some(ints(&[2], &[2, 3]))]).unwrap().remove(0);
     let turned = run("Transpose", &[], &[Some(turned)]).unwrap().remove(0);
     assert_eq!((turned.dtype(), turned.to_ints().unwrap()), (DataType::scalar(0, 4), vec![7, 1, -1, 7, 0, 4]));
@@ -236,7 +238,7 @@ fn transforms() {
     let back = run_floats("DFT", &[("inverse", Attr::Int(1))], &[Some(spectrum)]);
     let real: Vec<f32> = back.iter().copied().step_by(2).collect();
     assert_close(&real, &values);
-    // Longer than the signal: zeros behind it.
+    // Longer than the signal: padded with zeros.
     let padded = run_floats("DFT", &[], &[Some(floats(&[1, 1, 1], &[2.])), Some(ints(&[], &[3]))]);
     assert_close(&padded, &[2., 0., 2., 0., 2., 0.]);
     let error = run("DFT", &[], &[Some(floats(&[3], &[1.; 3]))]).unwrap_err();
@@ -254,14 +256,14 @@ fn determinants() {
 
 #[test]
 fn windows_of_images() {
-    // Windows of 2 over 3 elements: the one in the middle is in both.
+    // Windows of 2 over 3 elements: the middle one is in both.
     let columns = Some(floats(&[1, 2, 2], &[1., 2., 3., 4.]));
     let inputs = [columns, Some(ints(&[1], &[3])), Some(ints(&[1], &[2]))];
     assert_close(&run_floats("Col2Im", &[], &inputs), &[1., 5., 4.]);
     let unpooled = [Some(floats(&[1, 1, 2], &[5., 6.])), Some(ints(&[1, 1, 2], &[3, 0]))];
     let attrs = [("kernel_shape", Attr::Ints(vec![2])), ("strides", Attr::Ints(vec![2]))];
     assert_close(&run_floats("MaxUnpool", &attrs, &unpooled), &[6., 0., 0., 5.]);
-    // Regions that are none end.
+    // Invalid regions terminate.
     for corner in [f32::NAN, f32::INFINITY, 1e30] {
         let region = floats(&[1, 4], &[0., 0., corner, 1.]);
         let inputs = [Some(floats(&[1, 1, 2, 2], &[1.; 4])), Some(region), Some(ints(&[1], &[0]))];
@@ -280,9 +282,9 @@ fn tables_of_attributes() {
         ("ngram_indexes", Attr::Ints(vec![1, 0])),
         ("pool_int64s", Attr::Ints(vec![5, 5, 6])),
     ];
-    // 5 alone twice; 5 and 6 next to each other once, and once with one between.
+    // 5 alone twice; 5 and 6 adjacent once, and once with one between.
     assert_close(&run_floats("TfIdfVectorizer", &attrs, &[Some(ints(&[4], &[5, 5, 6, 1]))]), &[2., 2.]);
-    // Nodes that lead to each other: the walk ends.
+    // Nodes that form a cycle: the walk terminates.
     let one = |values: &[i64]| Attr::Ints(values.to_vec());
     let modes = Constant::new(U8, &[1], [0_u8].as_slice()).unwrap();
     let circle = |child: i64| {

@@ -1,4 +1,4 @@
-/* A caller in C: asks for the decibels of a ratio, and for the ratio of decibels. Nothing of Kernpack is linked: dlopen is enough.
+/* A caller in C: asks for the decibels of a ratio, and for the ratio of decibels. Kernpack is not linked: dlopen is enough.
  *
  *     cc -I build-support/include level.c -ldl -o level && ./level target/release/libdspkit.so
  */

@@ -1,10 +1,10 @@
-/* A part of a library in C that was there before, as it is. */
+/* An unchanged part of an existing C library. */
 #ifndef GOERTZEL_H_
 #define GOERTZEL_H_
 
 #include <stddef.h>
 
-/* How much of a frequency is in n samples: the magnitude that a Fourier transform has there. */
+/* The magnitude of a frequency in n samples, as in a Fourier transform. */
 double goertzel(const float* samples, size_t n, double frequency, double rate);
 
 #endif

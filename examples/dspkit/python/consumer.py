@@ -15,7 +15,7 @@ again: dspkit.Signal = dspkit.read_wav("tone.wav")
 levels: list[float] = [peak.value for peak in sorted(dspkit.peaks(again, limit=3))]
 print(f"{loudest:.0f} Hz, {len(again)} samples, highest {max(levels):.2f}, {again}")
 
-# Everything else that a type checker is to accept.
+# Everything else that a type checker must accept.
 chain = dspkit.Chain(stages=(dspkit.Biquad(1.0, 0.0, 0.0, 0.0, a2=0.0),))
 chain = chain | dspkit.Biquad.design(pass_ := dspkit.Pass.Band, frequency=1000.0, q=2.0)
 count: int = len(chain) + len(tone)

@@ -85,7 +85,7 @@ def test_mypy(site, tmp_path):
 def test_pyright(site, tmp_path):
     pytest.importorskip("pyright", reason="pyright is not installed")
     pyright = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--project", tmp_path / "pyrightconfig.json", "--outputjson"]
-    # It is a program for Node.js, which the package fetches where there is none.
+    # It is a program for Node.js, which the package downloads if it is missing.
     if run(sys.executable, "-m", "pyright", "--version")[0] != 0:
         pytest.skip("pyright cannot be run here")
     found = {}
@@ -111,7 +111,7 @@ def test_types_behave_as_python_people_expect(dspkit):
         tone[4800]
     for again in (copy.copy(tone), copy.deepcopy(tone), pickle.loads(pickle.dumps(tone))):
         assert again == tone and hash(again) == hash(tone) and again is not tone
-    # A deep copy has samples of its own.
+    # A deep copy has separate samples.
     deep = copy.deepcopy(tone)
     np.asarray(deep.samples)[:] = 0
     assert deep.peak() == 0 and tone.peak() > 0.4
@@ -167,7 +167,7 @@ def test_sequences_of_every_class(dspkit):
 
 def test_what_it_says_of_itself(dspkit):
     assert str(inspect.signature(dspkit.sine)) == "(frequency, seconds, rate=48000.0, amplitude=1.0, phase=None)"
-    # A word of Python's own is given by position.
+    # A reserved word of Python is passed by position.
     assert str(inspect.signature(dspkit.Biquad.design)) == "(pass_, /, frequency, rate=48000.0, q=Ellipsis)"
     assert dspkit.Biquad.design("Low", frequency=100.0) == dspkit.Biquad.design(0, 100.0)
     assert not hasattr(dspkit, "fir") and "RateMismatch" in dspkit.__all__

@@ -104,7 +104,7 @@ def check_bind_add():
     assert isinstance(f, tvm_ffi.Function)
     assert f(2) == 3
     assert bind_add(lambda a, b: f"{a}{b}", 1)("x") == "1x", "the bound argument comes first"
-    assert bind_add(f, 5)  # a function of Rust that holds one of Rust that holds one of Python
+    assert bind_add(f, 5)  # a Rust function that holds a Rust function that holds a Python function
     expect(TypeError, "expected Function, got int", bind_add, 1, 1)
     print("    bind_add(add, 1)(2) = 3")
 
@@ -208,14 +208,14 @@ def check_memory_of_the_device():
     before = extension.ext_dev_in_use()
     x = np.arange(24, dtype=np.int16).reshape(4, 6)
     back = lambda tensor: np.from_dlpack(extension.to_device(tensor, CPU))
-    # Any layout and element type on the way in; what is there is dense.
+    # The source may have any layout and element type; the copy is dense.
     for part in (x, x.T, x[::2, 1:5:3], x[::-1, ::-1], x[:0]):
         there = extension.to_device(part, EXT_DEV)
         np.testing.assert_array_equal(back(there), part)
     there = extension.to_device(x, EXT_DEV)
     rows = extension.rows(there, 1, 3)
     assert extension.ext_dev_in_use() == before + x.nbytes, "a view allocates nothing"
-    # The capsule goes through DLPack's Python protocol, as any framework would take it.
+    # The capsule passes through DLPack's Python protocol, as in any framework.
     again = tvm_ffi.from_dlpack(rows)
     del there, rows
     assert again.device == EXT_DEV

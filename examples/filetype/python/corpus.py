@@ -29,7 +29,7 @@ from pathlib import Path
 EACH = 6
 WORDS = "alpha beacon canvas delta engine filter garden harbor index jungle kernel ladder matrix needle object packet query radius signal table vector window".split()
 
-# What stands once at the beginning, what is repeated, what stands at the end. NAME, OTHER and NUMBER differ each time.
+# The text at the beginning, the repeated text, and the text at the end. NAME, OTHER and NUMBER differ each time.
 TEXTS = {
     "py": ("import os\nimport sys\n\n", "def NAME(OTHER, limit=NUMBER):\n    \"\"\"Finds the OTHER.\"\"\"\n    for item in OTHER:\n        if item > limit:\n            return item\n    return None\n\n\n", "if __name__ == '__main__':\n    print(sys.argv)\n"),
     "rs": ("use std::collections::HashMap;\n\n", "/// Finds the OTHER.\npub fn NAME(OTHER: &[u32]) -> Option<u32> {\n    OTHER.iter().copied().find(|item| *item > NUMBER)\n}\n\n", "fn main() {\n    let map: HashMap<String, u32> = HashMap::new();\n    println!(\"{}\", map.len());\n}\n"),

@@ -69,7 +69,7 @@ def test_generated_files(library, magika):
         suffixes.add(name.rsplit(".", 1)[1])
         labels.add(wanted.output.label)
     assert len(differences) >= 400 and len(suffixes) >= 60, (len(differences), len(suffixes))
-    # Most of the files are what their names say, so many labels occur.
+    # Most of the files have the kind in their names, so many labels occur.
     assert len(labels) >= 60, sorted(labels)
     check_all(differences)
 

@@ -62,7 +62,7 @@ def test_the_bill_of_materials_names_what_is_in_it(made):
     assert (bill["bomFormat"], bill["specVersion"], bill["metadata"]["component"]["name"]) == ("CycloneDX", "1.6", "filetype")
     parts = {part["name"]: part for part in bill["components"]}
     assert {"std", "kernpack", "kernpack-core", "linkme"} <= parts.keys()
-    # What builds it, and macros, are not in it.
+    # Build dependencies and macros are not in it.
     assert not {"kernpack-build", "kernpack-macros", "syn", "inkwell"} & parts.keys()
     assert parts["linkme"]["purl"].startswith("pkg:cargo/linkme@") and parts["linkme"]["licenses"] == [{"expression": "MIT OR Apache-2.0"}]
     assert str(ROOT) not in text

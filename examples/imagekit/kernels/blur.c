@@ -7,7 +7,7 @@
  *
  * The mean of a box is the mean over columns of the means over rows, so two passes of running sums do the work of
  * (2 * radius + 1)^2 additions in four, whatever the radius. Sums are in double precision: adding and subtracting the
- * same pixel leaves nothing behind.
+ * same pixel leaves no residue.
  */
 #include <kernpack/kernel.h>
 
@@ -17,7 +17,7 @@
 #define ARGUMENT SIGNATURE ": argument '%s': "
 #define MAX_RADIUS 1000
 
-/* The contiguous float32 matrix in CPU memory that argument `index` is: 0 and the tensor, or -1 and an error. */
+/* Gets argument `index` as a contiguous float32 matrix in CPU memory: 0 and the tensor, or -1 and an error. */
 static int matrix_of(const TVMFFIAny* args, int32_t index, const char* name, DLTensor** out) {
   const int32_t type = args[index].type_index;
   if (type != kTVMFFITensor && type != kTVMFFIDLTensorPtr) {

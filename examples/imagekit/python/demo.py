@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image
 from prepare import CROP, GAIN, RADIUS
 
-# Timed calls per function; the shortest counts.
+# The number of timed calls per function. The shortest time is reported.
 REPEATS = 5
 
 
@@ -50,7 +50,7 @@ class Report:
             start = time.perf_counter()
             result = call()
             best = min(best, time.perf_counter() - start)
-        # A copy: NumPy shows foreign memory read-only, and older versions then pass it on to no one.
+        # A copy: NumPy treats foreign memory as read-only, and older versions then do not export it.
         result = np.array(result if np.isscalar(result) or isinstance(result, np.ndarray) else np.from_dlpack(result))
         expected = np.load(self.references / f"{reference}.npy").reshape(result.shape)
         difference = np.abs(result.astype(np.float64) - expected).max()
@@ -62,7 +62,7 @@ class Report:
         """`call` must raise `kind` with `part` in the message."""
         try:
             call()
-        except Exception as error:  # whatever arrives is what the report is about
+        except Exception as error:  # the report describes any exception
             message = str(error).strip().splitlines()[0]
             good = type(error) is kind and part in message
             self.verdict(function, kernel, good, f"{type(error).__name__}: {message}")
@@ -104,7 +104,7 @@ def main() -> int:
     photo = np.asarray(Image.open(folder / "photo.png").convert("RGB"))
     print(f"{library} in Python {sys.version.split()[0]} with NumPy {np.__version__}")
     print(f"photo of {photo.shape[1]} x {photo.shape[0]} pixels")
-    # DLPack refuses read-only arrays, and Pillow's are.
+    # DLPack rejects read-only arrays, such as Pillow's.
     photo = photo.copy()
     report = Report(folder)
 

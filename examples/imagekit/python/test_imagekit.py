@@ -244,7 +244,7 @@ def test_ascii_art(imagekit):
     assert imagekit.ascii_art(ramp, 20) == "@@%%##**++==--::..\n" * 2
 
 
-# Errors: the kind is the exception class, the message names function, argument, what was expected and what came.
+# Errors: the kind is the exception class, and the message contains function, argument, the expected and the actual value.
 
 
 def check_error(kind, message, function, *arguments):
@@ -451,7 +451,7 @@ def test_device_modules_report_errors(loaded, tmp_path):
         assert not os.environ.get("CI"), "imagekit was built without nvcc; see its build's warning"
         pytest.skip("imagekit was built without nvcc, so it carries no CUDA image")
     image = images["cuda"]
-    # C++ asks the module through its vtable and expects exceptions.
+    # C++ calls the module through its vtable and expects exceptions.
     with pytest.raises(ValueError, match="the image is in format 'fatbin', not 'ptx'"):
         image.write_to_file(str(tmp_path / "image.ptx"), "ptx")
     with pytest.raises(RuntimeError, match="Cyclic dependency detected during import"):
@@ -504,7 +504,7 @@ def test_rust_errors_have_a_traceback(loaded, gray):
     assert any(frame.filename.endswith("crop.rs") for frame in frames), frames
 
 
-# What the library says about itself
+# The description of the library
 
 
 def test_metadata(loaded):
@@ -533,7 +533,7 @@ def test_documentation(loaded):
 
 
 def test_kernels_are_described(loaded):
-    # The comment in front of the kernel in C, and the declaration in it.
+    # The comment before the kernel in C, and the declaration in it.
     assert loaded.get_function_doc("blur").splitlines()[0].startswith("Box blur: each pixel of `dst` becomes the mean")
     metadata = loaded.get_function_metadata("blur")
     assert metadata["arg_names"] == ["src", "dst", "radius"]

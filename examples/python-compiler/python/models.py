@@ -56,7 +56,7 @@ def from_torch(network, example=(), *, opset=17, **options):
     if isinstance(network, getattr(getattr(torch, "export", None), "ExportedProgram", ())):
         return from_onnx(_exported(torch, network, max(opset, 18)), **options)
     file = io.BytesIO()
-    # The exporter that follows a call of the network needs no package besides PyTorch; newer versions have another one as well.
+    # The exporter that traces a call of the network needs only PyTorch; newer versions have another one as well.
     newer = "dynamo" in inspect.signature(torch.onnx.export).parameters
     was_training = network.training
     network.eval()

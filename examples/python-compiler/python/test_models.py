@@ -133,7 +133,7 @@ def test_weights_of_half_the_size():
     source = onnx([("MatMul", ["x", "w"], ["y"])], [("x", FLOAT, [2, 32])], [("y", FLOAT, [2, 16])], {"w": w})
     for name in (None, "float16", "bfloat16"):
         model = models.from_onnx(source, weights=name)
-        # The matrix lies in panels, and nothing else of it is kept.
+        # The matrix is packed in panels, and its original is not kept.
         assert [str(value.dtype) for value in model.known_values().values() if np.prod(value.shape) == 512] == [name or "float32"]
         np.testing.assert_array_equal(models.compile(model)(x), x @ w)
 

@@ -168,7 +168,7 @@ def test_a_schedule_by_rules_and_a_rule_in_python():
 def test_an_exported_library_needs_no_compiler(tmp_path, kind):
     n = te.size("n")
     x = te.placeholder([n, 100], F32, "x")
-    # Too large for the stack: it takes memory of the runtime.
+    # Too large for the stack: it uses memory of the runtime.
     e = te.compute([n, 100], lambda i, j: math.exp(x[i, j]), "e")
     y = te.compute([n, 100], lambda i, j: e[i, 99 - j] * 2.0, "y")
     s = schedule.create([y])

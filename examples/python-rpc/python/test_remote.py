@@ -35,7 +35,7 @@ def address():
 
 @pytest.fixture
 def session(address):
-    # The server of Apache TVM serves one session after the other, and one that was given up may sleep there for 10 s.
+    # The server of Apache TVM serves one session after the other, and an abandoned one may sleep there for 10 s.
     with remote.connect(address, "board", timeout=60.0, connect_timeout=60.0) as session:
         yield session
 

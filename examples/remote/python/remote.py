@@ -61,7 +61,7 @@ def read(path: Path) -> np.ndarray:
     kind, width, height, most, _ = path.read_bytes().split(maxsplit=4)
     assert (kind, most) == (b"P6", b"255"), f"{path} is no PPM file with 8 bits"
     size = 3 * int(width) * int(height)
-    # White space behind the header may be the first pixel: they are counted from the end.
+    # White space after the header may be the first pixel: pixels are counted from the end.
     return np.frombuffer(path.read_bytes()[-size:], "uint8").reshape(int(height), int(width), 3)
 
 

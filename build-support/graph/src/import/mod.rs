@@ -335,7 +335,7 @@ impl<'m, 'a> Importer<'m, 'a> {
                 scope.insert(input.name.clone(), Item::Tensor(id));
                 continue;
             }
-            // A default value, unless the build script says that it is an input.
+            // A default value, unless the build script declares it as an input.
             if scope.contains_key(&input.name) && !options.inputs.contains_key(&input.name) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Models with as many arguments as decoders with a cache have.
+//! Models with as many arguments as decoders with a cache.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use kernpack_graph::{Constant, LowerOptions, ModelOptions, build, import, lower}
 use super::node;
 use super::structures::{floats, model, tensor_of};
 
-/// Tensors of the past, each with one of the present.
+/// The number of tensors of the past, each with one of the present.
 const PAIRS: usize = 100;
 
 /// `present = past + 1` for each of some pairs.
@@ -53,7 +53,7 @@ fn two_hundred_arguments() {
         let expected: Vec<f32> = given(pair).iter().map(|value| value + 1.0).collect();
         assert_eq!(present.view::<f32>().unwrap().to_vec(), expected);
     }
-    // Each kind of mistake, at arguments in the middle.
+    // Each kind of error, at arguments in the middle.
     let mistakes: [(usize, Tensor, &str); 5] = [
         (57, Tensor::zeros::<f32>(&[1, 2, 4]).unwrap(), "Invalid past57.shape[2] on argument #57"),
         (57, Tensor::zeros::<f32>(&[2, 3]).unwrap(), "Mismatched past57.ndim on argument #57"),
@@ -72,7 +72,8 @@ fn two_hundred_arguments() {
     run(&tensors).unwrap();
 }
 
-/// Statements and expressions of the functions for callers, and lines of assembly of all.
+/// Returns the number of statements and expressions of the public functions, and the number of
+/// lines of assembly.
 fn size_of_code(pairs: usize) -> [(&'static str, usize); 3] {
     let (bytes, _) = cache(pairs);
     let graph = import(&bytes, None, &ModelOptions::default()).unwrap().graph;

@@ -1,4 +1,5 @@
-//! Branches that are not taken, and rounds behind the end of a loop: they are not run, so what is wrong in them is no error.
+//! Branches that are not selected, and iterations after the end of a loop: they are not run, so
+//! errors in them do not occur.
 
 use kernpack_graph::{Graph, ModelOptions, Threads, import};
 
@@ -37,10 +38,10 @@ fn the_other_branch_may_be_wrong() {
     let of = |holds, b, i| model.results(&inputs(holds, b, i)).map(|mut all| all.remove(0));
     assert_eq!(of(1, 2, 0), Ok(vec![4., 3.]));
     assert_eq!(of(0, 2, -1), Ok(vec![8., 9.]));
-    // What is not taken.
+    // Not selected.
     assert_eq!(of(1, 2, 3), Ok(vec![4., 3.]));
     assert_eq!(of(0, 0, 2), Ok(vec![8., 9.]));
-    // What is.
+    // Selected.
     assert!(of(1, 0, 0).unwrap_err().contains("node 'divided' (Div): division by zero"));
     assert!(of(0, 1, 3).unwrap_err().contains("node 'gathered' (Gather): index out of range"));
 }
@@ -65,7 +66,7 @@ fn constants_that_are_wrong_in_a_branch() {
     }
 }
 
-/// Cheap branches are computed both, as before; large ones are not.
+/// Both cheap branches are computed, as before; large ones are not.
 #[test]
 fn cheap_branches_share_a_kernel() {
     for (count, is_choice) in [(4, false), (100_000, true)] {
@@ -82,7 +83,8 @@ fn cheap_branches_share_a_kernel() {
     }
 }
 
-/// Outputs that both branches pass on, that one of them does, and constants; an output that is given twice.
+/// Outputs that both branches pass on, that one of them passes on, and constants; an output that is
+/// returned twice.
 #[test]
 fn several_outputs_of_branches() {
     let yes = body(
@@ -101,7 +103,8 @@ fn several_outputs_of_branches() {
     assert_eq!(of(0, 5), Ok(vec![-5., 12., 5., 5., -5.]));
 }
 
-/// A branch in a branch in a loop, which divides by a state: only in rounds in which it is not zero.
+/// A branch in a branch in a loop, which divides by a state: only in iterations in which it is not
+/// zero.
 #[test]
 fn branches_in_branches_in_loops() {
     let inner = choice(
@@ -171,7 +174,7 @@ fn turn_of(message: &Message) -> Message {
     Message(message.0.clone())
 }
 
-/// The index grows in each round; rounds behind the end would read beyond the table.
+/// The index grows in each iteration; iterations after the end would read beyond the table.
 #[test]
 fn rounds_behind_the_end_of_a_loop() {
     for (count, condition) in [(6, ""), (6, "c"), (100, "")] {
@@ -197,7 +200,7 @@ fn rounds_behind_the_end_of_a_loop() {
         };
         let model = Built::new(nodes, &inputs(0, 1), &["y"]);
         let of = |first, holds| model.results(&inputs(first, holds)).map(|all| all[0][0]);
-        // It ends with -9, which is no index.
+        // It ends with -9, which is not a valid index.
         assert_eq!(of(0, 1), Ok(-9.));
         for first in [1, 2, 3] {
             assert!(of(first, 1).unwrap_err().contains("node 'looked_up' (Gather): index out of range"));
@@ -208,7 +211,7 @@ fn rounds_behind_the_end_of_a_loop() {
     }
 }
 
-/// Results of other shapes have no memory of one size.
+/// Results of different shapes have no common memory size.
 #[test]
 fn results_of_other_shapes() {
     let yes = body(vec![node("Div", &["a", "b"], &["q"])], &[], &["q"]);
@@ -219,7 +222,7 @@ fn results_of_other_shapes() {
     assert!(error.contains("node 'choice' (If): the condition depends on what the model is called with"), "{error}");
 }
 
-/// A branch is a part of what is computed for some rows at a time.
+/// A branch is a part of a computation for some rows at a time.
 #[test]
 fn branches_of_models_with_a_dimension_that_each_call_tells() {
     let yes = body(vec![node("MatMul", &["x", "w"], &["out"])], &[], &["out"]);

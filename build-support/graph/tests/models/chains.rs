@@ -1,4 +1,5 @@
-//! Chains in which each value is read twice: written as a tree they double with every link, and have to compile as fast as they are long.
+//! Chains in which each value is read twice. Written as a tree they double with every link, but
+//! must compile in linear time.
 
 use std::time::{Duration, Instant};
 
@@ -7,16 +8,17 @@ use kernpack_graph::{Constant, LowerOptions, ModelOptions, Threads, import};
 use super::structures::{call, close, floats, model, run, with_int, with_ints};
 use super::{Message, node, parts};
 
-/// Links of each chain.
+/// The number of links of each chain.
 const LINKS: usize = 60;
 
-/// Far above what a chain takes, and far below what one takes that doubles.
+/// Far above the time of a chain, and far below the time of one that doubles.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// One link: the nodes that make `to` of `from`. Names that begin with `to` are free.
+/// One link: the nodes that compute `to` from `from`. Names with the prefix `to` are free.
 type Link = fn(from: &str, to: &str) -> Vec<Message>;
 
-/// Links by their names, with numbers that stay finite over all links, and the same as arithmetic over one matrix of 8 x 8.
+/// Links by their names, with numbers that stay finite over all links, and the same as arithmetic
+/// over one matrix of 8 x 8.
 const KINDS: &[(&str, Link)] = &[
     ("Mul", |from, to| vec![node("Mul", &[from, from], &[to])]),
     ("Add", |from, to| vec![node("Add", &[from, from], &[&in_between(to, "sum")]), half(to, "sum")]),
@@ -110,7 +112,7 @@ const KINDS: &[(&str, Link)] = &[
         ]
     }),
     ("Gather by a row", |from, to| {
-        // The row of a value is where the value is read.
+        // The row of a value is the place where it is read.
         let (place, row) = (in_between(to, "place"), in_between(to, "row"));
         vec![
             node("ReduceSum", &[from, "both"], &[&in_between(to, "all")]),
@@ -155,7 +157,7 @@ const KINDS: &[(&str, Link)] = &[
         vec![node("GatherElements", &[from, "table_k"], &[&moved]), sum(from, to, "moved"), half(to, "sum")]
     }),
     ("Gather by itself", |from, to| {
-        // Places that are computed of the value.
+        // Places that are computed from the value.
         let (size, places) = (in_between(to, "size"), in_between(to, "places"));
         vec![
             node("Abs", &[from], &[&size]),
@@ -227,7 +229,7 @@ fn chains_of_values_that_are_read_twice() {
         let took = start.elapsed();
         println!("{name}: {took:?}");
         assert!(took < LIMIT, "{name}: {took:?}");
-        // What is known when the model is built is computed node by node.
+        // Values that are known at build time are computed node by node.
         let mut known = ModelOptions::default();
         known.constants.extend(inputs.iter().map(|(name, constant)| ((*name).to_owned(), constant.clone())));
         let expected = run(&bytes, &inputs, &known);
@@ -235,7 +237,7 @@ fn chains_of_values_that_are_read_twice() {
     }
 }
 
-/// A power of integers shares its parts: as a tree it has 2^31 of them.
+/// A power of integers shares its subexpressions: as a tree it has 2^31 of them.
 #[test]
 fn shared_parts_with_a_dimension_of_the_call() {
     let nodes = vec![
@@ -249,7 +251,8 @@ fn shared_parts_with_a_dimension_of_the_call() {
     parts::check(&bytes, 9, &[1, 4, 9], Threads::Single);
 }
 
-/// A value that is read at its own place and at another one is computed at twice as many places with each link: few links share a kernel, whatever that costs.
+/// A value that is read at its own place and at another one is computed at twice as many places
+/// with each link: few links are fused, whatever the cost.
 #[test]
 fn links_at_other_places_share_few_kernels() {
     for wanted in ["Gather of the call", "GatherElements of the call", "Gather by itself", "ReverseSequence"] {
@@ -258,7 +261,7 @@ fn links_at_other_places_share_few_kernels() {
         let largest = graph.groups(true).iter().map(|group| group.nodes.len()).max().unwrap();
         assert!((3..=16).contains(&largest), "{wanted}: {largest} nodes");
     }
-    // Links of values that are read at their own place share as many as kernels have.
+    // Links of values that are read at their own place are fused up to the limit of a kernel.
     let (_, link) = KINDS.iter().find(|(name, _)| *name == "Mul Sigmoid").unwrap();
     let graph = import(&chain(*link).0, None, &ModelOptions::default()).unwrap().graph;
     assert_eq!(graph.groups(true)[0].nodes.len(), 24);

@@ -1,4 +1,5 @@
-//! Indices out of range and divisors that are zero: errors of the call that name the node, and of the build where they are known.
+//! Indices out of range and zero divisors: errors of the call that name the node, and errors of the
+//! build if they are known.
 
 use kernpack::{Any, DataType, Module, Tensor};
 use kernpack_compiler::codegen::Target;
@@ -17,7 +18,7 @@ fn of_type(dtype: DataType, shape: &[i64], values: &[i64]) -> Constant {
 
 type Inputs<'a> = Vec<(&'a str, Constant)>;
 
-/// A model that is built for several ways of using threads, and once without schedules.
+/// A model that is built for several uses of threads, and once without schedules.
 pub(super) struct Built {
     bytes: Vec<u8>,
     pub(super) graph: Graph,
@@ -29,7 +30,7 @@ impl Built {
         Self::in_ways(3, nodes, inputs, outputs)
     }
 
-    /// As [`Self::new`], in so many ways.
+    /// Like [`Self::new`], for this number of uses.
     pub(super) fn in_ways(count: usize, nodes: Vec<Message>, inputs: &Inputs, outputs: &[&str]) -> Self {
         let bytes = model(nodes, inputs, outputs);
         let graph = import(&bytes, None, &ModelOptions::default()).unwrap().graph;
@@ -41,7 +42,7 @@ impl Built {
         Self { bytes, graph, modules }
     }
 
-    /// The results of a call, or its error.
+    /// Returns the results of a call, or its error.
     pub(super) fn results(&self, inputs: &Inputs) -> Result<Vec<Vec<f64>>, String> {
         let results = self.modules.iter().map(|module| {
             let results = call_built(module, &self.graph, inputs).map_err(|error| error.to_string())?;
@@ -52,7 +53,7 @@ impl Built {
         results.remove(0)
     }
 
-    /// The error of the build if an input is a constant.
+    /// Returns the error of the build if an input is a constant.
     fn built(&self, inputs: &Inputs, known: &str) -> Result<(), String> {
         let mut options = ModelOptions::default();
         let constants = inputs.iter().filter(|(name, _)| *name == known);
@@ -65,7 +66,7 @@ impl Built {
     }
 }
 
-/// The attribute of a constant.
+/// Returns the attribute of a constant.
 fn value_floats(values: &[f32]) -> Message {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     Message::default().text(1, "value_floats").bytes(7, &bytes).int(20, 6)
@@ -75,7 +76,8 @@ fn named(op: &str, inputs: &[&str]) -> Message {
     node(op, inputs, &["y"]).text(3, "culprit")
 }
 
-/// An operator with indices `i`: the node, the other inputs, the shape of the indices, good ones, and the range of the last one.
+/// An operator with indices `i`: the node, the other inputs, the shape of the indices, valid ones,
+/// and the range of the last one.
 struct Indexing {
     node: fn() -> Message,
     others: Inputs<'static>,
@@ -239,7 +241,8 @@ fn floats_are_divided_by_zero() {
     assert_eq!(found[0].to_floats().unwrap(), [f64::INFINITY, f64::NEG_INFINITY]);
 }
 
-/// Checks are of values that are computed by nodes of the same kernel; what the nodes behind it would do is not seen.
+/// Checks apply to values that are computed by nodes of the same kernel. The results of later nodes
+/// are not returned.
 #[test]
 fn computed_divisors_and_indices() {
     let nodes = || {
@@ -265,7 +268,7 @@ fn computed_divisors_and_indices() {
     assert!(with(5, 1).unwrap_err().contains("node 'first' (Div): division by zero"));
 }
 
-/// Results that do not depend on what is checked.
+/// Results that do not depend on the checked values.
 #[test]
 fn one_element_and_zero() {
     let nodes = || {
@@ -284,7 +287,7 @@ fn one_element_and_zero() {
     assert!(model.results(&inputs_with(0, 0)).unwrap_err().contains("node 'divided' (Div): division by zero"));
 }
 
-/// Behind the extents of a result lie zeros, by which nothing is divided.
+/// After the extents of a result there are zeros, which are not used as divisors.
 #[test]
 fn divisors_with_extents() {
     let nodes = || vec![node("NonZero", &["x"], &["n"]), node("Div", &["a", "n"], &["y"]).text(3, "culprit")];
@@ -298,7 +301,7 @@ fn divisors_with_extents() {
     assert!(with([1., 0., 0., 0., 0.]).unwrap_err().to_string().contains("node 'culprit' (Div): division by zero"));
 }
 
-/// All tasks of a region end where a check fails, and none waits for the others.
+/// All tasks of a region end if a check fails, and none waits for the others.
 #[test]
 fn checks_in_a_region() {
     let x: Vec<f32> = (0..64 * 32).map(|x| x as f32).collect();
@@ -336,7 +339,7 @@ fn checks_in_a_region() {
     }
 }
 
-/// A class that is ignored is no error.
+/// An ignored class is not an error.
 #[test]
 fn an_ignored_class() {
     let nodes = || vec![with_int(named("SoftmaxCrossEntropyLoss", &["x", "i"]), "ignore_index", -100)];

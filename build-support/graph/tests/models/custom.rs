@@ -51,7 +51,7 @@ fn an_operator_of_the_users_is_computed_and_shares_kernels() {
         (Pattern::Elementwise, &["Add com.example.Power Add Relu"]),
     ] {
         let imported = import(&with_powers(), None, &options(vec![operator().pattern(pattern)])).unwrap();
-        // That of the weights is computed while the model is compiled.
+        // The one of the weights is computed at compile time.
         let (module, lowered) = build(&imported.graph, "powers", &Target::host(), LowerOptions::default()).unwrap();
         let kernels: Vec<_> = lowered.kernels.iter().map(|kernel| kernel.operators.join(" ")).collect();
         assert_eq!(kernels, expected);
@@ -90,7 +90,7 @@ fn mistakes_of_operators_name_the_node() {
     }
 }
 
-/// As Python calls it.
+/// As called from Python.
 #[test]
 fn an_operator_of_another_language() {
     let from_onnx = Function::global("kernpack.graph.from_onnx").unwrap();

@@ -42,7 +42,8 @@ fn the_first_node_that_differs() {
         assert_eq!(found.compared, if level == 1 { 5 } else { 3 });
         assert!(found.largest.is_none_or(|largest| largest.relative < 1e-5));
     }
-    // A matrix with another number at one place: what comes before is the same, and all that follows is not.
+    // A matrix with another number at one place: values before it are the same, and all later ones
+    // are not.
     let mut graph = network(&ModelOptions::default());
     let matrix = graph.values.iter_mut().find(|value| value.name == "v").unwrap();
     let mut numbers: Vec<f32> =
@@ -57,7 +58,7 @@ fn the_first_node_that_differs() {
     assert!((first.got - first.expected).abs() > 1e-3 && first.relative > 1e-3, "{first:?}");
     let found = compare(&graph, &inputs, &expected, &target, LowerOptions::of_level(1), 1e-5).unwrap();
     assert_eq!(found.first.unwrap().kernel.1, "node 'second' (MatMul)");
-    // Values that something else has computed.
+    // Values from another source.
     let mut reference = Values::new();
     reference.insert("b".to_owned(), expected["b"].clone());
     reference.insert("y".to_owned(), Constant::of_floats(&[f32::NAN; 32]).reshaped(&[4, 8]).unwrap());

@@ -1,4 +1,5 @@
-//! Nodes that may fail, in front of others that do not need their results: an identity drops a value, and not its check.
+//! Nodes that may fail, before others that do not need their results: an identity drops a value,
+//! but not its check.
 
 use kernpack_compiler::ir::U64;
 use kernpack_graph::{Constant, ModelOptions, import};
@@ -12,7 +13,7 @@ fn constant(name: &str, value: i64) -> Message {
     with_int(node("Constant", &[], &[name]), "value_int", value)
 }
 
-/// Nodes that make `y` of `d`, which they do not need, with what they give for `a` = [12, 6].
+/// Nodes that compute `y` from `d`, which they do not need, with their results for `a = [12, 6]`.
 type Identity = (&'static str, fn() -> Vec<Message>, [f64; 2]);
 
 const IDENTITIES: &[Identity] = &[
@@ -79,7 +80,7 @@ const IDENTITIES: &[Identity] = &[
         [12., 6.],
     ),
     (
-        // Integers never are: the result is known.
+        // Integers never are, so the result is known.
         "IsNaN",
         || vec![node("IsNaN", &["d"], &["b0"]), node("Where", &["b0", "zero", "a"], &["y"])],
         [12., 6.],
@@ -121,14 +122,15 @@ fn a_dropped_gather_is_checked() {
     assert_eq!(built.results(&inputs(2)), Ok(vec![vec![5., 6.]]));
     let error = built.results(&inputs(3)).unwrap_err();
     assert!(error.contains("node 'culprit' (Gather): index out of range"), "{error}");
-    // Nothing may fail here: the result is known, and no node is left.
+    // Nothing may fail here: the result is known, and no node remains.
     let plain =
         model(vec![constant("zero", 0), node("Mul", &["a", "zero"], &["y"])], &[("a", ints(&[2], &[1, 2]))], &["y"]);
     let graph = import(&plain, None, &ModelOptions::default()).unwrap().graph;
     assert!(graph.nodes.iter().all(|node| node.op.name() != "Mul"));
 }
 
-/// An axis without elements has no index: an error where one is there, and none in a branch that is not taken.
+/// An axis without elements has no index: an error if there is one, but not in a branch that is not
+/// selected.
 #[test]
 fn an_axis_without_elements() {
     for gather in [
@@ -151,7 +153,7 @@ fn an_axis_without_elements() {
         assert_eq!(built.results(&inputs(0)), Ok(vec![vec![5., 6.]]));
         let error = built.results(&inputs(1)).unwrap_err();
         assert!(error.contains("node 'gathered'") && error.contains("there is nothing to choose from"), "{error}");
-        // No index at all.
+        // Without an index.
         let none = vec![("x", floats(&[0], &[])), ("i", ints(&[0], &[])), ("j", ints(&[0, 1], &[]))];
         assert_eq!(Built::new(vec![gather()], &none, &["g"]).results(&none), Ok(vec![vec![]]));
     }
@@ -168,7 +170,7 @@ fn unsigned_indices_are_shown_as_they_are() {
     assert!(error.contains("index out of range: 9223372036854775815 of input 1 ('i')"), "{error}");
 }
 
-/// Links `v = Gather(v, v)`: within one kernel each of them would double the work.
+/// Links `v = Gather(v, v)`: in one kernel each of them would double the work.
 #[test]
 fn chains_of_places_in_themselves() {
     type Link = fn(&str, &str) -> Vec<Message>;

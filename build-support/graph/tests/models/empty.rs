@@ -1,4 +1,4 @@
-//! Recurrent networks without steps, and without sequences: the states stay as they are.
+//! Recurrent networks without steps, and without sequences: the states are unchanged.
 
 use kernpack_graph::{LowerOptions, ModelOptions, import};
 

@@ -1,4 +1,4 @@
-//! Weights of convolutions that are laid out, or transformed, when the model is compiled.
+//! Weights of convolutions that are packed, or transformed, at compile time.
 
 use kernpack::Tensor;
 use kernpack_compiler::codegen::Target;
@@ -14,9 +14,9 @@ struct Case {
     side: usize,
     window: usize,
     stride: usize,
-    /// The extents of the weights that kernels read.
+    /// The extents of the packed weights.
     form: &'static [i64],
-    /// The rule that takes them.
+    /// The rule that uses them.
     rule: &'static str,
 }
 
@@ -29,7 +29,7 @@ impl Case {
         (self.side + 2 * self.pad() - self.window) / self.stride + 1
     }
 
-    /// Small whole numbers, so that plain sums are exact.
+    /// Small integers, so that plain sums are exact.
     fn numbers(self) -> [Vec<f32>; 3] {
         let numbers = |count: usize, by: usize, of: usize| -> Vec<f32> {
             (0..count).map(|place| ((place * by + place / 17) % of) as f32 - (of / 2) as f32).collect()
@@ -86,7 +86,7 @@ impl Case {
         all
     }
 
-    /// Runs a model that is lowered for a CPU, and the rules that were used.
+    /// Runs a model that is lowered for a CPU, and returns the rules that were used.
     fn run(self, graph: &Graph, description: &TargetDescription, options: LowerOptions) -> (Vec<f32>, Vec<String>) {
         let context = PassContext::new(PassOptions::default());
         let lowered = lower(graph, "filters", description, &context, options).unwrap();
@@ -115,7 +115,7 @@ fn known_filters_are_laid_out_for_all_cpus() {
         let shapes: Vec<&[i64]> =
             graph.values.iter().filter(|value| value.known.is_some()).map(|value| &*value.shape).collect();
         assert!(shapes.contains(&case.form), "{shapes:?}");
-        // The weights as the model has them are not kept.
+        // The original weights are not kept.
         assert_eq!(shapes.len(), 2, "{shapes:?}");
         let wanted = case.wanted();
         let largest = wanted.iter().fold(0.0f32, |largest, value| largest.max(value.abs()));
@@ -134,7 +134,7 @@ fn known_filters_are_laid_out_for_all_cpus() {
             assert!(notes.iter().any(|note| note.ends_with(&rule)), "{}: {notes:#?}", target.name);
             close(&got, &target.name);
         }
-        // Without rules the weights are computed of the transformed ones.
+        // Without rules the weights are computed from the transformed ones.
         close(&case.run(&graph, &TargetDescription::x86_64_v3(), LowerOptions::of_level(0)).0, "level 0");
     }
 }

@@ -8,7 +8,7 @@ use kernpack_graph::{LowerOptions, ModelOptions, build, import};
 use super::structures::{with_int, with_ints};
 use super::{Message, model, node};
 
-/// The bits of a number that half precision has.
+/// Returns the bits of a number that half precision can represent.
 fn bits(value: f32) -> u16 {
     let bits = value.to_bits();
     if value == 0.0 {
@@ -29,7 +29,7 @@ fn number(bits: u16) -> f64 {
     if sign == 1 { -size } else { size }
 }
 
-/// Numbers of a few bits.
+/// Returns numbers of a few bits.
 fn numbers(count: i64, scale: f32, seed: i64) -> Vec<f32> {
     (0..count).map(|place| ((place * 7 + place / 5 + seed) % 23 - 9) as f32 * scale).collect()
 }
@@ -51,7 +51,8 @@ fn weights(name: &str, dims: &[i64], values: &[f32]) -> Message {
     dims.iter().fold(Message::default(), |tensor, dim| tensor.int(1, *dim)).int(2, 10).text(8, name).bytes(9, &raw)
 }
 
-/// The results of one operator on any CPU of the kind, where half precision has no instructions, and on this one.
+/// Checks the results of one operator on any CPU of the architecture, where half precision has no
+/// instructions, and on this one.
 fn check(nodes: Vec<Message>, known: Vec<Message>, x: (&[i64], &[f32]), y: &[i64], expected: &[f64]) {
     let graph = nodes.into_iter().fold(Message::default(), |graph, node| graph.message(1, node));
     let graph = known.into_iter().fold(graph, |graph, known| graph.message(5, known));
@@ -115,7 +116,7 @@ fn convolutions() {
     check(nodes, vec![weights("w", &[4, 64, 3, 3], &w)], (&[1, 64, 6, 6], &x), &[1, 4, 4, 4], &expected);
 }
 
-/// A sum that half precision does not have, on the way to a result that it has.
+/// An intermediate sum that half precision cannot represent, for a result that it can.
 #[test]
 fn means_and_norms() {
     let x: Vec<f32> = (0..8192).map(|place| if place % 2 == 0 { 128.0 } else { 64.0 }).collect();

@@ -1,4 +1,5 @@
-//! Models that are wrong in ways that a build script has to survive: each is refused with a message that names what is wrong, and costs little to refuse.
+//! Invalid models that a build script must handle: each is rejected with a message that names the
+//! problem, and at a low cost.
 
 use std::path::Path;
 
@@ -10,7 +11,7 @@ fn refused(bytes: &[u8], folder: Option<&Path>) -> String {
     import(bytes, folder, &ModelOptions::default()).err().map(|error| error.to_string()).unwrap_or_default()
 }
 
-/// x + w, where w lies in another file.
+/// x + w, with w in another file.
 fn beside(location: &str, length: Option<&str>) -> Vec<u8> {
     let entry = |key: &str, value: &str| Message::default().text(1, key).text(2, value);
     let mut tensor = Message::default().int(1, 2).int(2, 1).text(8, "w").message(13, entry("location", location));
@@ -46,7 +47,7 @@ fn data_outside_of_the_folder() {
     assert!(not_a_file.ends_with("folder: it is no file"), "{not_a_file}");
     let missing = refused(&beside("missing", None), Some(&inner));
     assert!(missing.contains("missing: No such file"), "{missing}");
-    // The number of bytes is not taken on trust.
+    // The number of bytes is not trusted.
     let long = refused(&beside("whole", Some("1099511627776")), Some(&inner));
     assert_eq!(long, "tensor 'w': its external data has 1099511627776 bytes, its shape 8");
     assert_eq!(
@@ -61,7 +62,7 @@ fn data_outside_of_the_folder() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// A folder that was unpacked may have links to anywhere: only those that stay in it are followed.
+/// An unpacked folder may have links to anywhere: only those that stay in it are followed.
 #[cfg(unix)]
 #[test]
 fn links_out_of_the_folder() {
@@ -77,14 +78,16 @@ fn links_out_of_the_folder() {
     let pipe = std::process::Command::new("mkfifo").arg(inner.join("pipe")).status().unwrap();
     assert!(pipe.success());
     let links = [
-        // Links that stay: to a file, to a folder, by another link, and by the name of the folder itself.
+        // Links that stay inside: to a file, to a folder, through another link, and through the
+        // name of the folder itself.
         ("inside", "whole".into(), true),
         ("folder", "part".into(), true),
         ("twice", "inside".into(), true),
         ("part/up", "../whole".into(), true),
         ("absolute", inner.join("whole"), true),
         ("around", "../model/whole".into(), true),
-        // Links that leave: to a file, to a folder whose name begins alike, by another link, to a device.
+        // Links that lead outside: to a file, to a folder with the same prefix, through another
+        // link, to a device.
         ("outside", "../secret".into(), false),
         ("sibling", "../model-other/secret".into(), false),
         ("above", "..".into(), false),
@@ -103,7 +106,7 @@ fn links_out_of_the_folder() {
         "other" => "other/secret".to_owned(),
         name => name.to_owned(),
     };
-    // The folder of the model may be a link itself: the user has named it.
+    // The folder of the model may be a link itself, because the user named it.
     let alias = folder.join("alias");
     symlink(&inner, &alias).unwrap();
     for folder in [&inner, &alias] {
@@ -131,8 +134,8 @@ fn links_out_of_the_folder() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Attributes that a node has twice: also of nodes in bodies, and of operators that the importer
-/// writes out.
+/// Duplicate attributes of a node, also of nodes in bodies, and of operators that the importer
+/// expands.
 #[test]
 fn attributes_given_twice() {
     let int = |name: &str, value: i64| Message::default().text(1, name).int(3, value).int(20, 2);
@@ -173,7 +176,7 @@ fn more_elements_than_memory() {
             .message(12, value("y", &[side, side])),
     );
     assert_eq!(refused(&stated, None), "tensor 'w': [2097152, 2097152] has more than 2^40 elements");
-    // What a node would give, from inputs of a few bytes.
+    // The results of a node, from inputs of a few bytes.
     let product = model(
         Message::default()
             .message(1, node("Mul", &["x", "z"], &["y"]).text(3, "outer"))
@@ -214,7 +217,7 @@ fn weights_that_are_not_numbers() {
 
 #[test]
 fn work_at_build_time_has_a_bound() {
-    // A product of known matrices of 2^33 steps, again and again.
+    // A product of known matrices of 2^33 steps, repeatedly.
     let side = 2048;
     let zeros = vec![0.5_f32; 2048 * 2048];
     let mut graph = Message::default().message(5, weights("w", &[side, side], &zeros));
@@ -230,12 +233,12 @@ fn work_at_build_time_has_a_bound() {
         .message(12, value("y", &[side, side]));
     let start = std::time::Instant::now();
     let graph = import(&model(graph), None, &ModelOptions::default()).unwrap().graph;
-    // They are computed when the model runs.
+    // They are computed at run time.
     assert_eq!(graph.nodes.iter().filter(|node| node.op.name() == "MatMul").count(), 20);
     assert!(start.elapsed() < std::time::Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
-/// Passes tell operators with attributes of their own that weights were laid out: a file cannot.
+/// Passes mark packed weights with private attributes, which a file must not contain.
 #[test]
 fn attributes_of_passes_are_refused() {
     let rows = [

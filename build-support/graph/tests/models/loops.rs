@@ -1,4 +1,5 @@
-//! Loops whose body is compiled once: many rounds, rounds that only a call tells, conditions that end them.
+//! Loops whose body is compiled once: many iterations, iterations that are only known at run time,
+//! conditions that end them.
 
 use kernpack_compiler::codegen::Target;
 use kernpack_graph::{Constant, Graph, LowerOptions, ModelOptions, Threads, build, diff, import};
@@ -10,7 +11,8 @@ fn constant(name: &str, value: i64) -> Message {
     node("Constant", &[], &[name]).message(5, Message::default().text(1, "value_int").int(3, value).int(20, 2))
 }
 
-/// A state that no shortcut gives: `s = (31 s + w round) mod 1009`, the state before as a row, and as long as it is not `end`.
+/// A state without a closed form: `s = (31 s + w round) mod 1009`, with the previous state as a
+/// row, until it is `end`.
 fn turns(count: &str, condition: &str) -> Message {
     let body = body(
         vec![
@@ -30,7 +32,7 @@ fn turns(count: &str, condition: &str) -> Message {
     with_graph(node("Loop", &[count, condition, "first"], &["last", "rows"]), "body", body).text(3, "turns")
 }
 
-/// The results of `turns`: the last state, and the rows.
+/// Returns the results of `turns`: the last state, and the rows.
 fn turned(first: i64, w: i64, end: i64, most: i64) -> (i64, Vec<i64>) {
     let (mut state, mut rows) = (first, Vec::new());
     for round in 0..most {
@@ -87,13 +89,13 @@ fn the_call_tells_how_many_rounds() {
         let (last, rows) = turned(5, 7, -1, if holds == 1 { n } else { 0 });
         assert_eq!((found[0].to_ints().unwrap(), found[1].to_ints().unwrap()), (vec![last], rows), "{n} {holds}");
     }
-    // There is memory for 40 rows, and no more is written.
+    // There is memory for 40 rows, and not more are written.
     for n in [41, 1 << 40, i64::MAX] {
         let error = given(n, 1, -1).unwrap_err().to_string();
         let expected = "node 'turns' (Loop): more than 40 rounds, which is the bound that the model was compiled with";
         assert!(error.contains(expected), "{error}");
     }
-    // The condition ends it before.
+    // The condition ends it earlier.
     let end = turned(5, 7, -1, 40).1[30];
     let (last, rows) = turned(5, 7, end, 1 << 40);
     let found = given(1 << 40, 1, end).unwrap();
@@ -102,7 +104,7 @@ fn the_call_tells_how_many_rounds() {
 
 #[test]
 fn states_alone_need_no_bound() {
-    // Without a number of rounds, or with one that only the call tells.
+    // Without a number of iterations, or with one that is only known at run time.
     for count in ["", "n"] {
         let mut all = inputs(0, 0, 0);
         if !count.is_empty() {
@@ -228,7 +230,7 @@ fn memory_does_not_grow_with_rounds() {
     assert_eq!(lowered(100), lowered(1_000_000_000));
 }
 
-/// `x = sin(x) + x` again and again.
+/// Repeats `x = sin(x) + x`.
 fn with_no_rows() -> Message {
     let body = body(
         vec![node("Sin", &["x_in"], &["s"]), node("Add", &["s", "x_in"], &["x_out"])],
@@ -240,7 +242,8 @@ fn with_no_rows() -> Message {
 
 #[test]
 fn loops_in_loops() {
-    // For each of 70 rounds, 80 rounds inside, which read the number of the outer one and change its state; and a state that only goes through.
+    // For each of 70 iterations, 80 inner iterations, which read the outer index and change the
+    // outer state; and a state that is only passed through.
     let inner = body(
         vec![
             constant("modulus", 10007),
@@ -294,11 +297,11 @@ fn few_rounds_are_written_out() {
     let nodes = |count: i64| vec![constant("n", count), with_no_rows()];
     let x = [("x", numbers(&[3], 1))];
     assert!(!is_native(&graph_of(&model(nodes(64), &x, &["y"]), &ModelOptions::default())));
-    // What is known is computed at build time, up to 4096 rounds.
+    // Known values are computed at build time, up to 4096 iterations.
     let options = ModelOptions { constants: [("x".to_owned(), x[0].1.clone())].into(), ..ModelOptions::default() };
     assert!(!is_native(&graph_of(&model(nodes(200), &x, &["y"]), &options)));
     assert!(is_native(&graph_of(&model(nodes(5000), &x, &["y"]), &options)));
-    // A state that grows is none of a loop that is compiled once.
+    // A state that grows is not supported in a loop that is compiled once.
     let grows = || {
         let body = body(
             vec![with_int(node("Concat", &["s", "x"], &["s_out"]), "axis", 0)],
@@ -333,7 +336,7 @@ fn loops_that_are_refused() {
     // More rows than memory.
     let text = message(vec![constant("n", 1 << 41), turns("n", "")], &all, &plain);
     assert!(text.ends_with("[2199023255552] has more than 2^40 elements"), "{text}");
-    // Conditions and numbers of other types, which are not numbers.
+    // Conditions and numbers of other types, and NaN.
     let mut nan = all.clone();
     nan.push(("c", floats(&[], &[f32::NAN])));
     let text = message(vec![constant("n", 100), turns("n", "c")], &nan, &plain);
@@ -344,7 +347,7 @@ fn loops_that_are_refused() {
     two.push(("c", bools(&[2], &[1, 1])));
     let text = message(vec![constant("n", 100), turns("n", "c")], &two, &plain);
     assert_eq!(text, "node 'turns' (Loop): the condition is bool[2], and has to be a bool of one element");
-    // A negative number is no round.
+    // A negative number means no iteration.
     let graph = graph_of(&model(vec![constant("n", -5), turns_without_rows()], &all, &["last"]), &plain);
     let found = call(&graph, &inputs(9, 1, 2), LowerOptions::default()).unwrap();
     assert_eq!(found[0].to_ints().unwrap(), [9]);
@@ -370,7 +373,7 @@ fn loops_that_are_refused() {
     }
 }
 
-/// As `turns`, and nothing but the state.
+/// Like `turns`, with only the state.
 fn turns_without_rows() -> Message {
     let body = body(
         vec![node("Add", &["s", "w"], &["next"]), node("Less", &["next", "end"], &["goes_on"])],

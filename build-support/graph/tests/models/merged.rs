@@ -1,4 +1,5 @@
-//! Models whose batch is the inner part of a merged axis for a while: `[length, batch, ..]` as `[length * batch, ..]`, which attention with the length first does.
+//! Models whose batch is temporarily the inner part of a merged axis: `[length, batch, ..]` as
+//! `[length * batch, ..]`, as in attention with the length first.
 
 use kernpack_graph::{ModelOptions, Threads, import};
 
@@ -10,7 +11,8 @@ fn turned(from: &str, to: &str, perm: &[i64]) -> Message {
     with_ints(node("Transpose", &[from], &[to]), "perm", perm)
 }
 
-/// A layer as PyTorch's `TransformerEncoderLayer` computes it: [length, batch, width] as rows for the products, [batch * heads, length, ..] for the attention.
+/// A layer like PyTorch's `TransformerEncoderLayer`: `[length, batch, width]` as rows for the
+/// products, `[batch * heads, length, ..]` for the attention.
 #[test]
 fn attention_with_the_length_first() {
     let mut nodes = vec![turned("x", "first", &[1, 0, 2]), node("Reshape", &["first", "rows"], &["r"])];
@@ -50,7 +52,7 @@ fn attention_with_the_length_first() {
     check(&bytes, 9, &[1, 2, 5, 9], Threads::Kernels);
 }
 
-/// Four axes in each order are merged to two, go through a product, and come apart again.
+/// Four axes in each order are merged to two, go through a product, and are split again.
 #[test]
 fn every_order_of_four_axes() {
     let orders = [[1, 0, 2, 3], [1, 2, 0, 3], [2, 1, 0, 3], [3, 1, 0, 2], [2, 0, 3, 1], [3, 2, 0, 1]];

@@ -7,7 +7,7 @@ use kernpack_graph::{LowerOptions, ModelOptions, build, import};
 use super::structures::{close, floats, ints, results, with_int, with_text};
 use super::{Message, model, node, value, weights};
 
-/// An attribute of floats: one, or a list.
+/// Adds an attribute of floats: one, or a list.
 fn with_floats(node: Message, name: &str, values: &[f32], is_list: bool) -> Message {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     let mut attribute = Message::default().text(1, name).int(20, if is_list { 6 } else { 1 });
@@ -76,7 +76,7 @@ fn nan_in_sequences_stays() {
     }
 }
 
-/// NaN that is there, and NaN that comes, whatever comes behind it.
+/// Existing NaN, and new NaN, whatever follows.
 #[test]
 fn nan_in_scattered_elements_stays() {
     for reduction in ["min", "max"] {

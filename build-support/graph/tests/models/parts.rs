@@ -1,4 +1,5 @@
-//! Models with a dimension that each call tells: every extent gives what a model of that size gives, and what cannot be cut is refused.
+//! Models with a dynamic dimension: every extent gives the same results as a model of that size,
+//! and models that cannot be split are rejected.
 
 use kernpack::{Any, Tensor};
 use kernpack_compiler::codegen::Target;
@@ -20,7 +21,7 @@ pub(super) fn value(name: &str, dims: &[&str]) -> Message {
     Message::default().text(1, name).message(2, Message::default().message(1, tensor))
 }
 
-/// Small whole numbers: sums of products of them are exact in any order.
+/// Small integers, whose sums of products are exact in any order.
 pub(super) fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|place| ((place * 7 + place / 5 + seed) % 11) as f32 - 5.0).collect()
 }
@@ -59,7 +60,7 @@ pub(super) fn graph(bytes: &[u8], options: &ModelOptions) -> Graph {
     import(bytes, None, options).unwrap().graph
 }
 
-/// The results of a compiled model; `shapes` are those of its outputs.
+/// Returns the results of a compiled model. `shapes` are those of its outputs.
 pub(super) fn call(
     module: &kernpack::Module,
     inputs: &[Tensor],
@@ -79,7 +80,7 @@ pub(super) fn inputs(graph: &Graph) -> Vec<Tensor> {
     shapes.enumerate().map(tensor).collect()
 }
 
-/// Each extent gives what the model compiled for it gives.
+/// Checks that each extent gives the same results as the model compiled for it.
 pub(super) fn check(bytes: &[u8], most: i64, extents: &[i64], threads: Threads) {
     let options = LowerOptions { threads, ..LowerOptions::default() };
     let cut = graph(bytes, &up_to(most));
@@ -146,7 +147,7 @@ fn a_convolution_network_for_any_number_of_images() {
     check(&bytes, 20, &[1, 2, 4, 6, 20], Threads::Kernels);
 }
 
-/// Heads are apart as [batch * heads, ..]: two indices belong to one of the batch.
+/// Heads are merged as `[batch * heads, ..]`: two indices belong to one of the batch.
 #[test]
 fn attention_for_any_batch() {
     let split = |from: &str, to: &str| {
@@ -191,7 +192,7 @@ fn attention_for_any_batch() {
     check(&bytes, 9, &[1, 2, 5, 9], Threads::Kernels);
 }
 
-/// Tensors without a batch are given to each part as a whole, and so is what is computed of it alone.
+/// Each part gets whole tensors without a batch, and values computed only from them.
 #[test]
 fn inputs_without_the_dimension() {
     let nodes = vec![
@@ -226,7 +227,7 @@ fn calls_with_other_extents() {
     assert!(error.contains("Mismatched y.shape[0] on argument #2"), "{error}");
 }
 
-/// The kernels of one part run one by one; several parts only as a whole.
+/// The kernels of one part can run one by one; several parts only as a whole.
 #[test]
 fn steps_of_one_part() {
     let (module, lowered) =

@@ -1,4 +1,5 @@
-//! Weights in fewer bits, and products of bytes: what is computed is compared with the same in double precision.
+//! Weights in fewer bits, and products of bytes: the results are compared with those in double
+//! precision.
 
 use kernpack::{DataType, Tensor};
 use kernpack_compiler::codegen::Target;
@@ -20,7 +21,7 @@ impl Stream {
         (0..count).map(|_| self.next() as f32).collect()
     }
 
-    /// Bytes; the first ones are the ends of the range.
+    /// Bytes. The first ones are the ends of the range.
     fn bytes(&mut self, dtype: DataType, count: i64) -> Vec<i64> {
         let low = if dtype == U8 { 0 } else { -128 };
         let mut bytes: Vec<i64> = (0..count).map(|_| low + ((self.next() + 1.0) * 127.99) as i64).collect();
@@ -105,7 +106,7 @@ fn weights_in_half_precision() {
             }
         }
     }
-    // Numbers that half precision does not have stay.
+    // Numbers that half precision cannot represent are kept.
     let mut large = w.clone();
     large[5] = 1e6;
     let graph = Message::default()
@@ -153,7 +154,7 @@ fn products_of_dequantized_values() {
         let bias = stream.floats(n);
         let scales: Vec<f32> = (0..if per_column { n } else { 1 }).map(|j| 0.004 + j as f32 / 8192.0).collect();
         let number = |dtype: DataType| if dtype == U8 { 2 } else { 3 };
-        // A Gemm has its matrix the other way round.
+        // The matrix of a Gemm is transposed.
         let shape = if is_gemm { [n, k] } else { [k, n] };
         let lying: Vec<i64> =
             if is_gemm { (0..n * k).map(|place| b[(place % k * n + place / k) as usize]).collect() } else { b.clone() };
@@ -216,7 +217,7 @@ fn integer_products_with_known_matrices() {
         let mut stream = Stream(at as u64 + 70);
         let (a, b) = (stream.bytes(kinds.a, m * k), stream.bytes(kinds.b, k * n));
         let number = |dtype: DataType| if dtype == U8 { 2 } else { 3 };
-        // The zero point of the first factor is told when the model runs.
+        // The zero point of the first factor is only known at run time.
         let graph = Message::default()
             .message(1, node("MatMulInteger", &["a", "b", "az", "bz"], &["sums"]))
             .message(1, node("QLinearMatMul", &["a", "s", "azk", "b", "s", "bz", "s", "yz"], &["q"]))
@@ -263,7 +264,7 @@ fn integer_products_with_known_matrices() {
     }
 }
 
-/// Both factors are told when the model runs: several matrices, one for all, vectors.
+/// Both factors are only known at run time: several matrices, one for all, vectors.
 #[test]
 fn integer_products_of_given_matrices() {
     let cases: [(&[i64], &[i64], &[i64]); 5] = [
@@ -394,7 +395,7 @@ fn convolutions_of_bytes() {
     }
 }
 
-/// At the ends, between two numbers, and where there is nothing to divide by.
+/// At the ends, between two numbers, and for division by zero.
 #[test]
 fn the_edges_of_quantization() {
     let tiny = f32::from_bits(1);
@@ -443,7 +444,7 @@ fn the_edges_of_quantization() {
                 };
                 for (value, found) in values.iter().zip(call(&values)) {
                     let wanted = ((value / scale).round_ties_even() + zero as f32).clamp(low, high);
-                    // 0 / 0 has no meaning in ONNX: some byte, and always the same.
+                    // ONNX does not define 0 / 0: any byte, but always the same.
                     if !wanted.is_nan() {
                         assert_eq!(found, wanted, "{value} / {scale} + {zero} as {dtype}");
                     }

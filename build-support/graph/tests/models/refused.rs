@@ -1,11 +1,12 @@
-//! Models that are valid and were refused, and models that are too large once their functions are written out.
+//! Valid models that used to be rejected, and models that are too large once their functions are
+//! inlined.
 
 use kernpack_graph::{Constant, ModelOptions, import};
 
 use super::structures::{close, floats, ints, model, results, run, with_int, with_ints, with_text};
 use super::{Message, node, value};
 
-/// The results of code, which the evaluator at build time has to agree with.
+/// Checks the results of code, which must agree with the evaluator at build time.
 #[track_caller]
 fn gives(nodes: impl Fn() -> Vec<Message>, inputs: &[(&str, Constant)], output: &str, shape: &[i64], values: &[f64]) {
     let found = results(nodes, inputs, &[output]).swap_remove(0);
@@ -54,7 +55,7 @@ fn orders_of_half_precision() {
         {
             close(&found.to_floats().unwrap(), expected);
         }
-        // Results of two types by one operation.
+        // Results of two types from one operation.
         let nodes = || {
             let pool = with_ints(node("MaxPool", &["half"], &["values", "places"]), "kernel_shape", &[2]);
             vec![cast("x", "half", number), with_ints(pool, "strides", &[2]), cast("values", "wide", 1)]
@@ -158,7 +159,7 @@ fn axes_of_places_that_stay() {
     };
     let x = floats(&[1, 2, 2, 1], &[1.0, 2.0, 3.0, 4.0]);
     gives(nodes, &[("x", x)], "y", &[1, 2, 4, 1], &[2.0, 2.0, 2.0, 2.0, 4.0, 4.0, 4.0, 4.0]);
-    // A fifth of five in single precision is a little more than one.
+    // A fifth of five in single precision is slightly more than one.
     let nodes = || {
         let resize = node("Resize", &["x", "", "scales"], &["y"]);
         let resize = with_text(resize, "coordinate_transformation_mode", "pytorch_half_pixel");
@@ -227,7 +228,7 @@ fn in_domain(node: Message) -> Message {
 
 #[test]
 fn functions_without_an_input() {
-    // Clip leaves out what the function is called without.
+    // Clip omits the inputs that the function is called without.
     let clip = || function("Limit", &["a", "low", "high"], vec![node("Clip", &["a", "low", "high"], &["b"])], "b");
     let x = floats(&[2], &[-3.0, 3.0]);
     for (inputs, expected) in
@@ -241,7 +242,7 @@ fn functions_without_an_input() {
         let found = run(&with_functions(nodes, vec![clip()]), &[("x", x.clone())], &ModelOptions::default());
         close(&found[0].to_floats().unwrap(), &expected);
     }
-    // What an operator needs is missing by its name.
+    // A missing required input of an operator is reported by name.
     let add = function("Sum", &["a", "b"], vec![node("Add", &["a", "b"], &["c"])], "c");
     let bytes = with_functions(vec![in_domain(node("Sum", &["x"], &["y"]))], vec![add]);
     let error = import(&bytes, None, &ModelOptions::default()).err().unwrap().to_string();

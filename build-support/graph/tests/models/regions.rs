@@ -1,4 +1,5 @@
-//! Whole models on several threads: in one region, kernel by kernel, and on one thread, with the same results.
+//! Whole models on several threads: in one region, kernel by kernel, and on one thread, with the
+//! same results.
 
 use kernpack::{Any, Device, Module, Tensor};
 use kernpack_compiler::codegen::Target;
@@ -22,7 +23,8 @@ fn numbers(seed: u64, count: i64) -> Vec<f32> {
     (0..count).map(|_| next()).collect()
 }
 
-/// Products, a softmax, reductions, a sum over both ways, something that is read twice, and a second output.
+/// Products, a softmax, reductions, a sum over both branches, a value that is read twice, and a
+/// second output.
 fn network() -> Graph {
     let matrix = numbers(1, COLUMNS * COLUMNS);
     let around = Message::default().text(1, "axis").int(3, 1).int(20, 2);
@@ -88,7 +90,7 @@ fn threads_do_not_change_results() {
     let (single, lowered) = compile(&graph, Threads::Single, 1, true);
     assert!(!lowered.is_region && lowered.kernels.iter().all(|kernel| !kernel.is_parallel));
     let expected: Vec<Vec<f32>> = (5..8).map(|seed| run(&single, seed)).collect();
-    // Everything is split, and then only what is larger than the rest.
+    // Everything is split, and then only work above a threshold.
     for (work, fuse) in [(1, true), (1, false), (1500, true), (1500, false)] {
         for threads in [Threads::Region, Threads::Kernels] {
             let (module, lowered) = compile(&graph, threads, work, fuse);
@@ -148,7 +150,7 @@ fn calls_of_many_threads_at_once() {
         for (seed, expected) in (1..).zip(&expected) {
             let module = &module;
             scope.spawn(move || {
-                // Temporary memory of its own, and that of the thread.
+                // Separate temporary memory, and that of the thread.
                 let state = Tensor::empty(U8, &[bytes], Device::CPU).unwrap();
                 let function = module.function("network_steps").unwrap();
                 for _ in 0..20 {
@@ -213,17 +215,19 @@ fn a_description_for_tools() {
     );
     assert!(text.starts_with(&start), "{text}");
     assert!(text.contains(&format!("\"arena\":{},\"state\":{}", lowered.arena, state_bytes(lowered.arena))), "{text}");
-    // Two operations for each element and each round of the first product, and nothing is left out.
+    // Two operations for each element and each iteration of the first product, and no operation is
+    // left out.
     let product =
         lowered.kernels.iter().find(|kernel| kernel.operators.iter().any(|operator| operator == "MatMul")).unwrap();
     let least = u64::try_from(2 * ROWS * COLUMNS * COLUMNS).unwrap();
     assert!(product.operations >= least && product.operations < 4 * least, "{product:?}");
-    // Values that live together lie apart.
+    // Values with overlapping lifetimes do not overlap in memory.
     let lives: Vec<_> = lowered.values.iter().filter_map(|value| Some((value, value.life?))).collect();
     assert!(lives.len() >= 3, "{:?}", lowered.values);
 }
 
-/// Units of recurrent networks whose weights are many, in blocks with a rest, for sequences of several lengths.
+/// Recurrent networks with many weights, in blocks with a remainder, for sequences of several
+/// lengths.
 #[test]
 fn recurrent_networks() {
     let (steps, width) = (5, 3);

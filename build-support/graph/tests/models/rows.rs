@@ -1,4 +1,4 @@
-//! Operators behind a product with one-hot vectors: with the rewrite to rows of a table their results are what they are without it.
+//! Operators after a one-hot product: the rewrite to table rows does not change their results.
 
 use kernpack::Tensor;
 use kernpack_compiler::codegen::Target;
@@ -7,12 +7,13 @@ use kernpack_graph::{LowerOptions, ModelOptions, build, import};
 use super::structures::with_int;
 use super::{Message, ints, model, node, value, weights};
 
-/// Rows of the table, and its columns; as many columns as there are indices, so that a wrong axis has the same extent.
+/// The rows and columns of the table. There are as many columns as indices, so that a wrong axis
+/// has the same extent.
 const ROWS: i64 = 3;
 const COLUMNS: i64 = 4;
 const INDICES: [i32; 8] = [0, 2, 1, 3, -1, 2, 0, i32::MIN];
 
-/// The operators behind the product `row`, of shape `[2, 4, 4]`, that give `y` of the same shape.
+/// The operators after the product `row`, of shape `[2, 4, 4]`, that compute `y` of the same shape.
 fn behind(nodes: Vec<Message>, table: &[f32]) -> Message {
     let numbers: Vec<u8> = (0..ROWS as i32).flat_map(i32::to_le_bytes).collect();
     let range = [1, 1, ROWS].iter().fold(Message::default(), |tensor, dim| tensor.int(1, *dim));
@@ -37,7 +38,7 @@ fn behind(nodes: Vec<Message>, table: &[f32]) -> Message {
     graph.message(11, ints("x", &[2, COLUMNS, 1]))
 }
 
-/// The results of a model with its rewrites, or without them.
+/// Returns the results of a model with its rewrites, or without them.
 fn run(graph: Message, plain: bool) -> (Vec<f32>, usize) {
     let file = model(graph.message(12, value("y", &[2, COLUMNS, COLUMNS])));
     let graph = import(&file, None, &ModelOptions { plain, ..ModelOptions::default() }).unwrap().graph;
@@ -73,7 +74,7 @@ fn operators_on_elements_are_computed_of_tables() {
             let rows = check(name, || vec![node(name, &["row", other], &["y"])], &table());
             assert_eq!(rows, 2, "{name} {other}");
         }
-        // What differs from row to row of the result stays.
+        // Operators that differ between rows of the result are kept.
         for other in ["along", "batch"] {
             assert_eq!(check(name, || vec![node(name, &["row", other], &["y"])], &table()), 1, "{name} {other}");
         }
@@ -81,7 +82,7 @@ fn operators_on_elements_are_computed_of_tables() {
     assert_eq!(check("Clip", || vec![node("Clip", &["row", "half", "one"], &["y"])], &table()), 2);
 }
 
-/// Operators that look at an axis: the rewrite ends before them.
+/// Operators that depend on an axis: the rewrite ends before them.
 #[test]
 fn operators_along_axes_are_not() {
     let with_axis = |name: &str, inputs: &[&str], axis: i64| with_int(node(name, inputs, &["y"]), "axis", axis);
@@ -118,7 +119,7 @@ fn operators_along_axes_are_not() {
     }
 }
 
-/// Zero times infinity is NaN, also where a row of the table without infinity is wanted.
+/// Zero times infinity is NaN, also if a row of the table without infinity is selected.
 #[test]
 fn tables_with_infinity_stay_products() {
     for value in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {

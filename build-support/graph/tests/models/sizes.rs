@@ -1,4 +1,5 @@
-//! Models that are compiled for several extents of a dimension: a call with each of them gives what the model of that size gives.
+//! Models that are compiled for several extents of a dimension: a call with each of them gives the
+//! same results as the model of that size.
 
 use kernpack::{Module, Tensor};
 use kernpack_compiler::codegen::Target;
@@ -21,7 +22,7 @@ fn built(graph: &Graph, threads: Threads) -> Module {
     build(graph, "model", &Target::host(), LowerOptions { threads, ..LowerOptions::default() }).unwrap().0
 }
 
-/// Each call gives what the model compiled for its extents gives.
+/// Checks that each call gives the same results as the model compiled for its extents.
 fn check(bytes: &[u8], options: &ModelOptions, calls: &[&[(&str, i64)]], threads: Threads) {
     let all = graph(bytes, options);
     let module = built(&all, threads);
@@ -40,7 +41,7 @@ fn check(bytes: &[u8], options: &ModelOptions, calls: &[&[(&str, i64)]], threads
     }
 }
 
-/// Words that look at each other, and how much: the results of one depend on all.
+/// Self-attention of words, and the attention weights: the results of one word depend on all.
 fn attention(batch: &str) -> Vec<u8> {
     let nodes = vec![
         node("MatMul", &["x", "wq"], &["q"]),
@@ -68,7 +69,7 @@ fn texts_of_some_lengths() {
     check(&attention("1"), &one_of("words", &[16, 3]), &calls[..2], Threads::Region);
 }
 
-/// Batches of any size of texts of some lengths: rows of the first output are those of words.
+/// Batches of any size with texts of some lengths: rows of the first output are those of words.
 #[test]
 fn batches_of_texts_of_some_lengths() {
     let options = ModelOptions { up_to: [("batch".to_owned(), 9)].into(), ..one_of("words", &[3, 10]) };
@@ -85,7 +86,7 @@ fn batches_of_texts_of_some_lengths() {
     assert_eq!(texts, ["batch, words, 8", "words * batch, 8", "batch, words, words"]);
 }
 
-/// Images of some widths, whose results have other extents that follow from them.
+/// Images of some widths, whose results have other, derived extents.
 #[test]
 fn images_of_some_widths() {
     let nodes = vec![
@@ -98,7 +99,7 @@ fn images_of_some_widths() {
     check(&bytes, &options, &[&[("width", 9)], &[("width", 17)]], Threads::Kernels);
     let texts = graph(&bytes, &options).argument_texts();
     assert_eq!(texts, [vec!["1", "3", "9", "width"], vec!["1", "4", "4", "4 | 8"], vec!["1", "4", "1", "1"]]);
-    // One extent is nothing to choose from.
+    // With a single extent there is no choice.
     assert!(graph(&bytes, &one_of("width", &[9])).sizes.is_none());
 }
 
@@ -144,7 +145,7 @@ fn steps_of_a_call() {
     assert!(info.contains("\"shape\":[1, 8, 8],\"extents\":[\"1\",\"words\",\"8\"]"), "{info}");
 }
 
-/// Weights that kernels of all extents want in the same order are there once.
+/// Weights with the same layout for all extents are stored once.
 #[test]
 fn weights_are_there_once() {
     let dense = |extents: &[i64]| {
@@ -189,7 +190,7 @@ fn what_cannot_be_compiled_for_several_extents() {
         error(&bytes, &two),
         "one dimension can have several extents, and not both 'batch' and 'words': say one extent, `.dim(\"words\", extent)`"
     );
-    // One that is a sequence of as many tensors as there are words.
+    // An output that is a sequence of as many tensors as there are words.
     let nodes = vec![with_int(node("SplitToSequence", &["x", "one"], &["y"]), "axis", 0)];
     let split = model(nodes, vec![scalar("one", 1)], &[("x", &["words", "2"])], &["y"]);
     assert_eq!(

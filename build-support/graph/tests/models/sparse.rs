@@ -1,4 +1,4 @@
-//! Sparse weights: all elements are written out, and a few bytes cannot ask for much memory.
+//! Sparse weights: they are converted to dense ones, and a few bytes cannot request much memory.
 
 use kernpack::Tensor;
 use kernpack_compiler::codegen::Target;

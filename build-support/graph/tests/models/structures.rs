@@ -1,4 +1,5 @@
-//! Operators that are no expressions of tensors: each is run as code, and once more by the evaluator at build time, with the same results.
+//! Operators that are not tensor expressions: each is run as code, and once more by the evaluator
+//! at build time, with the same results.
 
 use kernpack::{Device, Module, Tensor};
 use kernpack_compiler::codegen::Target;
@@ -78,13 +79,13 @@ pub(super) fn constant_of(tensor: &Tensor) -> Constant {
     Constant::new(tensor.dtype(), &shape, bytes).unwrap()
 }
 
-/// Compiles a model, runs it, and gives its results with their real extents.
+/// Compiles a model, runs it, and returns its results with their actual extents.
 pub(super) fn run(bytes: &[u8], inputs: &[(&str, Constant)], options: &ModelOptions) -> Vec<Constant> {
     let graph = import(bytes, None, options).unwrap().graph;
     call(&graph, inputs, LowerOptions::default()).unwrap()
 }
 
-/// The results of a graph, with the extents that it has.
+/// Returns the results of a graph with its extents.
 pub(super) fn call(
     graph: &Graph,
     inputs: &[(&str, Constant)],
@@ -94,7 +95,7 @@ pub(super) fn call(
     call_built(&module, graph, inputs)
 }
 
-/// As [`call`], for a model that is built already.
+/// Like [`call`], for a model that is already built.
 pub(super) fn call_built(
     module: &Module,
     graph: &Graph,
@@ -124,7 +125,7 @@ pub(super) fn call_built(
     Ok(found)
 }
 
-/// The results of nodes: of code, which the evaluator at build time has to agree with.
+/// Returns the results of nodes: of code, which must agree with the evaluator at build time.
 pub(super) fn results(
     nodes: impl Fn() -> Vec<Message>,
     inputs: &[(&str, Constant)],
@@ -247,7 +248,7 @@ fn the_first_of_many() {
             }
         }
     }
-    // One output alone.
+    // A single output.
     let inputs = [("x", floats(&[4], &[3., f32::NAN, 5., 1.]))];
     let k = || Message::default().text(1, "value_ints").int(8, 2).int(20, 7);
     let nodes = || vec![node("Constant", &[], &["k"]).message(5, k()), node("TopK", &["x", "k"], &["", "indices"])];
@@ -280,7 +281,7 @@ fn results_of_the_extents_that_the_data_asks_for() {
         let found = results(|| vec![node("NonZero", &["x"], &["y"])], &[("x", ints(&[2, 3], values))], &["y"]);
         assert_eq!((found[0].shape(), &found[0].to_ints().unwrap()[..]), (&shape[..], expected));
     }
-    // What is computed element by element has the extents of its input.
+    // Elementwise results have the extents of their input.
     let inputs = [x(), ("c", bools(&[3], &[1, 0, 1]))];
     let nodes = || {
         let k = Message::default().text(1, "value_int").int(3, 10).int(20, 2);
@@ -292,7 +293,8 @@ fn results_of_the_extents_that_the_data_asks_for() {
     };
     let found = results(nodes, &inputs, &["y"]);
     assert_eq!((found[0].shape(), found[0].to_ints().unwrap()), (&[2, 2][..], vec![30, 30, 30, 30]));
-    // A scalar of as many dimensions is broadcast; one of more would raise the number of extents.
+    // A scalar of the same rank is broadcast; one of higher rank would increase the number of
+    // extents.
     let shifted = || vec![node("NonZero", &["x"], &["part"]), node("Add", &["part", "c"], &["y"])];
     let inputs = |shape: &[i64]| [x(), ("c", ints(shape, &[10]))];
     for shape in [&[][..], &[1], &[1, 1]] {
@@ -326,7 +328,7 @@ struct Network<'n> {
 }
 
 impl Network<'_> {
-    /// The state and the cells after a step, of those before.
+    /// Returns the state and the cells after a step, from those before.
     fn step(&self, x: &[f64], h: &[f64], c: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let n = self.hidden;
         let gates = self.w.len() / n / self.inputs;
@@ -462,7 +464,7 @@ fn sums_of_products_by_a_formula() {
     let vector = || ("v", floats(&[1, 3], &[1., 10., 100.]));
     for (equation, inputs, shape, expected) in [
         ("ij,jk,k->i", vec![a(), b(), c()], vec![2], vec![61., 163.]),
-        // Without a result: letters that stand once, sorted.
+        // Without a result term: letters that occur once, sorted.
         ("ba,ac", vec![a(), b()], vec![2, 2], vec![5., 11., 14., 23.]),
         ("ij->", vec![a()], vec![], vec![21.]),
         ("...j,...j->...", vec![a(), vector()], vec![2], vec![321., 654.]),
@@ -486,7 +488,7 @@ fn sums_of_products_by_a_formula() {
     }
 }
 
-/// A graph inside of a node.
+/// A graph inside a node.
 pub(super) fn body(nodes: Vec<Message>, inputs: &[&str], outputs: &[&str]) -> Message {
     let graph = nodes.into_iter().fold(Message::default(), |graph, node| graph.message(1, node));
     let graph = inputs.iter().fold(graph, |graph, name| graph.message(11, undeclared(name)));
@@ -495,7 +497,7 @@ pub(super) fn body(nodes: Vec<Message>, inputs: &[&str], outputs: &[&str]) -> Me
 
 #[test]
 fn branches_and_loops() {
-    // Doubles x as long as it is below 20, three times at most: the condition is known when the model runs.
+    // Doubles x while it is below 20, at most three times: the condition is only known at run time.
     let doubled = || {
         let body = body(
             vec![node("Add", &["in", "in"], &["out"]), node("Less", &["out", "limit"], &["goes_on"])],
@@ -512,7 +514,7 @@ fn branches_and_loops() {
         let inputs = [("x", ints(&[], &[x])), ("limit", ints(&[], &[20]))];
         assert_eq!(results(doubled, &inputs, &["y"])[0].to_ints().unwrap(), [expected]);
     }
-    // From the end, column by column; the rows of the result are turned, and columns.
+    // From the end, column by column; the rows of the result are reversed, and become columns.
     let scan = || {
         let body = body(
             vec![node("Add", &["state", "row"], &["sum"]), node("Identity", &["sum"], &["out"])],
@@ -528,7 +530,7 @@ fn branches_and_loops() {
     let found = results(scan, &inputs, &["last", "all"]);
     assert_eq!(found[0].to_ints().unwrap(), [106, 215]);
     assert_eq!((found[1].shape(), found[1].to_ints().unwrap()), (&[2, 3][..], vec![106, 105, 103, 215, 211, 206]));
-    // Branches see the names around them.
+    // Branches see the names of the enclosing graph.
     let branch = || {
         let yes = body(vec![node("Add", &["x", "x"], &["out"])], &[], &["out"]);
         let no = body(vec![node("Neg", &["x"], &["out"])], &[], &["out"]);
@@ -542,7 +544,7 @@ fn branches_and_loops() {
 
 #[test]
 fn sequences() {
-    // The last tensor of a sequence, without it, in front.
+    // The last tensor of a sequence is removed, and inserted at the front.
     let nodes = || {
         let number = |value: i64| Message::default().text(1, "value_int").int(3, value).int(20, 2);
         vec![

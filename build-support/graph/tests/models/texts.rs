@@ -1,4 +1,4 @@
-//! Models of texts, which are stepped through.
+//! Models of texts, which are interpreted.
 
 use kernpack::{Any, Array, Bytes, Function, ObjRef, Shape, Str, Tensor};
 use kernpack_graph::text::{SharedTextModel, TextModel, TextTensor, TextValue, Texts};
@@ -31,7 +31,7 @@ fn of_learning(op: &str, inputs: &[&str], outputs: &[&str]) -> Message {
     node(op, inputs, outputs).text(7, "ai.onnx.ml")
 }
 
-/// Words in small letters, without some of them, with a mark, and as numbers of a table.
+/// Words in lower case, without some of them, with a mark, and as numbers of a table.
 fn words() -> Vec<u8> {
     let normal = with_text(node("StringNormalizer", &["x"], &["normal"]), "case_change_action", "LOWER");
     let normal = with_texts(normal, "stopwords", &["The", "a"]);
@@ -69,7 +69,7 @@ fn words_become_numbers() {
         TextValue::Texts(texts) => panic!("{texts:?}"),
     };
     assert_eq!((numbers(&outputs[1]), numbers(&outputs[2])), (vec![7, -1, 8], vec![1, 0, 1]));
-    // Nothing is left: one empty text, and its mark.
+    // All texts are removed: one empty text, and its mark.
     let outputs = model.run(&[TextValue::Texts(texts(&["the", "a", "A"]))]).unwrap();
     assert_eq!(outputs[0], TextValue::Texts(texts(&["!"])));
     let message = |inputs: &[TextValue]| model.run(inputs).unwrap_err().to_string();
@@ -113,7 +113,7 @@ fn what_is_no_model_of_texts() {
     assert!(all.contains("node 'z' (RegexFullMatch): attribute `pattern` is no pattern: "), "{all}");
     let whole = words();
     for cut in 0..whole.len() {
-        // The opsets at the end are not needed; all else is.
+        // The opsets at the end are optional; everything else is required.
         assert!(!message(&whole[..cut]).is_empty() || cut > 300, "{cut}");
     }
     let mut state = 5_u64;

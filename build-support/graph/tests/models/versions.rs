@@ -1,4 +1,5 @@
-//! Models that are newer than what is known, and operators of new versions that the importer writes out.
+//! Models that are newer than the supported versions, and operators of new versions that the
+//! importer expands.
 
 use kernpack_graph::text::TextModel;
 use kernpack_graph::{LowerOptions, ModelOptions, import};
@@ -39,11 +40,11 @@ fn newer_versions_are_named() {
         ),
         "{error}"
     );
-    // A model of texts is stepped through, and has the same versions.
+    // A model of texts is interpreted, and has the same versions.
     let texts = model(15, &[("", 28)], graph(vec![node("StringNormalizer", &["x"], &["y"])]));
     let error = TextModel::read(&texts.0).err().unwrap().to_string();
     assert!(error.contains("is of version 15 of the file format"), "{error}");
-    // Other domains count where their operators are used.
+    // Other domains are checked if their operators are used.
     for (domain, operator, newest) in [("ai.onnx.ml", "Binarizer", 5), ("ai.onnx.preview.training", "Adam", 1)] {
         let opsets = [("", 28), (domain, newest + 1)];
         assert!(import(&model(14, &opsets, relu()).0, None, &ModelOptions::default()).is_ok());
@@ -55,7 +56,7 @@ fn newer_versions_are_named() {
         );
         assert!(error.contains(&expected), "{error}");
     }
-    // So does a function, whose own versions are those of its nodes.
+    // The same holds for a function, whose versions are those of its nodes.
     let function = Message::default().text(1, "f").text(4, "x").text(5, "y").message(7, node("Relu", &["x"], &["y"]));
     let function = function.message(9, opset("", 29)).text(10, "own");
     let called = graph(vec![node("f", &["x"], &["y"]).text(7, "own")]);
@@ -90,7 +91,7 @@ fn attributes_of_newer_versions_are_not_skipped() {
     );
 }
 
-/// The ratio of a training is an input; the attribute of older versions would be ignored.
+/// The ratio of training is an input; the attribute of older versions would be ignored.
 #[test]
 fn the_ratio_of_a_training_is_no_attribute() {
     let dropout = || with_int(node("Dropout", &["x", "", "training"], &["y"]), "seed", 7);
@@ -103,14 +104,15 @@ fn the_ratio_of_a_training_is_no_attribute() {
     assert!(error.contains("attribute `ratio` is of versions before 12"), "{error}");
 }
 
-/// A graph of one node, of one input and one output, as an attribute.
+/// A graph with one node, one input and one output, as an attribute.
 fn inside(name: &str, node: Message) -> Message {
     let tensor = |name: &str| Message::default().text(1, name).message(2, Message::default());
     let graph = Message::default().message(1, node).text(2, "g").message(11, tensor("s")).message(12, tensor("t"));
     Message::default().text(1, name).int(20, 5).message(6, graph)
 }
 
-/// One key of a group serves two heads of queries; a graph squares the scores, another one halves the probabilities.
+/// One key of a group serves two heads of queries; one graph squares the scores, another halves the
+/// probabilities.
 #[test]
 fn flexible_attention() {
     let flex = || node("FlexAttention", &["q", "k", "v"], &["y"]).text(7, "ai.onnx.preview");

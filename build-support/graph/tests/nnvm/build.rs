@@ -8,7 +8,7 @@ use kernpack_graph::symbol::{self, GraphRef, IndexedGraph};
 
 use crate::support::{assert_near, built, elements, execute, floats, graph, named, op, ramp, run, var};
 
-/// The functions that a compiled graph calls.
+/// Returns the functions that a compiled graph calls.
 fn functions(graph: &GraphRef) -> Vec<String> {
     let index = IndexedGraph::new(graph).unwrap();
     let calls = index.nodes.iter().filter_map(|node| node.node.attrs.get("func_name"));
@@ -65,7 +65,7 @@ fn a_convolution_takes_what_follows() {
     assert!((got - expected).abs() < 1e-4, "{got} {expected}");
 }
 
-/// By each of the rules for convolutions, with one image and with two.
+/// With each of the rules for convolutions, with one image and with two.
 #[test]
 fn a_convolution_takes_factors_of_channels() {
     for (images, depth, channels, side, window, padding) in [
@@ -133,7 +133,7 @@ fn norms_are_folded_at_build_time() {
         options.params = params.iter().map(|(name, tensor)| ((*name).to_owned(), tensor.clone())).collect();
         let done = nnvm::build(&net, "llvm", &options).unwrap_or_else(|error| panic!("level {level}: {error}"));
         if level >= 2 {
-            // What depends on parameters alone is a parameter now.
+            // Values that depend only on parameters are parameters now.
             assert!(!done.params.contains_key("bn_gamma"), "{:?}", done.params.keys());
         }
         results.push(elements(&execute(&done, &[("x", &x)])[0]));
@@ -210,7 +210,7 @@ fn parameters_both_ways() {
         .map(|(name, tensor)| (Str::from(name), tensor))
         .collect();
     let bytes = nnvm::save_params(&params).unwrap();
-    // The marks of a list and of a tensor, as NNVM 0.2 and later write them.
+    // The magic numbers of a list and of a tensor, as NNVM 0.2 and later write them.
     assert_eq!(bytes[..8], 0xF7E5_8D4F_0504_9CB7_u64.to_le_bytes());
     let loaded = nnvm::load_params(&bytes).unwrap();
     assert_eq!(loaded.iter().map(|(name, _)| name.as_str().to_owned()).collect::<Vec<_>>(), ["a", "empty", "b"]);
@@ -283,14 +283,15 @@ fn assignments_stay() {
     assert_eq!(elements(&w), [1.0, 5.0]);
 }
 
-/// A function for `conv2d` that asks for split channels where there are 48; layouts around it follow, weights are turned at build time, and the result is the same.
+/// A function for `conv2d` that requests split channels if there are 48; the layouts around it
+/// follow, weights are converted at build time, and the result is the same.
 #[test]
 fn a_registered_function_alters_layouts() {
     let alter = Function::from_fn(|attrs: Map<Str, Str>, inputs: Array<GraphRef>, tensors: Array<ir::Tensor>| {
         if attrs.get("channels").is_none_or(|channels| channels.as_str() != "48") {
             return Ok(Any::NONE);
         }
-        // Stands for the data, the weights and the result.
+        // Represents the data, the weights and the result.
         let extents: Vec<i64> =
             tensors.iter().map(|tensor| tensor.shape.get(1).and_then(|it| it.as_int()).unwrap()).collect();
         assert_eq!(extents, [32, 32, 48]);
@@ -319,7 +320,7 @@ fn a_registered_function_alters_layouts() {
         let done = nnvm::build(&net, "llvm", &options).unwrap_or_else(|error| panic!("level {level}: {error}"));
         let names = functions(&done.graph).join(" ");
         assert_eq!(names.contains("_contrib_conv2d_NCHWc"), level == 3, "{names}");
-        // The weights that are read have six dimensions, and were turned before.
+        // The weights that are read have six dimensions, and were converted before.
         let turned = done.params.values().any(|tensor| tensor.shape() == [3, 2, 3, 3, 16, 16]);
         assert_eq!(turned, level == 3, "{:?}", done.params.keys());
         results.push(elements(&execute(&done, &[("x", &x)])[0]));
@@ -327,7 +328,7 @@ fn a_registered_function_alters_layouts() {
     assert_near(&results[1], &results[0]);
 }
 
-/// The names of the walk of NNVM's first compiler.
+/// The pass names of NNVM's first compiler.
 #[test]
 fn older_names_of_passes() {
     let net = graph(&[&op("exp", &[&op("__add_scalar__", &[&var("x")], &[("scalar", "1")])], &[])]);

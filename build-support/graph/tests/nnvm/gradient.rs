@@ -1,4 +1,4 @@
-//! Gradients, beside differences.
+//! Gradients, compared with finite differences.
 
 use kernpack::{Array, ObjRef, Tensor};
 use kernpack_graph::nnvm::GraphExecutor;
@@ -12,12 +12,12 @@ fn gradients(y: &Value, xs: &[&Value]) -> GraphRef {
     symbol::apply_passes(&whole, &["Gradient"]).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The sum of all outputs.
+/// Returns the sum of all outputs.
 fn total(y: &Value, inputs: &[(&str, &Tensor)]) -> f64 {
     elements(&run(&graph(&[y]), inputs, 0)[0]).iter().map(|value| f64::from(*value)).sum()
 }
 
-/// One input changed a little, elements one by one.
+/// Changes one input slightly, element by element.
 fn check(y: &Value, x: &Value, inputs: &[(&str, &Tensor)]) {
     let name = x.node.name.as_str();
     let got = elements(&run(&gradients(y, &[x]), inputs, 2)[0]);
@@ -29,7 +29,7 @@ fn check(y: &Value, x: &Value, inputs: &[(&str, &Tensor)]) {
         .unwrap();
     let values = elements(tensor);
     assert_eq!(got.len(), values.len());
-    // A few elements tell.
+    // A few elements are sufficient.
     for index in [0, values.len() / 2, values.len() - 1] {
         let moved = |by: f32| {
             let mut other = values.clone();
@@ -84,7 +84,7 @@ fn of_convolutions_and_pooling() {
     let inputs = [&x, &w, &b];
     let cases: &[&[(&str, &str)]] = &[
         &[("channels", "4"), ("kernel_size", "(3, 2)")],
-        // The last row and column of the data are not reached.
+        // No window covers the last row and column of the data.
         &[("channels", "4"), ("kernel_size", "(3, 3)"), ("strides", "(2, 3)"), ("padding", "(1, 0)")],
         &[("channels", "4"), ("kernel_size", "(2, 2)"), ("dilation", "(2, 1)"), ("groups", "2")],
     ];
@@ -93,13 +93,13 @@ fn of_convolutions_and_pooling() {
         let kernel: Vec<i64> =
             attrs[1].1.trim_matches(['(', ')']).split(", ").map(|part| part.parse().unwrap()).collect();
         let (xs, ws, bs) = (ramp(&[2, 2, 6, 5]), ramp(&[4, depth, kernel[0], kernel[1]]), ramp(&[4]));
-        // Each result has a slope of its own.
+        // Each result has a separate slope.
         let y = op("tanh", &[&op("conv2d", &inputs, attrs)], &[]);
         for variable in inputs {
             check(&y, variable, &[("x", &xs), ("w", &ws), ("b", &bs)]);
         }
     }
-    // Elements that are far apart, so that a small step changes no choice.
+    // Elements that are far apart, so that a small step does not change the selection.
     let values: Vec<f32> = (0..50).map(|index| ((index * 17 + 5) % 50) as f32 / 10.0 - 2.0).collect();
     let xs = floats(&[1, 2, 5, 5], &values);
     for attrs in [
@@ -109,7 +109,7 @@ fn of_convolutions_and_pooling() {
         let y = op("tanh", &[&op("max_pool2d", &[&x], &attrs)], &[]);
         check(&y, &x, &[("x", &xs)]);
     }
-    // Of equal elements, the first one of a window has the gradient.
+    // Of equal elements, the first one of a window gets the gradient.
     let y = op("max_pool2d", &[&x], &[("pool_size", "(2, 2)"), ("strides", "(1, 1)")]);
     let got = elements(&run(&gradients(&y, &[&x]), &[("x", &floats(&[1, 1, 2, 3], &[1.0; 6]))], 2)[0]);
     assert_eq!(got, [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]);
@@ -130,7 +130,7 @@ fn what_has_no_gradient() {
     assert_eq!(elements(&run(&none, &[("x", &ones)], 2)[0]), [0.0, 0.0]);
 }
 
-/// A weight and its momentum are trained by a graph: its gradient, and assignments.
+/// A graph trains a weight and its momentum: its gradient, and assignments.
 #[test]
 fn a_weight_is_trained() {
     let (x, y, w, v) = (var("x"), var("y"), var("w"), var("v"));

@@ -1,11 +1,12 @@
-//! Symbols, JSON, operators and passes that are added.
+//! Symbols, JSON, and registration of operators and passes.
 
 use kernpack::{Any, Array, Function, Map, Shape, Str};
 use kernpack_graph::symbol::{self, GraphRef, Value, registry};
 
 use crate::support::{graph, named, op, var};
 
-/// As NNVM 0.5 writes it: numbers of entries on one line up to ten, objects of one member on one line.
+/// As NNVM 0.5 writes it: up to ten numbers of entries on one line, objects with one member on one
+/// line.
 const SAVED: &str = "{\n  \"nodes\": [\n    {\n      \"op\": \"null\", \n      \"name\": \"x\", \n      \"inputs\": []\n    }, \n    {\n      \"op\": \"null\", \n      \"name\": \"fc_weight\", \n      \"inputs\": []\n    }, \n    {\n      \"op\": \"null\", \n      \"name\": \"fc_bias\", \n      \"inputs\": []\n    }, \n    {\n      \"op\": \"dense\", \n      \"name\": \"fc\", \n      \"attrs\": {\"units\": \"4\"}, \n      \"inputs\": [[0, 0, 0], [1, 0, 0], [2, 0, 0]]\n    }, \n    {\n      \"op\": \"softmax\", \n      \"name\": \"s\", \n      \"attrs\": {\n        \"__note__\": \"a \\\"b\\\"\\n\", \n        \"axis\": \"1\"\n      }, \n      \"inputs\": [[3, 0, 0]]\n    }\n  ], \n  \"arg_nodes\": [0, 1, 2], \n  \"node_row_ptr\": [0, 1, 2, 3, 4, 5], \n  \"heads\": [[4, 0, 0]]\n}";
 
 fn classifier() -> GraphRef {
@@ -23,7 +24,8 @@ fn json_is_written_as_nnvm_does() {
     assert!(kernpack::structural::equal(&made, &loaded).unwrap());
 }
 
-/// Attributes of a compiled graph, in an order that is not sorted, with the layout that dmlc's writer gives lists in lists.
+/// Attributes of a compiled graph, in unsorted order, with the layout of nested lists of dmlc's
+/// writer.
 #[test]
 fn attributes_keep_their_order_and_types() {
     let text = "{\n  \"nodes\": [\n    {\n      \"op\": \"null\", \n      \"name\": \"x\", \n      \"inputs\": []\n    }, \n    {\n      \"op\": \"tvm_op\", \n      \"name\": \"relu0\", \n      \"attrs\": {\n        \"flatten_data\": \"0\", \n        \"func_name\": \"fuse_relu\", \n        \"num_inputs\": \"1\", \n        \"num_outputs\": \"1\"\n      }, \n      \"inputs\": [[0, 0, 0]]\n    }\n  ], \n  \"arg_nodes\": [0], \n  \"node_row_ptr\": [0, 1, 2], \n  \"heads\": [[1, 0, 0]], \n  \"attrs\": {\n    \"storage_id\": [\"list_int\", [0, 1]], \n    \"dtype\": [\"list_int\", [0, 0]], \n    \"dltype\": [\"list_str\", [\n        \"float32\", \n        \"float32\"]], \n    \"shape\": [\"list_shape\", [\n        [1, 3], \n        [1, 3]]], \n    \"layout\": [\"list_layout\", [\n        \"NCHW\", \n        \"NCHW\"]], \n    \"bytes\": [\"size_t\", 12], \n    \"none\": [\"list_int\", []]\n  }\n}";
@@ -70,7 +72,7 @@ fn what_is_wrong_with_json() {
     assert!(message(&"[".repeat(100_000)).contains("nested too deeply"));
 }
 
-/// An operator that is not registered is loaded, saved and printed; what needs it says its name.
+/// An unregistered operator is loaded, saved and printed. Functions that need it report its name.
 #[test]
 fn unknown_operators() {
     let text = r#"{"nodes": [{"op": "null", "name": "x", "inputs": []}, {"op": "Quux", "name": "q", "inputs": [[0, 0, 0]]}], "heads": [[1, 2, 0]]}"#;
@@ -81,7 +83,8 @@ fn unknown_operators() {
     assert!(error.starts_with("pass InferShape: node 'q' (Quux): operator `Quux` is not registered"), "{error}");
 }
 
-/// Bytes that are changed, cut or added: an error or a graph, and never a panic or memory without a bound.
+/// Bytes that are changed, removed or added: an error or a graph, never a panic or unbounded
+/// memory.
 #[test]
 fn damaged_json() {
     let good = SAVED.as_bytes();
@@ -140,7 +143,7 @@ fn symbols_are_composed() {
     assert_eq!(internals, ["data", "fc1_weight", "fc1_bias", "fc1_output", "fc2_weight", "fc2_bias", "fc2_output"]);
     let both = symbol::group(&[whole.clone(), composed]);
     assert_eq!(both.outputs.len(), 2);
-    // What is written to.
+    // Variables that nodes write to.
     let norm = graph(&[&named("batch_norm", "bn", &[&var("x")], &[])]);
     assert_eq!(symbol::mutated(&norm).unwrap(), ["bn_moving_mean", "bn_moving_var"]);
     assert_eq!(symbol::fresh_name("Frob"), "frob0");
@@ -185,7 +188,7 @@ fn mutations_are_ordered() {
     let first = named("_assign", "write1", &[&state, &var("a")], &[]);
     let read = named("negative", "read", &[&state], &[]);
     let second = named("_assign", "write2", &[&state, &var("b")], &[]);
-    // In an order in which nothing would be right by itself.
+    // In an order that is wrong without control dependencies.
     let whole = graph(&[&second, &read, &first]);
     let ordered = symbol::apply_passes(&whole, &["OrderMutation"]).unwrap();
     let names: Vec<String> = symbol::IndexedGraph::new(&ordered)
@@ -198,7 +201,7 @@ fn mutations_are_ordered() {
     assert_eq!(names, ["write1", "read", "write2"]);
 }
 
-/// The device of each node by name.
+/// Returns the device of each node by name.
 fn devices(graph: &GraphRef) -> Vec<(String, i64)> {
     let device: Vec<i64> = graph.attrs.get("device").unwrap().to().unwrap();
     let index = symbol::IndexedGraph::new(graph).unwrap();
@@ -221,7 +224,8 @@ fn nodes_are_placed_on_devices() {
             .with_attr("device_copy_op", "copy")
     };
     let placed = symbol::apply_passes(&of(&[&both], &[("one", 3), ("two", 5)]), &["PlaceDevice"]).unwrap();
-    // `a` is where its last reader is; what is read on another device is copied, and `sum` only once.
+    // `a` is on the device of its last reader. Values that are read on another device are copied,
+    // and `sum` only once.
     let expected = [
         ("a", 5),
         ("b", 3),
@@ -237,7 +241,7 @@ fn nodes_are_placed_on_devices() {
     let mut sorted = expected.map(|(name, device)| (name.to_owned(), device)).to_vec();
     sorted.sort();
     assert_eq!(got, sorted);
-    // It computes the same, and memory is not shared between devices.
+    // The result is the same, and memory is not shared between devices.
     let (x, y) = (crate::support::ramp(&[4]), crate::support::ramp(&[4]));
     let inputs = [("a", &x), ("b", &y)];
     let plain = crate::support::run(&graph(&[&both]), &inputs, 0);
@@ -257,7 +261,7 @@ fn nodes_are_placed_on_devices() {
     assert!(devices(&one).iter().all(|(_, device)| *device == 2) && devices(&one).len() == 6);
     let none = symbol::apply_passes(&of(&[&named("exp", "e", &[&a], &[])], &[]), &["PlaceDevice"]).unwrap();
     assert_eq!(devices(&none), [("a".to_owned(), 0), ("e".to_owned(), 0)]);
-    // What is wrong.
+    // Errors.
     let error = |values: &[&Value], groups: &[(&str, i64)]| {
         symbol::apply_passes(&of(values, groups), &["PlaceDevice"])
             .err()
@@ -274,7 +278,7 @@ fn nodes_are_placed_on_devices() {
     assert!(bare.contains("needs graph attribute `device_group_attr_key`"), "{bare}");
 }
 
-/// As another language does it: packed functions alone.
+/// From another language: with packed functions only.
 #[test]
 fn operators_and_passes_from_outside() {
     let call = |name: &str| Function::global(&format!("kernpack.graph.{name}")).unwrap();

@@ -12,7 +12,7 @@ fn inferred(graph: &GraphRef, given: &[(&str, &[i64])]) -> Result<Vec<Vec<i64>>,
     Ok(graph.attr::<Vec<Shape>>("shape").unwrap().iter().map(|shape| shape.to_vec()).collect())
 }
 
-/// The shape of the entry that a node of this name has.
+/// Returns the shape of the entry of the node with this name.
 fn shape_of(graph: &GraphRef, given: &[(&str, &[i64])], name: &str) -> Vec<i64> {
     let shapes = inferred(graph, given).unwrap();
     let index = IndexedGraph::new(graph).unwrap();
@@ -130,7 +130,7 @@ fn parameters_and_backwards() {
     let net = graph(&[&conv]);
     assert_eq!(shape_of(&net, &[("x", &[1, 4, 9, 9])], "c_weight"), [12, 2, 3, 5]);
     assert_eq!(shape_of(&net, &[("x", &[1, 4, 9, 9])], "c_bias"), [12]);
-    // The data from its weights and from what is added to the result.
+    // The data is inferred from its weights and from the tensor that is added to the result.
     let sum = named("elemwise_add", "sum", &[&conv, &var("other")], &[]);
     let net = graph(&[&sum]);
     assert_eq!(shape_of(&net, &[("c_weight", &[12, 2, 3, 5]), ("other", &[1, 12, 7, 5])], "x"), [1, 4, 9, 9]);
@@ -177,7 +177,7 @@ fn types() {
     // NNVM's numbers: float32 is 0, float64 1, int32 4, int8 5.
     assert_eq!(net.attr::<Vec<i64>>("dtype").unwrap(), [0, 1, 4, 5]);
     assert_eq!(net.attr::<i64>("dtype_num_unknown_nodes").unwrap(), 0);
-    // A variable says its own type and shape.
+    // A variable declares its own type and shape.
     let own = symbol::load_json(
         r#"{"nodes": [{"op": "null", "name": "x", "attrs": {"__shape__": "(2, 3)", "__dtype__": "5"}, "inputs": []}], "heads": [[0, 0, 0]]}"#,
     )

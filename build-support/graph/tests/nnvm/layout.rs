@@ -1,4 +1,4 @@
-//! Layouts: what CorrectLayout finds, and where it puts changes of layout.
+//! Layouts: the results of CorrectLayout, and the places where it inserts changes of layout.
 
 use kernpack::{Array, Function, Map, Str};
 use kernpack_graph::symbol::registry::{self, Arity, Cell};
@@ -11,7 +11,8 @@ fn corrected(net: &GraphRef, given: &[(&str, &str)]) -> Result<GraphRef, String>
     symbol::apply_passes(&net.with_attr("layout_inputs", given), &["CorrectLayout"]).map_err(|error| error.to_string())
 }
 
-/// `x NCHW, w OIHW, c=conv2d NCHW`: all nodes in their order, with the layout of their first output.
+/// Formats all nodes in order, with the layout of their first output:
+/// `x NCHW, w OIHW, c=conv2d NCHW`.
 fn shown(graph: &GraphRef) -> String {
     let layouts: Vec<String> = graph.attr("layout").unwrap();
     let index = IndexedGraph::new(graph).unwrap();
@@ -28,7 +29,7 @@ fn shown(graph: &GraphRef) -> String {
 fn check(outputs: &[&Value], given: &[(&str, &str)], expected: &str) {
     let once = corrected(&graph(outputs), given).unwrap();
     assert_eq!(shown(&once), expected);
-    // What is right stays as it is.
+    // A correct graph is unchanged.
     assert_eq!(shown(&corrected(&once, given).unwrap()), expected);
 }
 
@@ -78,13 +79,13 @@ fn layouts_change_where_an_operator_wants_another_one() {
         &[("x", "NCHW")],
         "x NCHW, x_NCHW16c=__layout_transform__ NCHW16c, a_w OIHW16i16o, a=conv2d NCHW16c, b_w OIHW16i16o, b=conv2d NCHW16c",
     );
-    // Weights that the caller has in another layout.
+    // Weights that the caller provides in another layout.
     check(
         &[&first],
         &[("x", "NCHW16c"), ("a_w", "OIHW")],
         "x NCHW16c, a_w OIHW, a_w_OIHW16i16o=__layout_transform__ OIHW16i16o, a=conv2d NCHW16c",
     );
-    // What needs whole axes, and two layouts that meet.
+    // An operator that needs whole axes, and two layouts that meet.
     let relu = named("relu", "r", &[&first], &[]);
     let flat = named("flatten", "f", &[&relu], &[]);
     check(
@@ -104,7 +105,7 @@ fn layouts_change_where_an_operator_wants_another_one() {
         &[],
         "x NCHW16c, a_w OIHW16i16o, a=conv2d NCHW16c, r=relu NCHW16c, y NCHW, b_w OIHW, b=conv2d NCHW, b_NCHW16c=__layout_transform__ NCHW16c, sum=elemwise_add NCHW16c",
     );
-    // Between two split differently.
+    // Between two that are split differently.
     let other = conv("d", &first, "NCHW8c", "OIHW8i8o");
     check(
         &[&other],
@@ -137,7 +138,8 @@ fn layouts_that_are_none() {
     assert_eq!(error(&[("x", "N7")]), "pass CorrectLayout: node 'c' (conv2d): input 0: `N7` is no layout");
 }
 
-/// An operator of any language says which layouts it wants, of what it gets and of those of the pass before.
+/// An operator in any language requests layouts, from the current ones and those of the previous
+/// pass.
 #[test]
 fn a_function_of_another_language() {
     let op =

@@ -1,10 +1,10 @@
-//! The results of each operator, beside values by hand.
+//! The results of each operator, compared with values by hand.
 
 use kernpack::Tensor;
 
 use crate::support::{Attrs, assert_near, elements, floats, graph, op, ramp, run, var};
 
-/// One operator on inputs; integers are given back as floats.
+/// Runs one operator on inputs. Integers are returned as floats.
 fn result(name: &str, attrs: &[(&str, &str)], inputs: &[&Tensor]) -> (Vec<i64>, Vec<f32>) {
     let names: Vec<String> = (0..inputs.len()).map(|number| format!("in{number}")).collect();
     let variables: Vec<_> = names.iter().map(|name| var(name)).collect();

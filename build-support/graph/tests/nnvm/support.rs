@@ -1,4 +1,4 @@
-//! Graphs in one line, and what they give.
+//! Helpers for graphs in one line, and their results.
 
 use kernpack::{DataType, Tensor};
 use kernpack_graph::nnvm::{self, BuildOptions, Built, GraphExecutor};
@@ -33,7 +33,7 @@ pub(crate) fn floats(shape: &[i64], values: &[f32]) -> Tensor {
     Tensor::from_slice(values, shape).unwrap()
 }
 
-/// Floats that are different everywhere, and the same in each run.
+/// Floats that are all different, and the same in each run.
 pub(crate) fn ramp(shape: &[i64]) -> Tensor {
     let count = shape.iter().product::<i64>();
     let values: Vec<f32> = (0..count).map(|index| ((index * 37 + 11) % 101) as f32 / 50.0 - 1.0).collect();
@@ -45,7 +45,7 @@ pub(crate) fn elements(tensor: &Tensor) -> Vec<f32> {
     tensor.view::<f32>().unwrap().to_vec()
 }
 
-/// Builds for this machine; all variables are set by the executor, none is a parameter.
+/// Builds for this machine. The executor sets all variables, and none is a parameter.
 pub(crate) fn built(graph: &GraphRef, inputs: &[(&str, &Tensor)], opt_level: i64) -> Built {
     let mut options = BuildOptions { opt_level: Some(opt_level), ..BuildOptions::default() };
     for (name, tensor) in inputs {
@@ -56,12 +56,12 @@ pub(crate) fn built(graph: &GraphRef, inputs: &[(&str, &Tensor)], opt_level: i64
     nnvm::build(graph, "llvm", &options).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The outputs of a graph for these inputs.
+/// Returns the outputs of a graph for these inputs.
 pub(crate) fn run(graph: &GraphRef, inputs: &[(&str, &Tensor)], opt_level: i64) -> Vec<Tensor> {
     execute(&built(graph, inputs, opt_level), inputs)
 }
 
-/// Runs what is built.
+/// Runs a compiled graph.
 pub(crate) fn execute(built: &Built, inputs: &[(&str, &Tensor)]) -> Vec<Tensor> {
     let executor = GraphExecutor::new(&built.graph, &built.module).unwrap();
     for (name, tensor) in &built.params {
@@ -77,7 +77,7 @@ pub(crate) fn execute(built: &Built, inputs: &[(&str, &Tensor)]) -> Vec<Tensor> 
     (0..count).map(|number| executor.output(number).unwrap().to(kernpack::Device::CPU).unwrap()).collect()
 }
 
-/// Tells whether floats are as near as sums of floats can be.
+/// Checks that floats are equal up to the rounding of sums.
 pub(crate) fn assert_near(got: &[f32], expected: &[f32]) {
     assert_eq!(got.len(), expected.len());
     for (index, (got, expected)) in got.iter().zip(expected).enumerate() {

@@ -1,11 +1,14 @@
-//! The operators of NNVM 0.5: all are registered, with its levels, patterns and attributes, and are computed where it computes them.
+//! The operators of NNVM 0.5: all are registered, with its levels, patterns and attributes, and are
+//! computed if NNVM computes them.
 
 use kernpack_graph::symbol::registry::{self, Cell};
 
-/// Name, level of support, pattern for fusion, whether it is computed (`c`), and the names of its attributes where they are known. `-` is none.
+/// Name, level of support, fusion pattern, whether it is computed (`c`), and the names of its
+/// attributes if they are known. `-` means none.
 ///
-/// Two cells are not NNVM's: the convolution with a weight that is transformed is computed by statements here, so nothing joins its kernel (8 for 4), and the `scalar` that
-/// `ones_like` has there is read by nothing.
+/// Two cells differ from NNVM's: the convolution with a transformed weight is computed by
+/// statements here, so nothing joins its kernel (8 for 4), and the `scalar` that `ones_like` has
+/// there is unused.
 const TABLE: &str = "\
 __add_scalar__ 3 0 c -
 __div_scalar__ 3 0 c -
@@ -151,7 +154,7 @@ fn all_115_operators() {
         }
         if params != "-" {
             let own: Vec<String> = op.params().iter().map(|(name, _)| name.as_str().to_owned()).collect();
-            // Of results that have another type than the inputs.
+            // Of results with another type than the inputs.
             let is_dtype = |param: &str| own.iter().any(|own| own == "out_dtype") && param == "dtype";
             let missing = params.split(',').filter(|param| !own.iter().any(|own| own == param) && !is_dtype(param));
             wrong.extend(missing.map(|param| format!("{name}: no attribute {param}, has {own:?}")));
@@ -161,7 +164,8 @@ fn all_115_operators() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    // `multibox_detection` is a name with a pattern there; `tvm_op` is what compiled graphs have.
+    // `multibox_detection` is a name with a pattern there; `tvm_op` is the operator of compiled
+    // graphs.
     assert_eq!(TABLE.lines().filter(|line| !line.starts_with("multibox_detection ")).count(), 115);
     assert!(registry::find("tvm_op").is_ok());
 }

@@ -23,7 +23,7 @@ fn boxes_to_begin_with() {
     for row in 0..2 {
         for column in 0..4 {
             let (x, y) = ((column as f32 + 0.5) / 4.0, (row as f32 + 0.5) / 2.0);
-            // An image that is twice as wide: a square is half as wide, in parts of it.
+            // An image that is twice as wide as high: a square is half as wide, relative to it.
             for (wide, high) in [(0.5, 0.5), (0.25, 0.25), (1.0, 0.25)] {
                 let (dx, dy) = (wide / 4.0, high / 2.0);
                 expected.extend([x - dx, y - dy, x + dx, y + dy]);
@@ -59,7 +59,7 @@ fn boxes_that_are_moved() {
     let third = [0.0, 0.45, 1.0, 1.0, 1.0, 1.0];
     assert_near(&elements(&got[0]), &[first, second, third].concat());
     assert_eq!(got[1].view::<i32>().unwrap().to_vec(), [3]);
-    // Below the threshold: what is left moves up.
+    // Below the threshold: the remaining rows move up.
     let attrs = [("threshold", "0.4"), ("clip", "False")];
     let got = outputs("multibox_transform_loc", &[&scores, &moved, &anchors], &attrs);
     let first = [1.0, 0.7, -0.1, -0.1, 0.1, 0.1];
@@ -94,7 +94,7 @@ fn boxes_that_overlap_with_a_better_one() {
             &[("nms_threshold", "0.7"), ("force_suppress", "True"), ("nms_topk", "2")],
             [rows[3], rows[0], rows[2], gone(rows[3]), none],
         ),
-        // No threshold: nothing happens.
+        // Without a threshold nothing happens.
         (&[("nms_threshold", "0")], [rows[0], rows[1], rows[2], rows[3], none]),
     ];
     for (attrs, expected) in cases {

@@ -1,7 +1,9 @@
-//! Largest errors of operators on elements, against the C library in double precision: over all numbers of half precision, and over 64 numbers of each
-//! exponent and sign of single precision. Signs of zeros, infinities and NaN are those of the function.
+//! The largest errors of elementwise operators, compared with the C library in double precision:
+//! over all numbers of half precision, and over 64 numbers of each exponent and sign of single
+//! precision. Signs of zeros, infinities and NaN are those of the function.
 //!
-//! The table in the book: `cargo test -p kernpack-graph --test operators accuracy:: -- --nocapture --test-threads 1`.
+//! The table in the book: `cargo test -p kernpack-graph --test operators accuracy:: -- --nocapture
+//! --test-threads 1`.
 
 use kernpack_compiler::ir::{F16, F32};
 use kernpack_graph::{Attr, Constant, op};
@@ -18,7 +20,7 @@ unsafe extern "C" {
     safe fn log1p(x: f64) -> f64;
 }
 
-/// A number of the type of attributes.
+/// Converts a number to the type of attributes.
 fn attr(value: f32) -> f64 {
     f64::from(value)
 }
@@ -31,19 +33,21 @@ fn softplus(x: f64) -> f64 {
     if x.is_nan() { x } else { x.max(0.0) + log1p((-x.abs()).exp()) }
 }
 
-/// The unit of errors: units of the last place of the result, or, where a result is the difference of larger terms, of this part of them.
+/// The unit of errors: units in the last place of the result, or, if a result is the difference of
+/// larger terms, of this part of them.
 type Size = fn(f64) -> f64;
 
 fn own(_: f64) -> f64 {
     0.0
 }
 
-/// Sigmoid has fewer digits below the smallest normal number, and what is a product with it as well.
+/// Sigmoid has fewer digits in the subnormal range, and so has a product with it.
 fn tiny(_: f64) -> f64 {
     2f64.powi(-119)
 }
 
-/// An operator, the largest errors in single and in half precision, the function, and what errors are measured in.
+/// An operator, the largest errors in single and in half precision, the function, and the unit of
+/// errors.
 type Row = (&'static str, f64, f64, fn(f64) -> f64, Size);
 
 const ROWS: &[Row] = &[
@@ -95,7 +99,7 @@ const ROWS: &[Row] = &[
     ("Softsign", 1.5, 0.6, |x| x / (1.0 + x.abs()), own),
     ("Mish", 4.0, 0.6, |x| x * softplus(x).tanh(), tiny),
     ("Swish", 3.5, 0.6, |x| x * sigmoid(x), tiny),
-    // Below 0 the sum of 1 and erf loses what both have in common.
+    // Below 0 the sum of 1 and erf loses their common digits.
     ("Gelu", 3.0, 0.6, |x| x / 2.0 * erfc(-x * core::f64::consts::FRAC_1_SQRT_2), |x| x.abs() / 2.0),
     ("Relu", 0.0, 0.0, |x| if x < 0.0 { 0.0 } else { x }, own),
     ("LeakyRelu", 0.5, 1.0, |x| if x < 0.0 { x * attr(0.01) } else { x }, own),
@@ -133,7 +137,7 @@ const SHAPED: &[Shaped] = &[
     ),
     ("LeakyRelu", &[("alpha", -3.0)], [0.5, 1.0], |x| if x < 0.0 { x * -3.0 } else { x }, own),
     ("ThresholdedRelu", &[("alpha", -2.0)], [0.0, 0.0], |x| if x <= -2.0 { 0.0 } else { x }, own),
-    // What 3 x was rounded to is a power.
+    // The rounding error of 3 x is exponentiated.
     (
         "Swish",
         &[("alpha", 3.0)],
@@ -161,7 +165,7 @@ const SHAPED: &[Shaped] = &[
     ),
 ];
 
-/// Bits of the mantissa and the smallest exponent of a normal number.
+/// The number of mantissa bits, and the smallest exponent of a normal number.
 struct Kind {
     digits: i32,
     least: i32,
@@ -177,7 +181,7 @@ impl Kind {
         2f64.powi(exponent.max(self.least) - self.digits)
     }
 
-    /// The error of a result in units; infinite if it is another kind of number.
+    /// Returns the error of a result in units, or infinity if it is another kind of number.
     fn error(&self, result: f64, exact: f64, size: f64) -> f64 {
         if exact.is_nan() || result.is_nan() {
             return if exact.is_nan() && result.is_nan() { 0.0 } else { f64::INFINITY };
@@ -188,7 +192,7 @@ impl Kind {
         if result == exact {
             return 0.0;
         }
-        // What is rounded to infinity is counted from the next power of two.
+        // A result that is rounded to infinity is measured from the next power of two.
         let end = self.largest + self.unit(self.largest);
         let near = |value: f64| if value.abs() >= end { end.copysign(value) } else { value };
         (near(result) - near(exact)).abs() / self.unit(exact.abs().min(self.largest).max(size))
@@ -200,7 +204,7 @@ fn halves() -> Constant {
     Constant::new(F16, &[1 << 16], (0..=u16::MAX).flat_map(u16::to_le_bytes).collect::<Vec<u8>>()).unwrap()
 }
 
-/// For each exponent and sign 64 numbers, the powers of two and those next to them among them.
+/// For each exponent and sign 64 numbers, including powers of two and their neighbours.
 fn singles() -> Constant {
     let mut state = 1_u32;
     let mut bits = Vec::new();
@@ -219,7 +223,7 @@ fn singles() -> Constant {
     Constant::new(F32, &[bits.len() as i64], bytes).unwrap()
 }
 
-/// The largest error of an operator, and where it is.
+/// Returns the largest error of an operator, and its place.
 fn largest(kind: &Kind, program: &Program, x: &Constant, exact: fn(f64) -> f64, size: Size) -> (f64, f64) {
     let results = program.run(&[x])[0].to_floats().unwrap();
     let values = x.to_floats().unwrap();
@@ -246,7 +250,7 @@ fn errors_are_within_the_table() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// As the table of functions, with attributes.
+/// Like the table of functions, with attributes.
 #[test]
 fn activations_with_attributes() {
     let inputs = [(singles(), SINGLE), (halves(), HALF)];
@@ -265,7 +269,8 @@ fn activations_with_attributes() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Rows of one number beside one that is that much smaller, and rows of numbers that are far from 0: what is taken off loses no digits, and nothing overflows.
+/// Rows of one number next to another one that is smaller by that amount, and rows of numbers far
+/// from 0: the subtraction loses no digits, and nothing overflows.
 #[test]
 fn logarithms_of_shares() {
     let gaps: Vec<f64> = (-40..=40).map(|gap| f64::from(gap) * 2.7).chain([0.0, 1e-3, 1e4, -1e4, 3e38]).collect();
@@ -285,7 +290,8 @@ fn logarithms_of_shares() {
                 for (row, found) in rows.chunks(2).zip(found.chunks(2)) {
                     for (own, other, found) in [(row[0], row[1], found[0]), (row[1], row[0], found[1])] {
                         let log = 0.0 - softplus(other - own);
-                        // Of a sum of shares near 1 the last place of 1 is lost, and what a difference was rounded to is a power.
+                        // For a sum of shares near 1 the last place of 1 is lost, and the rounding
+                        // error of a difference is exponentiated.
                         let share = log.exp();
                         let rounded = share * log.abs().clamp(1.0, 300.0);
                         let (exact, size) = if is_log { (log, 1.0) } else { (share, rounded.max(tiny(0.0))) };
@@ -298,7 +304,7 @@ fn logarithms_of_shares() {
     }
 }
 
-/// Powers with exponents that have formulas of their own, and remainders as C has them.
+/// Powers with exponents that have separate formulas, and remainders as in C.
 #[test]
 fn operators_of_two_inputs() {
     let x = singles();
@@ -338,8 +344,8 @@ fn operators_of_two_inputs() {
     }
 }
 
-/// A new operator on elements has to have a row, or be one of these: moved elements, truth values, integers, single operations on two inputs, and those that
-/// the test above is about.
+/// A new elementwise operator must have a row, or be one of these: moved elements, booleans,
+/// integers, single operations on two inputs, and those of the test above.
 #[test]
 fn every_formula_has_a_row() {
     const OTHERS: &[&str] = &[

@@ -19,7 +19,8 @@ impl Random {
     }
 }
 
-/// The row with other extents, in which those that were equal stay so, other ranks, and other integers.
+/// Returns the row with other extents, in which equal ones stay equal, other ranks, and other
+/// integers.
 fn at_random(row: &Row, random: &mut Random) -> Row {
     const EXTENTS: [i64; 8] = [0, 0, 0, 1, 1 << 19, 1 << 20, 1 << 30, 1 << 40];
     const NUMBERS: [i64; 16] =
@@ -70,7 +71,8 @@ fn at_random(row: &Row, random: &mut Random) -> Row {
     own
 }
 
-/// The row with one kind of extents 0, up to two others large, and one integer of an attribute large: each of them is accepted alone.
+/// Returns the row with one kind of extents 0, up to two others large, and one integer of an
+/// attribute large: each of them is accepted alone.
 fn large_beside_0(row: &Row) -> Vec<Row> {
     let mut kinds: Vec<i64> = Vec::new();
     for input in row.inputs.iter().flatten() {
@@ -114,7 +116,7 @@ fn large_beside_0(row: &Row) -> Vec<Row> {
     all
 }
 
-/// Extents of 0 bound no product of the others, and no rank is what an operator expects.
+/// Extents of 0 do not bound products of the others, and ranks may be unexpected.
 #[test]
 fn numbers_beside_extents_of_0() {
     let mut random = Random(28);

@@ -1,4 +1,4 @@
-//! Values at the ends of their types, and places outside of images.
+//! Values at the ends of their types, and places outside images.
 
 use kernpack::DataType;
 use kernpack_compiler::ir::{BOOLEAN, F16, F32, U64};
@@ -19,10 +19,11 @@ fn words(constant: &Constant) -> Vec<u64> {
 
 const LARGE: [u64; 7] = [0, 1, (1 << 53) + 1, (1 << 63) - 1, 1 << 63, (1 << 63) + 1025, u64::MAX];
 
-/// The first result of an operator whose inputs are known, known but for the first one, and all arguments.
+/// Returns the first result of an operator with known inputs, with all inputs known except the
+/// first one, and with all as arguments.
 fn all_ways(name: &str, attrs: &[(&str, Attr)], inputs: &[Constant]) -> Vec<Constant> {
     let mut results = vec![run(name, attrs, &inputs.iter().cloned().map(Some).collect::<Vec<_>>()).unwrap().remove(0)];
-    // The evaluator is enough for operators that have no code of their own for large integers.
+    // The evaluator is sufficient for operators without separate code for large integers.
     if ["Add", "Sub", "Mul", "BitwiseAnd", "BitwiseXor", "Equal", "LessOrEqual", "GreaterOrEqual", "Mod"]
         .contains(&name)
     {
@@ -42,7 +43,7 @@ fn all_ways(name: &str, attrs: &[(&str, Attr)], inputs: &[Constant]) -> Vec<Cons
 #[test]
 fn unsigned_integers_keep_their_value() {
     let x = unsigned(&LARGE);
-    // One number is a constant of the expression.
+    // A single number is a constant of the expression.
     for other in [3, (1 << 63) + 1] {
         let y = unsigned(&[other]);
         type Function = fn(u64, u64) -> u64;
@@ -77,7 +78,7 @@ fn unsigned_integers_keep_their_value() {
                 assert_eq!(found.bytes(), wanted, "{name} {other}");
             }
         }
-        // As floats, and of one element that is known.
+        // As floats, and of one known element.
         for (number, dtype) in [(1, "float32"), (11, "float64")] {
             for value in [&x, &y] {
                 for found in all_ways("Cast", &[("to", Attr::Int(number))], core::slice::from_ref(value)) {
@@ -112,13 +113,13 @@ fn unsigned_integers_keep_their_value() {
     for found in all_ways("ArgMax", &[], core::slice::from_ref(&x)) {
         assert_eq!(found.to_ints().unwrap(), [6]);
     }
-    // Where an integer with a sign is expected, an error says so.
+    // If a signed integer is expected, it is an error.
     let error = x.to_ints().unwrap_err().to_string();
     assert_eq!(error, "element 4 is 9223372036854775808: expected an integer of at most 9223372036854775807");
     assert_eq!(x.to_floats().unwrap(), LARGE.map(|value| value as f64));
 }
 
-/// Powers of integers wrap as products do, and lose no digit.
+/// Powers of integers wrap like products, and lose no digit.
 #[test]
 fn powers_of_integers_are_exact() {
     let bases = [-3, -2, -1, 0, 1, 2, 3, 7, i64::MAX, i64::MIN];
@@ -174,7 +175,7 @@ fn cubes_are_rounded_once() {
     }
 }
 
-/// Integers have more digits than floats of their width.
+/// Integers have more digits than floats of the same width.
 #[test]
 fn ranges_of_integers_are_exact() {
     let of = |values: [i64; 3]| {
@@ -193,7 +194,8 @@ fn ranges_of_integers_are_exact() {
     assert_eq!(words(&run("Range", &[], &unsigned).unwrap()[0]), [(1 << 63) + 1, (1 << 63) + 3]);
 }
 
-/// The padding of an image has no elements: where all elements of a window are as small as nothing, the first of them is it.
+/// The padding of an image has no elements: if all elements of a window are minimal, the first of
+/// them is selected.
 #[test]
 fn places_of_pools_are_elements() {
     let least = f64::NEG_INFINITY;
@@ -237,7 +239,7 @@ fn places_of_pools_are_elements() {
             }
         }
     }
-    // Integers have no infinity: their least number is one of the elements.
+    // Integers have no infinity: their minimum is one of the elements.
     let bytes = Constant::new(DataType::scalar(0, 8), &[1, 1, 3], vec![0x80; 3]).unwrap();
     let attrs = [("kernel_shape", Attr::Ints(vec![2])), ("pads", Attr::Ints(vec![1, 1]))];
     assert_eq!(run_both(&attrs, &bytes)[1].to_ints().unwrap(), [0, 0, 1, 2]);
@@ -247,7 +249,8 @@ fn run_both(attrs: &[(&str, Attr)], x: &Constant) -> Vec<Constant> {
     super::run_several("MaxPool", attrs, &[Some(x.clone())], 2).unwrap()
 }
 
-/// A cubic curve near the border of an image: the places around it are brought inside, not the place itself.
+/// A cubic curve near the border of an image: the places around it are clamped, not the place
+/// itself.
 #[test]
 fn cubic_curves_at_borders() {
     let values: Vec<f64> = (0..20).map(|place| f64::from(place * 7 % 20)).collect();
@@ -284,7 +287,7 @@ fn cubic_curves_at_borders() {
     }
 }
 
-/// A window that is larger than all channels: only those that exist count, and the rest costs
+/// A window that is larger than all channels: only existing channels count, and the rest costs
 /// nothing.
 #[test]
 fn windows_larger_than_the_channels() {
@@ -313,7 +316,7 @@ fn windows_larger_than_the_channels() {
     }
 }
 
-/// The scales of blocks of a tensor of one axis.
+/// The scales of blocks of a tensor with one axis.
 #[test]
 fn blocks_of_one_axis() {
     let attrs = [("axis", Attr::Int(0)), ("block_size", Attr::Int(2))];

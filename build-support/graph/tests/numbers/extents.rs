@@ -10,14 +10,14 @@ use kernpack_graph::{Attr, Constant, Graph, LowerOptions, Threads, Value, lower,
 use super::program::{attributes, run_graph};
 use super::table::{Given, Row, rows};
 
-/// A graph of the operator, whose results are its outputs.
+/// Returns a graph of the operator with its outputs.
 pub(crate) fn graph(row: &Row, is_known: bool) -> Result<Graph, String> {
     let mut graph = Graph::default();
     add(&mut graph, row, is_known, "")?;
     Ok(graph)
 }
 
-/// Adds the operator to a graph, with its inputs and outputs, whose names begin with a prefix.
+/// Adds the operator to a graph, with its inputs and outputs, whose names start with a prefix.
 fn add(graph: &mut Graph, row: &Row, is_known: bool, prefix: &str) -> Result<(), String> {
     let mut ids = Vec::new();
     for (number, input) in row.inputs.iter().enumerate() {
@@ -64,14 +64,14 @@ fn every_operator_has_a_row() {
     assert!(missing.is_empty(), "add a row to the table for {missing:?}");
 }
 
-/// A batch of none gives as many results.
+/// An empty batch gives empty results.
 #[test]
 fn batches_may_be_empty() {
     let target = TargetDescription::of(&Target::host());
     let mut wrong = Vec::new();
     for ((none, two), three) in rows(0).iter().zip(&rows(2)).zip(&rows(3)) {
         if !none.has_batch {
-            // It has no batch, but has to fit the operator for the tests of its attributes.
+            // It has no batch, but must match the operator for the tests of its attributes.
             if let Err(error) = shapes(none, false) {
                 wrong.push(format!("{}: {error}", none.text));
             }
@@ -106,7 +106,7 @@ fn batches_may_be_empty() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Kernels of batches of none, in one program: what they give is what is known of them.
+/// Kernels of empty batches, in one program: their results equal the known values.
 #[test]
 fn kernels_of_empty_batches() {
     let mut all = Graph::default();
@@ -117,7 +117,7 @@ fn kernels_of_empty_batches() {
         expected
             .extend(known.outputs.iter().map(|(_, id)| (row.text.clone(), known.values[*id].known.clone().unwrap())));
     }
-    // What is known already is no output of a program.
+    // A known value is not an output of a program.
     let ids: Vec<_> = all.outputs.iter().map(|(_, id)| *id).collect();
     assert_eq!(ids.len(), expected.len());
     for (id, (text, expected)) in ids.iter().zip(&expected) {
@@ -136,7 +136,7 @@ fn kernels_of_empty_batches() {
     let mut filled = 0;
     for ((text, expected), result) in expected.zip(results) {
         assert_eq!((result.dtype(), result.shape()), (expected.dtype(), expected.shape()), "{text}");
-        // NaN is equal to NaN here.
+        // NaN counts as equal to NaN here.
         assert_eq!(result.bytes(), expected.bytes(), "{text}");
         filled += usize::from(!result.is_empty());
     }
@@ -146,7 +146,7 @@ fn kernels_of_empty_batches() {
 const LIMITS: [i64; 12] =
     [i64::MIN, i64::MIN + 1, -(1 << 62), -(1 << 32), -1, 0, 1 << 31, 1 << 32, 1 << 40, 1 << 62, i64::MAX - 1, i64::MAX];
 
-/// The row with each of its integers in turn, and all integers of a list, at a limit.
+/// Returns the row with each of its integers in turn, and all integers of a list, at a limit.
 fn at_limits(row: &Row) -> Vec<(String, Row)> {
     let mut all = Vec::new();
     for value in LIMITS {
@@ -187,7 +187,7 @@ fn at_limits(row: &Row) -> Vec<(String, Row)> {
     all
 }
 
-/// The outcome of a closure, whose panic is not shown.
+/// Returns the outcome of a closure, without printing its panic.
 pub(crate) fn quietly<T>(run: impl FnOnce() -> T) -> std::thread::Result<T> {
     thread_local!(static IS_QUIET: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
     static HOOK: std::sync::Once = std::sync::Once::new();
@@ -210,12 +210,13 @@ pub(crate) fn message(panic: Box<dyn std::any::Any + Send>) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
 }
 
-/// A number of a model that is too large for arithmetic is an error, not a panic, a wrapped extent or a build without end.
+/// A number of a model that is too large for arithmetic is an error, not a panic, a wrapped extent
+/// or an endless build.
 #[test]
 fn numbers_at_the_limits_of_their_type() {
     let (mut wrong, mut count, mut refused, mut lowered) = (Vec::new(), 0, 0, 0);
     let target = TargetDescription::of(&Target::host());
-    // Kernels of what is accepted, without schedules, which would take longer.
+    // Kernels of accepted rows, without schedules, which would take longer.
     let plain = LowerOptions { fuse: false, schedule: false, threads: Threads::Single };
     for row in rows(2) {
         for (place, changed) in at_limits(&row) {
@@ -225,7 +226,7 @@ fn numbers_at_the_limits_of_their_type() {
                     let graph = graph(&changed, is_known)?;
                     if !is_known {
                         lowered += 1;
-                        // It may be refused here, too.
+                        // It may be rejected here, too.
                         let _ = lower(&graph, "tested", &target, &PassContext::default(), plain);
                     }
                     Ok::<Graph, String>(graph)

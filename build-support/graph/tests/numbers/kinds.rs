@@ -4,7 +4,7 @@ use kernpack_graph::op;
 
 use super::nan::{COMPARING, ELEMENTS, SEVERAL};
 
-/// Operators that the tests of NaN name besides those in tables.
+/// Operators that the tests of NaN name in addition to those in tables.
 const NAMED: &[&str] = &[
     "ReduceMax",
     "ReduceMin",
@@ -69,7 +69,8 @@ const SUMS: &[&str] = &[
     "AffineGrid",
 ];
 
-/// Operators that give elements as they are at other places. `ScatterElements` and `ScatterND` with a reduction are tested with it.
+/// Operators that return elements unchanged at other places. `ScatterElements` and `ScatterND` with
+/// a reduction are tested with it.
 const MOVES: &[&str] = &[
     "ArrayFeatureExtractor",
     "BitCast",
@@ -106,8 +107,9 @@ const MOVES: &[&str] = &[
     "Where",
 ];
 
-/// Operators whose results are truth values, integers, numbers of things or made of nothing: none of them can be NaN. What a
-/// comparison with NaN leads to is the operator's result: a box without a score, a branch of a tree.
+/// Operators whose results are booleans, integers, counts or generated: none of them can be NaN. A
+/// comparison with NaN gives the operator's regular result: a box without a score, a branch of a
+/// tree.
 const WITHOUT: &[&str] = &[
     "And",
     "Binarizer",
@@ -148,7 +150,7 @@ const WITHOUT: &[&str] = &[
     "Xor",
 ];
 
-/// A new operator has to be in one of the lists.
+/// A new operator must be in one of the lists.
 #[test]
 fn every_operator_is_in_a_list() {
     let elements = ELEMENTS.iter().chain(COMPARING).map(|(name, _)| *name);

@@ -1,4 +1,4 @@
-//! Losses as ONNX's reference has them: what is ignored is 0, and the mean of no losses is 0 / 0.
+//! Losses as in ONNX's reference: ignored targets give 0, and the mean of no losses is 0 / 0.
 
 use kernpack_compiler::ir::F32;
 use kernpack_graph::{Attr, Constant};
@@ -15,7 +15,7 @@ fn scores(row: i64) -> [f32; 3] {
     [-0.5 - turn, -1.5, -0.25 * turn - 2.0]
 }
 
-/// The loss by ONNX's formula.
+/// Returns the loss by ONNX's formula.
 fn expected(
     scores: &[[f32; 3]],
     targets: &[i64],
@@ -41,7 +41,7 @@ fn expected(
     }
 }
 
-/// The logarithms of the shares of powers.
+/// Returns the logarithms of the shares of exponentials.
 fn normalized(scores: &[[f32; 3]]) -> Vec<[f32; 3]> {
     let of_row = |row: &[f32; 3]| {
         let total = row.iter().map(|score| score.exp()).sum::<f32>().ln();
@@ -57,7 +57,7 @@ fn losses() {
     let mut of_none = 0;
     for targets in targets {
         for ignored in [None, Some(-1), Some(1), Some(2), Some(7)] {
-            // What is no class has to be ignored.
+            // An invalid class must be ignored.
             if targets.contains(&7) && ignored != Some(7) {
                 continue;
             }
@@ -95,7 +95,7 @@ fn losses() {
     assert!(of_none > 20, "{of_none}");
 }
 
-/// A score that is minus infinity, or NaN, does not count where it is ignored.
+/// A score that is minus infinity, or NaN, does not count if it is ignored.
 #[test]
 fn ignored_scores_are_not_looked_at() {
     let x = known(F32, &[2, 3], &[f64::NEG_INFINITY, -1.0, f64::NAN, -1.0, -2.0, -3.0]);

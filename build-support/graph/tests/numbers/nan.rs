@@ -1,7 +1,8 @@
-//! NaN passes through every operator that compares, at every position: the results that an element has a part in are NaN, all others are as without it.
+//! NaN propagates through every operator that compares, at every position: the results that depend
+//! on an element are NaN, and all others are unchanged.
 //!
-//! Each row names a twin that computes its results from the same elements by sums, which pass NaN on by themselves. The operator is compiled, the twin is
-//! evaluated.
+//! Each row names a twin that computes its results from the same elements with sums, which
+//! propagate NaN by themselves. The operator is compiled, the twin is evaluated.
 
 use kernpack::DataType;
 use kernpack_compiler::ir::{F16, F32, F64};
@@ -12,7 +13,8 @@ use super::{ints, run, text};
 
 type Given = &'static [(&'static str, &'static [i64])];
 
-/// Attributes of integers; one of a list of one is a number, if its name is one of a number.
+/// Converts attributes of integers. A list with one element is a number, if the name is that of a
+/// number.
 fn attributes(given: Given) -> Vec<(&'static str, Attr)> {
     let of = |(name, values): &(&'static str, &'static [i64])| {
         let is_list = matches!(*name, "kernel_shape" | "strides" | "pads" | "dilations");
@@ -21,13 +23,14 @@ fn attributes(given: Given) -> Vec<(&'static str, Attr)> {
     given.iter().map(of).collect()
 }
 
-/// Numbers above 0 and below 1 that all differ.
+/// Returns numbers between 0 and 1 that are all different.
 fn numbers(shape: &[i64]) -> Vec<f64> {
     let count = shape.iter().product::<i64>();
     (0..count).map(|place| (place * 37 % count) as f64 / count as f64 * 0.8 + 0.1).collect()
 }
 
-/// Positions at which NaN is put: all of a few, else the first and the last ones, and some between.
+/// Returns the positions of NaN: all of a few, else the first and the last ones, and some in
+/// between.
 fn positions(count: usize) -> Vec<usize> {
     match count {
         0..=8 => (0..count).collect(),
@@ -40,7 +43,7 @@ fn compiled(program: Program) -> impl Fn(&[Constant]) -> Constant {
     move |given| program.run(&given.iter().collect::<Vec<_>>()).remove(0)
 }
 
-/// The first result of an operator of these inputs and of some more.
+/// Returns the first result of an operator on these inputs and some more.
 fn evaluated(
     name: &'static str,
     attrs: Vec<(&'static str, Attr)>,
@@ -90,7 +93,7 @@ fn of_types(is_wide: bool) -> &'static [DataType] {
     if is_wide { &[F32, F64, F16] } else { &[F32] }
 }
 
-/// Operators on each element, with the numbers that are added to elements above 0 and below 1.
+/// Elementwise operators, with the number that is added to elements between 0 and 1.
 pub(crate) const ELEMENTS: &[(&str, f64)] = &[
     ("Abs", 0.0),
     ("Neg", 0.0),
@@ -126,7 +129,7 @@ pub(crate) const ELEMENTS: &[(&str, f64)] = &[
     ("Rsqrt", 0.0),
 ];
 
-/// Operators on each element that compare.
+/// Elementwise operators that compare.
 pub(crate) const COMPARING: &[(&str, f64)] = &[
     ("Relu", -0.5),
     ("LeakyRelu", -0.5),
@@ -150,7 +153,7 @@ fn of_each_element() {
     for (rows, is_wide) in [(ELEMENTS, false), (COMPARING, true)] {
         for (name, shift) in rows {
             for dtype in of_types(is_wide) {
-                // One vector and a rest of it, and less than one.
+                // One vector and a remainder, and less than one.
                 let shape = vec![2, 19];
                 let values: Vec<f64> = numbers(&shape).into_iter().map(|value| value + shift).collect();
                 let x = known(*dtype, &shape, &values);
@@ -172,7 +175,7 @@ fn of_each_element() {
     }
 }
 
-/// Operators on elements of several inputs.
+/// Elementwise operators on several inputs.
 pub(crate) const SEVERAL: &[&str] = &["Max", "Min", "Add", "Sub", "Mul", "Div", "Sum", "Mean", "Pow", "Mod"];
 
 #[test]
@@ -191,7 +194,7 @@ fn of_several_inputs() {
     }
 }
 
-/// Shapes and the axis that goes, for each kind of schedule.
+/// Shapes and the reduced axis, for each kind of schedule.
 const REDUCED: &[(&[i64], &[i64], bool)] = &[
     (&[3, 5], &[1], false),
     (&[3, 200], &[1], true),
@@ -277,7 +280,7 @@ fn of_regions() {
     check("RoiAlign", &program, &evaluated("RoiAlign", attrs("avg"), vec![regions, batches]), F32, &inputs);
 }
 
-/// The first NaN along the axis is the largest and the smallest element, as NumPy has it.
+/// The first NaN along the axis is the largest and the smallest element, as in NumPy.
 #[test]
 fn of_places() {
     for (shape, axis) in [(&[3, 7][..], 1), (&[3, 80], 1), (&[37, 5], 0), (&[40, 33], 0), (&[3, 4, 9], 1)] {
@@ -307,7 +310,7 @@ fn of_places() {
             }
         }
     }
-    // NaN is behind all numbers, where elements are sorted.
+    // When sorted, NaN is after all numbers.
     let x = known(F32, &[2, 5], &[1., f64::NAN, 3., 2., f64::NAN, 5., 4., 3., 2., f64::NAN]);
     let k = ints(&[1], &[2]);
     let top = |largest: i64| {

@@ -1,4 +1,4 @@
-//! Conversions to and from types that there is no arithmetic with, code by code, and bits as other types.
+//! Conversions to and from types without arithmetic, code by code, and bits as other types.
 
 use kernpack::DataType;
 use kernpack_compiler::ir::{BOOLEAN, F16, F32, F64, I8, I16, I64, U8, U16};
@@ -16,7 +16,7 @@ const FEW: [(i64, DataType); 4] = [
     (26, DataType::scalar(0, 2)),
 ];
 const POWER: DataType = DataType::scalar(14, 8);
-/// Floats of 6 bits: the number in ONNX, the type, bits of the fraction, and the bias.
+/// 6-bit floats: the number in ONNX, the type, bits of the fraction, and the bias.
 const SIX: [(i64, DataType, i32, i32); 2] = [(27, DataType::scalar(15, 6), 3, 1), (28, DataType::scalar(16, 6), 2, 3)];
 
 fn cast(x: Constant, to: i64) -> Constant {
@@ -27,7 +27,7 @@ fn doubles(values: &[f64]) -> Constant {
     known(F64, &[i64::try_from(values.len()).unwrap()], values)
 }
 
-/// The bits that are too many are dropped.
+/// The excess bits are dropped.
 fn wrapped(value: i64, dtype: DataType) -> i64 {
     let bits = u32::from(dtype.bits());
     if dtype.code() == 1 { value & ((1 << bits) - 1) } else { value << (64 - bits) >> (64 - bits) }
@@ -121,7 +121,7 @@ fn floats_of_six_bits_have_every_code() {
         let expected: Vec<f64> = codes.iter().map(|code| value(*code)).collect();
         assert_eq!(numbers, expected, "{dtype}");
         assert_eq!(cast(doubles(&numbers), number).bytes(), all.bytes(), "{dtype}");
-        // In the middle the even one; what is too large becomes the largest one; NaN has no code.
+        // Ties round to even; numbers that are too large become the largest one; NaN has no code.
         for code in 0..31_u8 {
             let middle = f64::midpoint(value(code), value(code + 1));
             assert_eq!(
@@ -155,14 +155,14 @@ fn packed_elements_are_read() {
         assert_eq!(few(26, 3, field, &[0b0011_1001]).to_ints().unwrap(), [1, -2, -1]);
         assert_eq!(few(22, 3, field, &[0x7f, 0x08]).to_ints().unwrap(), [-1, 7, -8]);
     }
-    // Four numbers of 6 bits in three bytes; in integers each has its own.
+    // Four numbers of 6 bits in three bytes; as integers each is separate.
     assert_eq!(few(27, 4, raw, &[0b1000_0001, 0b0011_0000, 0b1111_1100]).bytes(), [1, 2, 3, 63]);
     assert_eq!(few(28, 2, raw, &[0b1100_0001, 0b0000_1111]).bytes(), [1, 63]);
     assert_eq!(few(28, 3, ints, &[1, 63, 2]).bytes(), [1, 63, 2]);
     assert_eq!(few(24, 2, raw, &[0, 255]).bytes(), [0, 255]);
     let error = read(&message(5, 25, raw, &[0])).unwrap_err();
     assert!(error.contains("1 bytes for uint2[5], which has 2"), "{error}");
-    // What is newer than all that is known, and what is known and has no kernels.
+    // A type newer than all known ones, and a known one without kernels.
     let error = read(&message(1, 29, raw, &[0])).unwrap_err();
     let newest = "tensors of element type 29 are not supported: the newest type of ONNX that is known is float6_e3m2fn, number 28";
     assert!(error.contains(newest), "{error}");
@@ -198,7 +198,7 @@ fn bits_are_other_types_and_come_back() {
             }
         }
     }
-    // Compiled, too, there and back.
+    // Compiled, too, in both directions.
     for (number, from, to) in [(4, F16, U16), (5, kernpack_compiler::ir::BF16, I16), (11, I64, F64)] {
         let bytes: Vec<u8> = (0..16 * usize::from(from.bits()) / 8).map(|place| (place * 37 + 11) as u8).collect();
         let x = Constant::new(from, &[16], bytes).unwrap();

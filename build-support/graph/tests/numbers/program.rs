@@ -1,4 +1,4 @@
-//! One operator as a compiled program, and as the evaluator computes it.
+//! Runs one operator as a compiled program, and with the evaluator.
 
 use std::sync::Arc;
 
@@ -42,8 +42,8 @@ pub(crate) fn known(dtype: kernpack::DataType, shape: &[i64], values: &[f64]) ->
 }
 
 impl Program {
-    /// Compiles an operator whose inputs with `true` are arguments of the program, and others are known. The first
-    /// `outputs` of its results are computed.
+    /// Compiles an operator. Inputs with `true` are arguments of the program, and others are known.
+    /// The first `outputs` of its results are computed.
     pub(crate) fn new(
         name: &str,
         attrs: &[(&str, Attr)],
@@ -87,7 +87,7 @@ impl Program {
         Ok(Self { module, outputs })
     }
 
-    /// The results for these arguments.
+    /// Returns the results for these arguments.
     pub(crate) fn run(&self, arguments: &[&Constant]) -> Vec<Constant> {
         let mut tensors: Vec<Tensor> = arguments.iter().map(|constant| tensor(constant)).collect();
         let made: Vec<Tensor> = (self.outputs.iter())
@@ -111,7 +111,7 @@ impl Program {
     }
 }
 
-/// The outputs of a graph; `argument` gives its arguments, by their name, shape and type.
+/// Returns the outputs of a graph. `argument` returns its arguments, by their name, shape and type.
 pub(crate) fn run_graph(
     graph: &Graph,
     argument: impl Fn(&str, &[i64], kernpack::DataType) -> Constant,

@@ -1,11 +1,11 @@
-//! Numbers and shapes that an operator does not accept, by the texts of their errors.
+//! Numbers and shapes that an operator rejects, by the texts of their errors.
 
 use kernpack_graph::onnx::attribute_names;
 
 use super::extents::graph;
 use super::table::{row, rows};
 
-/// Uses of operators as in the table of all of them, and what the error says.
+/// Calls of operators as in the table of all of them, and the text of the error.
 const ROWS: &[(&str, &str)] = &[
     ("GatherND batch_dims=2|f:3 i:3,1,0", "attribute `batch_dims` is 2"),
     ("GatherND batch_dims=3|f:3,4 i:3,4,1,0", "attribute `batch_dims` is 3"),
@@ -72,7 +72,7 @@ const ROWS: &[(&str, &str)] = &[
         "MaxPool kernel_shape=[1048576,1048577] pads=[1048576,1048576,1048576,1048576]|f:1,1,5,5>2",
         "attribute `kernel_shape`",
     ),
-    // What an operator makes on the way has a limit, too.
+    // Intermediate tensors of an operator have a limit, too.
     (
         "ConvTranspose strides=[2,2]|f:1,1048576,1000,1000 f:1048576,1,3,3",
         "the tensor 'spread' on the way to the result",
@@ -86,8 +86,8 @@ const ROWS: &[(&str, &str)] = &[
     ("GridSample|f:1,1,1,1,1,1,1,1,1,1,1 f:1,1,1,1,1,1,1,1,1,1,9", "9 spatial axes are not supported: at most 8 are"),
 ];
 
-/// Attributes beside an input that gives the same, and attributes that contradict others: the
-/// error names both.
+/// Attributes together with an equivalent input, and attributes that contradict others: the error
+/// names both.
 const CONTRADICTIONS: &[(&str, [&str; 2])] = &[
     ("Clip min=1.5|f:3 f:", ["`min`", "input 1"]),
     ("Clip max=1.5|f:3 - f:", ["`max`", "input 2"]),
@@ -120,7 +120,7 @@ const CONTRADICTIONS: &[(&str, [&str; 2])] = &[
     ("QuantizeLinear output_dtype=3|f:3 f: u:", ["`output_dtype`", "input 2"]),
 ];
 
-/// Attributes that look as if they contradict something, and do not.
+/// Attributes that seem to contradict others, but do not.
 const ACCEPTED: &[&str] = &[
     "ConvTranspose strides=[2] output_shape=[10] pads=[1,1]|f:1,2,5 f:2,1,3",
     "ConvTranspose strides=[2] output_shape=[10] auto_pad=VALID|f:1,2,5 f:2,1,3",

@@ -1,4 +1,5 @@
-//! Operators of language models beside plain loops: attention with windows, linear attention, a convolution with a state, caches.
+//! Operators of language models, compared with plain loops: attention with windows, linear
+//! attention, a convolution with a state, caches.
 
 use kernpack::DataType;
 use kernpack_compiler::ir::{F16, F32};
@@ -36,11 +37,12 @@ fn assert_near(got: &[f64], expected: &[f64], dtype: DataType, what: &str) {
     }
 }
 
-/// A use of linear attention: batch, steps, heads of queries, of keys, rows and columns of the state.
+/// A call of linear attention: batch, steps, heads of queries, of keys, rows and columns of the
+/// state.
 struct Linear([usize; 6]);
 
 impl Linear {
-    /// The result and the state, for inputs in the order of the operator.
+    /// Returns the result and the state, for inputs in the order of the operator.
     fn expected(&self, given: &[Option<Vec<f64>>], rule: &str) -> [Vec<f64>; 2] {
         let Self([batch, steps, q_heads, heads, rows, columns]) = *self;
         let [Some(q), Some(k), Some(v), past, decay, beta] = given else { panic!("inputs are missing") };
@@ -147,7 +149,7 @@ fn linear_attention() {
     assert!(error.contains("input `decay` is [1, 2, 3]: expected [1, 2, 1 or 2]"), "{error}");
 }
 
-/// A call for each part of a sequence gives what one call gives for the whole.
+/// A call for each part of a sequence gives the same results as one call for the whole.
 #[test]
 fn a_convolution_carries_its_state() {
     for dtype in [F32, F16] {
@@ -215,7 +217,7 @@ fn caches_take_rows() {
     assert!(error.contains("attribute `axis` is the axis of batches"), "{error}");
 }
 
-/// Windows and lengths leave out keys; a query that sees none gives zeros.
+/// Windows and lengths exclude keys; a query that sees none gives zeros.
 #[test]
 fn attention_sees_a_window() {
     let (queries, keys) = (3_i64, 5_i64);

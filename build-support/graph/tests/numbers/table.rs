@@ -1,22 +1,23 @@
-//! A use of every operator as a line of text, in which `n` is the extent of a batch.
+//! A call of every operator as a line of text, in which `n` is the extent of a batch.
 
 use kernpack::DataType;
 use kernpack_compiler::ir::{BOOLEAN, F32, I8, I32, I64, U8};
 use kernpack_graph::{Attr, Constant};
 
-/// Operators on one float element each.
+/// Operators on one float per element.
 const OF_ONE: &str = "Abs Neg Ceil Floor Round Sqrt Exp Log Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Asinh Acosh Atanh Erf Sigmoid \
     Reciprocal Sign IsNaN IsInf Relu LeakyRelu Elu Selu Celu ThresholdedRelu HardSigmoid HardSwish Softplus Softsign Mish Swish \
     Shrink Gelu Log1p Expm1 Exp2 Log2 Trunc Rsqrt Identity Dropout Binarizer Softmax LogSoftmax Hardmax Flatten Transpose \
     LpNormalization ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceSumSquare \
     ReduceLogSumExp";
 
-/// Operators on elements of two inputs of floats.
+/// Operators on elements of two float inputs.
 const OF_TWO: &str =
     "Add Sub Mul Div Sum Pow PRelu Max Min Mean Equal Greater Less GreaterOrEqual LessOrEqual CastLike Concat SwiGLU";
 
-/// The others: a name, attributes, `|`, inputs, and behind `>` the number of outputs where it is not 1. Inputs are known
-/// integers `=1,2` (`=#3` without dimensions), known floats `=~1,2`, or a letter for the type and a shape; `-` is absent.
+/// The others: a name, attributes, `|`, inputs, and after `>` the number of outputs if it is not 1.
+/// Inputs are known integers `=1,2` (`=#3` without dimensions), known floats `=~1,2`, or a letter
+/// for the type and a shape; `-` is missing.
 const OTHERS: &[&str] = &[
     "And|b:n,3 b:n,3",
     "Or|b:n,3 b:n,3",
@@ -156,13 +157,13 @@ const OTHERS: &[&str] = &[
 /// An input of a row.
 #[derive(Clone, Debug)]
 pub(crate) enum Given {
-    /// A tensor that is not known.
+    /// An unknown tensor.
     Argument(DataType, Vec<i64>),
-    /// A known one.
+    /// A known tensor.
     Known(Constant),
 }
 
-/// A use of an operator.
+/// A call of an operator.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) text: String,
@@ -170,7 +171,7 @@ pub(crate) struct Row {
     pub(crate) attrs: Vec<(String, Attr)>,
     pub(crate) inputs: Vec<Option<Given>>,
     pub(crate) outputs: usize,
-    /// Tells whether it has a batch.
+    /// True if it has a batch.
     pub(crate) has_batch: bool,
 }
 
@@ -230,7 +231,7 @@ pub(crate) fn row(text: &str, n: i64) -> Row {
     }
 }
 
-/// Uses of all operators with a batch of this extent.
+/// Returns calls of all operators with a batch of this extent.
 pub(crate) fn rows(n: i64) -> Vec<Row> {
     let mut all: Vec<Row> = OF_ONE.split_whitespace().map(|name| row(&format!("{name}|f:n,3"), n)).collect();
     all.extend(OF_TWO.split_whitespace().map(|name| {

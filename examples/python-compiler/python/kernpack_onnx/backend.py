@@ -18,7 +18,7 @@ from .known import inputs_to_know
 import models  # isort: skip
 from compiler import graph  # isort: skip
 
-#: How many variants of a model are kept: compiled for different extents or values of what has to be known.
+#: The number of cached variants of a model: compiled for different extents or values of inputs that must be known.
 VARIANTS = 16
 
 
@@ -30,10 +30,10 @@ class KernpackRep(BackendRep):
         known = {tensor.name for tensor in model.graph.initializer} | {tensor.values.name for tensor in model.graph.sparse_initializer}
         self._inputs = [values.Value(info) for info in model.graph.input]
         self._outputs = [values.Value(info) for info in model.graph.output]
-        #: Names of inputs that have a value in the file, which a call may leave out.
+        #: Names of inputs with a value in the file, which a call may omit.
         self._defaults = known
         self._needed = inputs_to_know(model)
-        #: Names of inputs that may be known as well, where the model says of a node only when it is compiled that it has to know one.
+        #: Names of inputs that may also be constants, for nodes whose need for a known input only shows at compile time.
         self._counts = {value.name for value in self._inputs if value.is_count and value.name not in known}
         self._variants = {}
         self._texts = None
@@ -74,7 +74,7 @@ class KernpackRep(BackendRep):
             named = dict(inputs)
         else:
             inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-            # As ONNX has it, inputs with a value in the file may be left out, wherever they stand.
+            # As in ONNX, inputs with a value in the file may be omitted at any position.
             order = needed if len(inputs) <= len(needed) else self._inputs
             if len(inputs) > len(order):
                 raise TypeError(f"the model takes {len(order)} inputs ({_names(order)}), got {len(inputs)}")
@@ -150,7 +150,7 @@ class KernpackBackend(Backend):
     def prepare(cls, model, device="CPU", **kwargs):
         """Compiles a model for repeated calls."""
         if not cls.supports_device(device):
-            # Here, as this brings all tests of ONNX along.
+            # Here, as this imports all tests of ONNX.
             from onnx.backend.test.runner import BackendIsNotSupposedToImplementIt
 
             raise BackendIsNotSupposedToImplementIt(f"device {device} is not supported: this backend runs models on the CPU")
@@ -190,7 +190,7 @@ class KernpackBackend(Backend):
         return cls.prepare(model, device).run(arrays)
 
 
-#: The newest version of ONNX's operators that the compiler knows.
+#: The newest version of ONNX's operators that the compiler supports.
 NEWEST = 28
 
 

@@ -1,6 +1,6 @@
 """Which inputs of a model the compiler has to know the values of: shapes, axes, counts."""
 
-# Inputs that have to be known, by operator.
+# Inputs that must be known at compile time, by operator.
 BY_OPERATOR = {
     **dict.fromkeys(["Reshape", "Split", "Squeeze", "Unsqueeze", "Expand", "Tile", "CumSum", "CumProd", "OneHot", "Trilu", "CenterCropPad", "TopK"], (1,)),
     **dict.fromkeys(["SequenceAt", "SequenceErase", "SplitToSequence", "Upsample", "AffineGrid"], (1,)),
@@ -16,7 +16,7 @@ BY_OPERATOR = {
     "MelWeightMatrix": (0, 1, 2, 3, 4),
 }  # fmt: skip
 
-# Operators that tell of a tensor no more than its structure.
+# Operators that only read the structure of a tensor.
 STRUCTURE = {"Shape", "Size", "SequenceLength", "OptionalHasElement"}
 
 

@@ -147,7 +147,7 @@ def tensor(array):
     array = np.require(array, requirements=["C", "W"]).reshape(array.shape)
     if array.dtype != ml_dtypes.bfloat16:
         return tvm_ffi.from_dlpack(array)
-    # NumPy does not pass bfloat16 on: it goes as integers whose element type is then told.
+    # NumPy does not export bfloat16: it is passed as integers, and the element type is then set.
     capsule = array.view(np.uint16).__dlpack__()
     ctypes.c_uint8.from_address(_pointer_of(capsule, b"dltensor") + CODE_AT).value = BFLOAT
     return tvm_ffi.from_dlpack(Capsule(capsule))

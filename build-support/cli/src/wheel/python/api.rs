@@ -351,8 +351,8 @@ fn fields(ty: &Value) -> impl Iterator<Item = Field> {
     })
 }
 
-/// Returns the fields of all ancestors in the order of the generated constructor: positional ones
-/// first, then keyword-only ones.
+/// Returns the fields of a type and all its ancestors in the order of the generated constructor:
+/// positional ones first, then keyword-only ones.
 fn constructor_fields(ty: &Value, all: &[&Value]) -> Vec<Field> {
     let mut lineage = vec![ty];
     // More generations would be an attack.
