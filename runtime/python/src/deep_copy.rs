@@ -217,7 +217,8 @@ unsafe fn object(py: Py, this: *mut PyObject, memo: *mut PyObject) -> PyResult<O
 /// # Safety
 /// `object` is alive.
 unsafe fn by_fields(py: Py, object: *mut TVMFFIObject) -> PyResult<Owned> {
-    // SAFETY: promised by the caller; the new reference goes over to the value, and that to the copy to its Python object.
+    // SAFETY: promised by the caller; the new reference is transferred to the value, and the
+    // reference to the copy to its Python object.
     unsafe {
         embedded::inc_ref(object);
         let copied = structural::deep_copy(&Any::from_object(object)).map_err(|error| exception::raise(py, &error))?;

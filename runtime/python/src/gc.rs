@@ -52,8 +52,9 @@ impl Edge {
     /// # Safety
     /// The object is alive and of the field's type, or one derived from it.
     unsafe fn callable(self, object: *mut TVMFFIObject, alone: bool) -> Option<*mut PyObject> {
-        // SAFETY: promised by the caller; the storage says what is at the offset: a value, or a pointer, where zeros are none. Fields of these
-        // kinds change only while nothing but the one who writes refers to the object, and the Python object does.
+        // SAFETY: promised by the caller; the storage determines the type at the offset: a value,
+        // or a pointer, which is absent if it is zero. Fields of these kinds change only while the
+        // writer has the only reference to the object, and the Python object has one here.
         unsafe {
             let field = object.byte_add(self.offset);
             let function = match self.is_any {

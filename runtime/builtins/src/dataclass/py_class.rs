@@ -239,7 +239,8 @@ pub(super) fn register(args: &Arguments<'_>) -> Result<Any> {
     let layout: &'static Layout = Box::leak(Box::new(Layout::of(info, total_size)?));
     for (column, call) in [("__ffi_new__", call_new as SafeCall), ("__ffi_shallow_copy__", call_copy)] {
         let function = embedded::new_function(call, layout);
-        // SAFETY: the function is new; the column takes a reference of its own, and ours goes with the value.
+        // SAFETY: the function is new; the column adds its own reference, and ours is released with
+        // the value.
         unsafe {
             let function = Any::from_object(function);
             type_attr::register_attr(index, column.as_bytes(), function.as_view().as_raw())?;

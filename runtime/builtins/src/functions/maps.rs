@@ -200,7 +200,8 @@ impl Iteration {
     #[inline]
     fn step(&self, command: i64) -> Result<Any> {
         let position = self.position.load(Ordering::Relaxed);
-        // SAFETY: the map is alive; positions may be any numbers. No code of others runs under the access.
+        // SAFETY: the map is alive; positions may be any numbers. No foreign code runs during the
+        // access.
         let part = unsafe {
             let _access = Access::new(self.object);
             match command {

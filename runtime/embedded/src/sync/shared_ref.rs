@@ -131,8 +131,8 @@ impl<T: Counted> SharedRef<T> {
     /// Writes an object or NULL into the word, and returns the previous object.
     ///
     /// # Safety
-    /// `object` is NULL or alive, [`can_hold`](Self::can_hold) is true for it, and the caller gives up one reference to
-    /// it. No other code replaces the word at the same time.
+    /// `object` is NULL or alive, [`can_hold`](Self::can_hold) is true for it, and the caller
+    /// transfers one reference to it.
     pub unsafe fn replace(&self, object: *mut T) -> Replaced<T> {
         // Only this thread may change the address.
         let old = target(self.word.load(Ordering::Relaxed));

@@ -25,7 +25,7 @@ thread_local! {
 
 fn release(error: *mut TVMFFIObject) {
     if !error.is_null() {
-        // SAFETY: the slot owns a reference to what it holds.
+        // SAFETY: the slot owns a reference to its object.
         unsafe { dec_ref(error) }
     }
 }

@@ -113,7 +113,7 @@ pub(super) fn new_object_of_pairs<B: HasLinks>(
     after: &[Callback],
 ) -> *mut TVMFFIObject {
     let all = before.iter().chain(after).map(|(target, function)| {
-        // SAFETY: what a function's value owns goes over to the link.
+        // SAFETY: the reference of a function's value is transferred to the link.
         let function = unsafe { function.clone().into_any().into_raw().payload.v_obj };
         Link { function, target: *target, takes_more: true }
     });

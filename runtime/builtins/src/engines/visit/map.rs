@@ -313,7 +313,7 @@ impl Mapping<'_> {
 
     #[inline]
     unsafe fn finish(self, outcome: TVMFFIAny, mutation: &Mutation) -> TVMFFIAny {
-        // SAFETY: see above; the outcome and what was given are given up.
+        // SAFETY: see above; the outcome and the arguments are released.
         unsafe {
             if is_error(&outcome) {
                 record(&outcome, &mutation.node);
@@ -416,7 +416,7 @@ pub(crate) fn mutate(root: Any, callbacks: &[Callback]) -> Result<Any> {
 }
 
 /// # Safety
-/// The mutator is one of ours; the caller's reference to it is given up.
+/// The mutator is one of ours; the caller's reference to it is consumed.
 unsafe fn run(root: Any, mutator: *mut TVMFFIObject) -> Result<Any> {
     // SAFETY: promised by the caller; the value is ours.
     unsafe {
@@ -442,7 +442,7 @@ pub(super) fn run_mutate(args: &Arguments<'_>) -> Result<Any> {
 /// `ffi.StructuralMutatorDefaultMutate`.
 pub(super) fn run_default_mutate(args: &Arguments<'_>) -> Result<Any> {
     let (mutator, value) = (args.object(0), *args.view(1).as_raw());
-    // SAFETY: the signature asks for a mutator; the caller keeps the arguments alive.
+    // SAFETY: the signature requires a mutator; the caller keeps the arguments alive.
     let outcome = unsafe {
         if core::ptr::eq(mutator::table(mutator)?, &TABLE) {
             Mapping::of(mutator).mutate_inside(value)

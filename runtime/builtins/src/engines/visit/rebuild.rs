@@ -67,7 +67,8 @@ impl Rebuild {
     /// Goes to the next child.
     ///
     /// # Safety
-    /// The value is alive; in place, there is no other reference to it. The child before is not used any more.
+    /// The value is alive; in place, there is no other reference to it. The previous child is not
+    /// used any more.
     #[inline]
     pub(super) unsafe fn step(&mut self, region: Region) -> Next {
         if !self.error.is_null() {
@@ -185,7 +186,8 @@ impl Rebuild {
         value: &TVMFFIAny,
         table: &MutatorTable,
     ) -> TVMFFIAny {
-        // SAFETY: promised by the caller; the copy is ours, and its one reference goes over to the outcome.
+        // SAFETY: promised by the caller; the copy is ours, and its only reference is transferred
+        // to the outcome.
         unsafe {
             let region = Region::of(mutator);
             self.children.end(region);

@@ -170,7 +170,7 @@ impl DenseTable {
     /// no suitable slot for it.
     ///
     /// # Safety
-    /// The table is valid. `end` is what [`DenseTable::search`] found for this key.
+    /// The table is valid. `end` is the result of [`DenseTable::search`] for this key.
     pub(super) unsafe fn insert(&mut self, entry: &Entry, end: Option<u64>) -> bool {
         if self.slots == 0 {
             return false;

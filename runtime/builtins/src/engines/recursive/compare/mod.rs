@@ -280,8 +280,8 @@ impl Comparer {
     #[inline]
     unsafe fn add_pairs(&mut self, left: *mut TVMFFIObject, right: *mut TVMFFIObject) -> Result<Option<Parts>> {
         let first = self.pairs.len();
-        // SAFETY: see above. Positions bear that a key's hook changes the map, but the values would be lost: maps whose keys
-        // may have hooks are held while they are gone through.
+        // SAFETY: see above. Positions remain valid when a key's hook changes the map, but the
+        // values would be lost: maps whose keys may have hooks are held during the iteration.
         unsafe {
             let maps = self.freeze([left, right]);
             let [left, right] = maps.each_ref().map(Frozen::get);
