@@ -392,9 +392,9 @@ pub struct Label {
     pub text: String,
 }
 
-/// One thread sets a read-only field of an object as often as it may, while others read the object,
-/// all through one reference that none of them owns: what a frontend without a global lock could
-/// do.
+/// One thread sets a read-only field of an object as often as possible, while others read the
+/// object, all through one reference that none of them owns: a frontend without a global lock could
+/// do this.
 #[test]
 fn a_setter_and_readers() {
     let label = ObjRef::new(Label { text: "0".repeat(20) }).into_any();

@@ -506,9 +506,9 @@ impl Py {
         unsafe { ascii_at(place, text) }
     }
 
-    /// Writes an element of a new tuple, and gives up the reference to it. Returns false, with an
-    /// exception set, if another thread has found the tuple through the garbage collector, which is
-    /// only possible without the interpreter's lock.
+    /// Writes an element of a new tuple, which takes over the reference to it. Returns false, with
+    /// an exception set, if another thread has found the tuple through the garbage collector, which
+    /// is only possible without the interpreter's lock.
     ///
     /// # Safety
     /// `tuple` is a new tuple, to which only the caller has a reference. It has such a place, which

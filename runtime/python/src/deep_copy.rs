@@ -226,7 +226,7 @@ unsafe fn by_fields(py: Py, object: *mut TVMFFIObject) -> PyResult<Owned> {
     }
 }
 
-/// Removes the entries of the memo after the first `known`: parts of a copy that was given up.
+/// Removes the entries of the memo after the first `known`: parts of an abandoned copy.
 ///
 /// # Safety
 /// `memo` is a live `dict`.
@@ -241,7 +241,7 @@ unsafe fn forget_from(py: Py, memo: *mut PyObject, known: isize) -> PyResult<()>
     }
 }
 
-/// Removes an object that was not copied from the memo, so that another attempt begins anew. The
+/// Removes an object that was not copied from the memo, so that it can be copied again later. The
 /// exception that is set is kept.
 ///
 /// # Safety

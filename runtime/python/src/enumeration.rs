@@ -162,8 +162,8 @@ pub(crate) fn member(index: i32, object: *mut TVMFFIObject) -> Option<*mut PyObj
     class.members.iter().find(|(own, _)| *own == object).map(|(_, member)| *member)
 }
 
-/// The object for a member of one of the classes, borrowed; it lives forever. `None` if neither the
-/// enum nor any value is wanted: a member is also a number or a text.
+/// The object for a member of one of the classes, borrowed; it lives forever. `None` if the
+/// parameter's type is neither the enum nor `Any`: a member is also a number or a text.
 pub(crate) fn object(class: *mut PyObject, member: *mut PyObject, wanted: &Wanted) -> Option<*mut TVMFFIObject> {
     let class = find(|known| known.class == class)?;
     if wanted.kind != Kind::Any && wanted.ty.key != class.key {

@@ -41,8 +41,8 @@ pub(crate) struct Known {
     class: *mut PyObject,
     pub(crate) api: &'static Api,
     /// The method that returns an array's storage, for PyTorch's tensors; NULL for others. The lent
-    /// description of such a tensor holds the tensor, and Python code may give it another storage,
-    /// and another shape, at any time.
+    /// description of such a tensor holds the tensor, and Python code may replace its storage and
+    /// shape at any time.
     pub(crate) storage: *mut PyObject,
     /// The methods `is_conj` and `is_neg` of PyTorch's tensors: the elements are the conjugates, or
     /// the negatives, of those in memory, which the interface does not report. NULL for others.

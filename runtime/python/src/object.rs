@@ -175,8 +175,8 @@ impl Py {
         }
     }
 
-    /// The class of an object, held: Python code may give the object another one, and then there
-    /// may be no other reference to this one.
+    /// The class of an object, with a reference to it: Python code may change the object's class,
+    /// and then there may be no other reference to this one.
     ///
     /// # Safety
     /// `object` is alive.

@@ -145,8 +145,9 @@ impl Layout {
 /// Destroys an object of such a type: the deleter of the ABI.
 unsafe extern "C" fn delete(this: *mut c_void, flags: i32) {
     let object = this.cast::<TVMFFIObject>();
-    // SAFETY: the object was made by `Layout::new_object`, so that its type has a layout, and it begins where its storage does.
-    // No other code uses what the flags say is gone.
+    // SAFETY: the object was made by `Layout::new_object`, so that its type has a layout, and it
+    // begins where its storage does. The references that the flags report as released are not used
+    // by other code.
     unsafe {
         if flags & deleter_flag::STRONG != 0
             && let Some(new) = NEW.get((*object).type_index)

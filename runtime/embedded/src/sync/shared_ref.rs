@@ -140,8 +140,8 @@ impl<T: Counted> SharedRef<T> {
             self.word.store(object, Ordering::Release);
             return Replaced { target: null_mut(), number: 0 };
         }
-        // The payment comes first, for the maximum number of pins: a reader that finds its pin gone
-        // relies on it.
+        // The references for the maximum number of pins are added first: a reader whose pin has
+        // disappeared relies on them.
         // SAFETY: the word's own reference keeps the object alive.
         unsafe { T::add_references(old, MAX_PINS as u32) };
         let word = self.word.swap(object, Ordering::AcqRel);

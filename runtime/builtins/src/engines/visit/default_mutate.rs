@@ -150,7 +150,7 @@ pub(super) unsafe fn begin(mutator: *mut TVMFFIObject, value: &TVMFFIAny, way: W
             }
         }
         if identity == Identity::Variable && Region::of(mutator).get() == region::NONE {
-            // A use of a variable whose definition was left unchanged, or that has none.
+            // A use of a variable without a definition, or whose definition was not changed.
             return Begun::Done(UNCHANGED);
         }
         match copy(value) {

@@ -172,7 +172,7 @@ impl Links {
         self.all().get(number)
     }
 
-    /// The callbacks of a pair; numbers count from 1, and 0 is no callback.
+    /// The callbacks of a pair; numbers count from 1, and 0 means that there is no callback.
     #[inline(never)]
     pub(super) fn pair(&self, number: usize) -> [Option<&Link>; 2] {
         let (before, after) = self.all().split_at(self.before);

@@ -139,8 +139,9 @@ impl Mapping<'_> {
         self.body.plans.get(type_index, &self.body.links, way_of)
     }
 
-    // SAFETY of the functions below: the mutator is alive, values are valid views, and plans and ways are those of their types.
-    // With `in_place`, there is no other reference to the value or uses what is below it.
+    // SAFETY of the functions below: the mutator is alive, values are valid views, and plans and
+    // ways are those of their types. With `in_place`, there is no other reference to the value, and
+    // no other code uses its content.
 
     /// Mutates a value.
     unsafe fn mutate(self, value: TVMFFIAny, plan: Plan, in_place: bool) -> TVMFFIAny {

@@ -202,8 +202,8 @@ impl Rebuild {
             if self.identity == Identity::None {
                 return outcome;
             }
-            // The uses of a simple definition that was left unchanged find no entry, and are left
-            // unchanged, too.
+            // The uses of a simple definition that was not changed find no entry, and are not
+            // changed either.
             if self.identity == Identity::Shared || self.changed || region.get() == region::PATTERN {
                 let remembered = (table.var_remap_set)(mutator, *value, outcome);
                 if is_error(&remembered) {

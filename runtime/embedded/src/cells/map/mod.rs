@@ -42,8 +42,8 @@ use dense::{DenseTable, Entry, Search};
 pub use entries::{END, Entries, entry_at, first, iter, next, value_at};
 use small::{find_small, grow_small};
 
-// SAFETY of the private functions: `body` belongs to a live map or dict that no other code uses during the call; `data` points
-// to what the ABI says for its form.
+// SAFETY of the private functions: `body` belongs to a live map or dict that no other code uses
+// during the call; `data` points to the storage that the ABI defines for its form.
 
 /// All entries with their hashes, computed before the map changes.
 unsafe fn hashed_entries(body: *mut MapBody, hash: Hash) -> Result<Vec<Entry>, Failure> {

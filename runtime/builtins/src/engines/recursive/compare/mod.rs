@@ -89,8 +89,9 @@ fn no_order_of_maps() -> Error {
     error!(TypeError, "Cannot order Map/Dict values")
 }
 
-// SAFETY of all unsafe blocks below: the caller of `compare` keeps the roots alive. What a frame borrows lives as long as the frame
-// below it keeps its objects alive and unchanged, which only hooks can end: `retain_all` comes before them.
+// SAFETY of all unsafe blocks below: the caller of `compare` keeps the roots alive. The values that
+// a frame borrows live as long as the frame below it keeps its objects alive and unchanged, which
+// only hooks can end: `retain_all` is called before them.
 
 impl Comparer {
     /// Compares two borrowed values.
