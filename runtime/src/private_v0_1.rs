@@ -33,8 +33,8 @@ pub const RECURSION: Option<&'static Recursion> = Some(&kernpack_python::RECURSI
 #[cfg(not(feature = "python"))]
 pub const RECURSION: Option<&'static Recursion> = None;
 
-/// The function that registers a constructor made of a type's fields for other languages, if it is
-/// wanted.
+/// The function that registers a constructor generated from a type's fields for other languages, if
+/// `wanted`.
 pub const fn generated_init(wanted: bool) -> Option<RegisterInit> {
     if wanted { Some(register_init) } else { None }
 }

@@ -171,7 +171,7 @@ fn fields() {
         }
     }
     on_threads(|_, below| {
-        // SAFETY: what the field refers to lives for the call; types live forever.
+        // SAFETY: the field's object lives during the call; types live forever.
         unsafe {
             let info = (table().get_type_info)(index);
             let mut seen = 0;
@@ -216,13 +216,15 @@ struct Number {
 }
 
 unsafe extern "C" fn answer(this: *mut c_void, _: *const TVMFFIAny, _: i32, result: *mut TVMFFIAny) -> c_int {
-    // SAFETY: `this` is what the function was made with, which lives as long as the function.
+    // SAFETY: `this` is the argument that the function was created with, which lives as long as the
+    // function.
     unsafe { result.write(TVMFFIAny::int((*this.cast::<Number>()).value)) };
     0
 }
 
 unsafe extern "C" fn destroy(this: *mut c_void) {
-    // SAFETY: called once, with what the function was made with. A later call would see a wrong number.
+    // SAFETY: called once, with the argument that the function was created with. A second call
+    // would read a wrong number.
     unsafe {
         let mut number = Box::from_raw(this.cast::<Number>());
         number.alive.fetch_sub(1, Ordering::Relaxed);
@@ -315,7 +317,7 @@ fn handles() {
     on_threads(|_, below| {
         for _ in 0..ROUNDS {
             let handle = &HANDLES[below(HANDLES.len())];
-            // SAFETY: the handle is accessed atomically, and what it points to is never freed.
+            // SAFETY: the handle is accessed atomically, and its target is never freed.
             unsafe {
                 match (table().handle_init_once)(handle.as_ptr(), Some(init)) {
                     0 => assert_ne!(*handle.load(Ordering::Acquire).cast::<usize>() % 5, 0),
@@ -390,9 +392,9 @@ pub struct Label {
     pub text: String,
 }
 
-/// One thread sets a read-only field of an object as often as it may, while others read the object,
-/// all through one reference that none of them owns: what a frontend without a global lock could
-/// do.
+/// One thread sets a read-only field of an object as often as possible, while others read the
+/// object, all through one reference that none of them owns: a frontend without a global lock could
+/// do this.
 #[test]
 fn a_setter_and_readers() {
     let label = ObjRef::new(Label { text: "0".repeat(20) }).into_any();
@@ -402,7 +404,8 @@ fn a_setter_and_readers() {
         for round in 0..ROUNDS {
             if thread == 0 {
                 let text = char::from(b'a' + (round % 26) as u8).to_string().repeat(1 + below(40)).into_any();
-                // SAFETY: the object has this field, and `label` keeps it. That others use it is what the setter finds out.
+                // SAFETY: the object has this field, and `label` keeps it. The setter detects that
+                // others use it.
                 match unsafe { field.set(label.as_view().as_raw().payload.v_obj, text.as_view()) } {
                     Ok(()) => written.fetch_add(1, Ordering::Relaxed),
                     Err(error) => {

@@ -34,7 +34,7 @@ macro_rules! export {
             /// Pointers are valid for what the function does with them; handles are live objects.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($arg: $type),*) $(-> $ret)? {
-                // SAFETY: the caller's promises are those that the function asks for.
+                // SAFETY: the caller upholds the function's own contract.
                 unsafe { (FUNCTIONS.$field)($($arg),*) }
             }
         )*
@@ -45,7 +45,8 @@ macro_rules! export {
             /// Pointers are valid for what the function does with them; handles are live objects.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $opt_name($($opt_arg: $opt_type),*) $(-> $opt_ret)? {
-                // SAFETY: our own table has all functions. The caller's promises are those that the function asks for.
+                // SAFETY: our own table has all functions. The caller upholds the function's own
+                // contract.
                 unsafe { (FUNCTIONS.$opt_field.unwrap_unchecked())($($opt_arg),*) }
             }
         )*

@@ -45,7 +45,8 @@ impl Scope {
 
     fn of(name: Option<&CStr>, flags: c_int) -> Option<Self> {
         let name = name.map_or(ptr::null(), CStr::as_ptr);
-        // SAFETY: the name is a C string or NULL. Only `open` can run code, for whose caller that is.
+        // SAFETY: the name is a C string or NULL. Only `open` can run code (initializers of the
+        // library), which its caller has to allow.
         let handle = unsafe { system::open(name, flags) };
         (!handle.is_null()).then_some(Self(handle))
     }
@@ -82,8 +83,8 @@ pub fn keep_loaded(name: &CStr) -> bool {
 ///
 /// The text is borrowed by the function because the next call of the dynamic linker may change it.
 pub fn with_last_error<R>(read: impl FnOnce(Option<&CStr>) -> R) -> R {
-    // SAFETY: the text is NULL or valid until this thread asks the dynamic linker again, and `read` has ended by then: it cannot keep
-    // it, and what it calls does not ask.
+    // SAFETY: the text is NULL or valid until this thread calls the dynamic linker again, and
+    // `read` has ended by then: it cannot keep the text, and does not call the dynamic linker.
     read(unsafe { system::error().as_ref().map(|text| CStr::from_ptr(text)) })
 }
 
@@ -103,7 +104,8 @@ pub fn symbol_beside(address: *const c_void, name: &CStr) -> Option<*mut c_void>
     let info = info_at(address)?;
     // The name of the program is the one from its command line, which may not be a valid path to
     // it.
-    // SAFETY: the name is a C string while the file is loaded, which it is: code or data of it is asked for.
+    // SAFETY: the name is a C string while the file is loaded, which it is: the address is in its
+    // code or data.
     let file = Scope::loaded(unsafe { CStr::from_ptr(info.dli_fname) }).or_else(Scope::program)?;
     let symbol = file.symbol(name);
     // SAFETY: opened above, once; the file stays for as long as it does without this.
@@ -127,7 +129,8 @@ pub fn base_at(address: *const c_void) -> Option<*mut c_void> {
 
 /// The name of the file that contains an address.
 pub fn file_at(address: *const c_void) -> Option<CString> {
-    // SAFETY: the name is a C string while the file is loaded, which it is: code or data of it is asked for.
+    // SAFETY: the name is a C string while the file is loaded, which it is: the address is in its
+    // code or data.
     info_at(address).map(|info| unsafe { CStr::from_ptr(info.dli_fname) }.to_owned())
 }
 
@@ -262,7 +265,7 @@ mod tests {
         assert_eq!(symbol_beside(ptr::without_provenance(1), c"memcpy"), None);
         assert_ne!(base_at(strlen), base_at((base_at as *const ()).cast()));
         assert_eq!(symbol_at(ptr::without_provenance(1)), None);
-        // SAFETY: there is no such file, so nothing runs.
+        // SAFETY: the file does not exist, so no code is run.
         assert!(unsafe { Scope::open(c"/nowhere/libnowhere.so", flags::LAZY) }.is_none());
         assert!(with_last_error(|text| text.is_some_and(|text| text.to_string_lossy().contains("libnowhere.so"))));
     }

@@ -7,7 +7,7 @@ use core::ffi::c_void;
 #[cfg(unix)]
 pub fn aligned(size: usize, alignment: usize) -> *mut c_void {
     let mut start = core::ptr::null_mut();
-    // SAFETY: `start` is writable; what does not fit is an error of the function.
+    // SAFETY: `start` is writable; for invalid sizes the function returns an error.
     let status = unsafe { libc::posix_memalign(&raw mut start, alignment, size) };
     if status == 0 { start } else { core::ptr::null_mut() }
 }
@@ -16,7 +16,7 @@ pub fn aligned(size: usize, alignment: usize) -> *mut c_void {
 /// a pointer's size.
 #[cfg(not(unix))]
 pub fn aligned(size: usize, alignment: usize) -> *mut c_void {
-    // SAFETY: a plain call; what does not fit is NULL.
+    // SAFETY: a plain call; for invalid sizes it returns NULL.
     unsafe { libc::aligned_malloc(size, alignment) }
 }
 

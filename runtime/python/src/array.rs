@@ -304,7 +304,8 @@ unsafe extern "C" fn drop_unversioned(capsule: *mut PyObject) {
 }
 
 unsafe extern "C" fn array(this: *mut PyObject, _: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
-    // SAFETY: the interpreter's convention for methods; what is asked for besides the array, NumPy makes of it.
+    // SAFETY: the interpreter's convention for methods; NumPy applies the other arguments to the
+    // array.
     unsafe { numpy(this, ptr::null_mut()) }
 }
 

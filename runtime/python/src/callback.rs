@@ -78,7 +78,8 @@ impl Lent {
     /// Converts to a value, which owns the callable from now on.
     pub(crate) fn into_value(self, py: Py) -> Any {
         let function = ManuallyDrop::new(self).0.as_ptr();
-        // SAFETY: a function of this file, whose callable is still alive; the reference goes over to the value.
+        // SAFETY: a function of this file, whose callable is still alive; the reference is
+        // transferred to the value.
         unsafe {
             let callback = embedded::closure_of::<Callback>(function.cast());
             callback.caller.clear();
@@ -174,7 +175,8 @@ impl Drop for Items {
 /// The callable is alive for the call, and `result` is writable.
 unsafe fn run(py: Py, callable: *mut PyObject, args: &[AnyView<'_>], result: *mut TVMFFIAny) -> PyResult<()> {
     const ANY: TypeSchema = TypeSchema::new("Any");
-    // SAFETY: the arguments are valid for the call; a new tuple of as many places; the rest is promised by the caller.
+    // SAFETY: the arguments are valid for the call; a new tuple with that many places; the rest is
+    // promised by the caller.
     unsafe {
         let value = if args.len() <= INLINE
             && let Some(call) = py.PyObject_Vectorcall()

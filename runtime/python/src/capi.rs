@@ -198,9 +198,10 @@ macro_rules! table {
                 #[doc = concat!("`", stringify!($function), "`.")]
                 ///
                 /// # Safety
-                /// The arguments are what the function of this name wants.
+                /// The arguments are valid for the C function of this name.
                 pub(crate) unsafe fn $function(self, $($argument: $type),*) $(-> $result)? {
-                    // SAFETY: the token says that the interpreter's lock is held; the rest is the caller's promise.
+                    // SAFETY: the token proves that the interpreter's lock is held; the rest is
+                    // promised by the caller.
                     unsafe { (table().$function)($($argument),*) }
                 }
             )*
@@ -210,7 +211,7 @@ macro_rules! table {
                 /// the thread, which unwinds it.
                 ///
                 /// # Safety
-                /// The arguments are what the function of this name wants.
+                /// The arguments are valid for the C function of this name.
                 pub(crate) unsafe fn $waiting(self, $($waiting_argument: $waiting_type),*) $(-> $waiting_result)? {
                     // SAFETY: promised by the caller.
                     unsafe { (table().$waiting)($($waiting_argument),*) }
@@ -505,12 +506,13 @@ impl Py {
         unsafe { ascii_at(place, text) }
     }
 
-    /// Writes an element of a new tuple, and gives up the reference to it. Returns false, with an
-    /// exception set, if another thread has found the tuple through the garbage collector, which is
-    /// only possible without the interpreter's lock.
+    /// Writes an element of a new tuple, which takes over the reference to it. Returns false, with
+    /// an exception set, if another thread has found the tuple through the garbage collector, which
+    /// is only possible without the interpreter's lock.
     ///
     /// # Safety
-    /// `tuple` is a new tuple that only the caller knows and that has such a place, which is empty; the reference to `item` is the caller's.
+    /// `tuple` is a new tuple, to which only the caller has a reference. It has such a place, which
+    /// is empty. The caller owns the reference to `item`.
     #[inline]
     #[must_use]
     pub(crate) unsafe fn set_item(self, tuple: *mut PyObject, index: usize, item: *mut PyObject) -> bool {
@@ -553,7 +555,8 @@ impl Py {
             }
         });
         TEXT.store(if lies_so { text_place } else { 0 }, Ordering::Relaxed);
-        // SAFETY: a new tuple of two elements, of which None is the second; a tuple is larger than what is looked at.
+        // SAFETY: a new tuple of two elements, of which None is the second; a tuple is larger than
+        // the bytes that are read.
         unsafe {
             let tuple = self.PyTuple_New(2);
             if tuple.is_null() {
@@ -596,8 +599,8 @@ impl Py {
 /// The characters of an ASCII text, which begin at this offset.
 ///
 /// # Safety
-/// `text` is a live `str` of a version whose texts lie so: their length follows the header, then a hash, then the state. The result is not used
-/// longer than it.
+/// `text` is a live `str` of a version with this layout of texts: their length follows the header,
+/// then a hash, then the state. The result is not used longer than the text.
 #[inline]
 unsafe fn ascii_at<'a>(place: usize, text: *mut PyObject) -> Option<&'a [u8]> {
     /// The characters follow the header, and all of them are ASCII.

@@ -35,7 +35,8 @@ pub(crate) struct Class {
     object: *mut PyObject,
 }
 
-// SAFETY: nothing writes to it after it was made, and what it points to is used with the interpreter's lock.
+// SAFETY: it is not changed after its creation, and its pointers are only used with the
+// interpreter's lock held.
 unsafe impl Send for Class {}
 // SAFETY: as above.
 unsafe impl Sync for Class {}
@@ -60,7 +61,7 @@ fn place(class: *mut PyObject) -> &'static AtomicPtr<Class> {
 /// The description of a class that was created for a type.
 #[inline]
 pub(crate) fn of_class(class: *mut PyObject) -> Option<&'static Class> {
-    // SAFETY: what is stored lives forever.
+    // SAFETY: stored values live forever.
     let found = unsafe { place(class).load(Ordering::Acquire).as_ref() };
     match found {
         Some(found) if found.object == class => Some(found),
@@ -199,7 +200,8 @@ pub(crate) unsafe fn wrap_owned(py: Py, object: *mut TVMFFIObject) -> PyResult<O
 /// Creates a Python object of a class that takes over a reference to an object.
 ///
 /// # Safety
-/// The class is that of the object's type, or of one that it is derived from; the reference is the caller's.
+/// The class is that of the object's type, or of one that it is derived from; the caller owns the
+/// reference.
 pub(crate) unsafe fn hold(py: Py, class: *mut PyObject, object: *mut TVMFFIObject) -> PyResult<Owned> {
     // SAFETY: promised by the caller; an object of the class has two pointers behind its header, that of its weak references is the second. Of
     // classes that are kept in a list all are made here, or by the interpreter when the constructor of a derived class runs.
@@ -233,7 +235,7 @@ pub(crate) unsafe fn hold(py: Py, class: *mut PyObject, object: *mut TVMFFIObjec
 /// # Safety
 /// As for [`hold`]; the object is alive.
 unsafe fn hold_more(py: Py, class: *mut PyObject, object: *mut TVMFFIObject) -> PyResult<Owned> {
-    // SAFETY: promised by the caller; the new reference goes to the value.
+    // SAFETY: promised by the caller; the new reference is transferred to the value.
     unsafe {
         embedded::inc_ref(object);
         if identity::is_reading() { identity::hold(py, class, object) } else { hold(py, class, object) }
@@ -261,7 +263,7 @@ fn known(py: Py, index: i32) -> Option<*mut PyObject> {
 #[inline]
 fn in_table(index: i32) -> Option<&'static Class> {
     let place = BY_INDEX.get(usize::try_from(index).ok()?)?;
-    // SAFETY: what is stored lives forever.
+    // SAFETY: stored values live forever.
     unsafe { place.load(Ordering::Acquire).as_ref() }
 }
 

@@ -96,8 +96,8 @@ impl Fields {
             return Ok(None);
         }
         let mut arguments = Arguments::new();
-        // SAFETY: promised by the caller; the creator gives an object of the type that the fields belong to, whose reference is ours, and the views
-        // live as long as the arguments.
+        // SAFETY: promised by the caller; the creator returns an owned reference to an object of
+        // the type that the fields belong to, and the views live as long as the arguments.
         unsafe {
             for (place, (_, _, wanted)) in self.all.iter().enumerate() {
                 match arguments.convert(py, given.value(place), wanted) {

@@ -217,7 +217,8 @@ unsafe fn object(py: Py, this: *mut PyObject, memo: *mut PyObject) -> PyResult<O
 /// # Safety
 /// `object` is alive.
 unsafe fn by_fields(py: Py, object: *mut TVMFFIObject) -> PyResult<Owned> {
-    // SAFETY: promised by the caller; the new reference goes over to the value, and that to the copy to its Python object.
+    // SAFETY: promised by the caller; the new reference is transferred to the value, and the
+    // reference to the copy to its Python object.
     unsafe {
         embedded::inc_ref(object);
         let copied = structural::deep_copy(&Any::from_object(object)).map_err(|error| exception::raise(py, &error))?;
@@ -225,7 +226,7 @@ unsafe fn by_fields(py: Py, object: *mut TVMFFIObject) -> PyResult<Owned> {
     }
 }
 
-/// Removes the entries of the memo after the first `known`: parts of a copy that was given up.
+/// Removes the entries of the memo after the first `known`: parts of an abandoned copy.
 ///
 /// # Safety
 /// `memo` is a live `dict`.
@@ -240,7 +241,7 @@ unsafe fn forget_from(py: Py, memo: *mut PyObject, known: isize) -> PyResult<()>
     }
 }
 
-/// Removes an object that was not copied from the memo, so that another attempt begins anew. The
+/// Removes an object that was not copied from the memo, so that it can be copied again later. The
 /// exception that is set is kept.
 ///
 /// # Safety

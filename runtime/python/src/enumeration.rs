@@ -25,7 +25,8 @@ struct Enumeration {
     members: Box<[(*mut TVMFFIObject, *mut PyObject)]>,
 }
 
-// SAFETY: nothing writes to it after it was made, and what it points to is used with the interpreter's lock.
+// SAFETY: it is not changed after its creation, and its pointers are only used with the
+// interpreter's lock held.
 unsafe impl Send for Enumeration {}
 // SAFETY: as above.
 unsafe impl Sync for Enumeration {}
@@ -77,7 +78,7 @@ pub(crate) fn class(py: Py, def: &'static EnumDef) -> PyResult<Option<*mut PyObj
 
 fn make(py: Py, def: &'static EnumDef, index: i32) -> PyResult<Enumeration> {
     let module = py.import(c"enum")?;
-    // SAFETY: all objects are alive; a new list of as many places, and new dicts.
+    // SAFETY: all objects are alive; a new list with that many places, and new dicts.
     unsafe {
         let base = match def.kind {
             EnumKind::Int => Some(py.attribute(module.as_ptr(), c"IntEnum")?),
@@ -161,8 +162,8 @@ pub(crate) fn member(index: i32, object: *mut TVMFFIObject) -> Option<*mut PyObj
     class.members.iter().find(|(own, _)| *own == object).map(|(_, member)| *member)
 }
 
-/// The object for a member of one of the classes, borrowed; it lives forever. `None` if neither the
-/// enum nor any value is wanted: a member is also a number or a text.
+/// The object for a member of one of the classes, borrowed; it lives forever. `None` if the
+/// parameter's type is neither the enum nor `Any`: a member is also a number or a text.
 pub(crate) fn object(class: *mut PyObject, member: *mut PyObject, wanted: &Wanted) -> Option<*mut TVMFFIObject> {
     let class = find(|known| known.class == class)?;
     if wanted.kind != Kind::Any && wanted.ty.key != class.key {

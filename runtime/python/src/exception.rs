@@ -204,7 +204,7 @@ fn checked(py: Py, class: Owned, kind: &str) -> PyResult<Owned> {
 
 /// Returns true if an object is an exception class.
 fn is_exception(py: Py, object: &Owned) -> bool {
-    // SAFETY: the object is alive; it is asked what it is before it is taken for a class.
+    // SAFETY: the object is alive; its type is checked before it is used as a class.
     unsafe {
         let is_class = py.PyType_GetFlags(py.type_of(object.as_ptr())) & constant::TYPE_SUBCLASS != 0;
         is_class && py.PyType_IsSubtype(object.as_ptr(), py.PyExc_BaseException()) != 0
@@ -288,7 +288,8 @@ pub(crate) fn take(py: Py) -> Error {
     let Some(exception) = take_exception(py) else {
         return Error::internal_error("Python reported an exception but raised none");
     };
-    // SAFETY: the exception is alive; the error takes a reference of its own to the context, whose first one is released here.
+    // SAFETY: the exception is alive; the error adds its own reference to the context, and the
+    // first one is released here.
     unsafe {
         let kind = py.class_name(exception.as_ptr());
         let message = py.str_of(exception.as_ptr());

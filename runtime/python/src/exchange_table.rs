@@ -41,8 +41,8 @@ pub(crate) struct Known {
     class: *mut PyObject,
     pub(crate) api: &'static Api,
     /// The method that returns an array's storage, for PyTorch's tensors; NULL for others. The lent
-    /// description of such a tensor holds the tensor, and Python code may give it another storage,
-    /// and another shape, at any time.
+    /// description of such a tensor holds the tensor, and Python code may replace its storage and
+    /// shape at any time.
     pub(crate) storage: *mut PyObject,
     /// The methods `is_conj` and `is_neg` of PyTorch's tensors: the elements are the conjugates, or
     /// the negatives, of those in memory, which the interface does not report. NULL for others.
@@ -59,7 +59,7 @@ static KNOWN: [AtomicPtr<Known>; 16] = [const { AtomicPtr::new(ptr::null_mut()) 
 /// `class` is alive.
 pub(crate) unsafe fn known(py: Py, class: *mut PyObject) -> PyResult<Option<&'static Known>> {
     for known in &KNOWN {
-        // SAFETY: what is stored lives forever.
+        // SAFETY: stored values live forever.
         match unsafe { known.load(Ordering::Acquire).as_ref() } {
             Some(known) if known.class == class => return Ok(Some(known)),
             Some(_) => {}
@@ -140,7 +140,8 @@ unsafe fn usable(py: Py, capsule: &Owned) -> Option<&'static Api> {
 /// of its objects. The functions do not check their arguments, and Python code may make any capsule
 /// an attribute of any class.
 fn is_own_interface(py: Py, class: &Owned, capsule: &Owned) -> PyResult<bool> {
-    // SAFETY: the classes are alive, held by one that is derived from them. Only classes that code of Python can make are asked for slots.
+    // SAFETY: the classes are alive, held by one that is derived from them. Slots are only read
+    // from classes that Python code can create.
     unsafe {
         let Some(python) = destructor_of_python(py)? else { return Ok(false) };
         let mut derived = Vec::new();

@@ -115,8 +115,10 @@ impl Property {
     /// The object is alive and of the type that has the field.
     #[inline]
     unsafe fn value(&self, py: Py, object: *mut TVMFFIObject) -> PyResult<Owned> {
-        // SAFETY: promised by the caller; the definition says what is at the offset, and plain bytes are a value also when they are zeros. A number
-        // may be an atomic, which other threads write. The text stays what it is as long as the object, which its Python object keeps, is shared.
+        // SAFETY: promised by the caller; the definition determines the type at the offset, and
+        // zeros are also valid for plain values. A number may be an atomic, which other threads
+        // write. The text does not change as long as the object, which its Python object keeps, is
+        // shared.
         unsafe {
             match self.read {
                 Read::Int(offset) => {

@@ -70,7 +70,8 @@ impl FreeList {
     /// Creates an object of a class. The part after its header is undefined: the caller writes it.
     ///
     /// # Safety
-    /// The class is one of those whose objects are given to [`FreeList::give`] of this list, and of this size.
+    /// The class is one of those whose objects are passed to [`FreeList::give`] of this list, and
+    /// of this size.
     #[inline]
     pub(crate) unsafe fn take(&self, py: Py, class: *mut PyObject) -> PyResult<Owned> {
         // SAFETY: promised by the caller; a block is memory of an object of this size that is not in use.
@@ -89,7 +90,7 @@ impl FreeList {
     /// class. Returns `false`, without any effect, if the memory is not kept.
     ///
     /// # Safety
-    /// The object is of this class, which is one of those that [`FreeList::take`] is called for.
+    /// The object is of this class, which is one of those for which [`FreeList::take`] is called.
     #[inline]
     pub(crate) unsafe fn give(&self, py: Py, object: *mut PyObject, class: *mut PyObject) -> bool {
         let is_kept = self.0.give(py, object);

@@ -118,7 +118,7 @@ unsafe fn in_place(py: Py, object: *mut PyObject, wanted: &Wanted, place: *mut T
 /// As for [`simple`]; `object` is an `int` or a `str`.
 #[inline]
 unsafe fn by_call(py: Py, object: *mut PyObject, wanted: &Wanted, place: *mut TVMFFIAny) -> bool {
-    // SAFETY: promised by the caller; what the function for a text gives are `size` bytes of the object.
+    // SAFETY: promised by the caller; the function for texts returns `size` bytes of the object.
     unsafe {
         if py.type_of(object) == py.PyLong_Type() {
             // An integer that is too large is left to `argument`, without an exception.
@@ -220,7 +220,7 @@ unsafe fn text(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFI
 /// converted to surrogates, is converted back to the same bytes.
 ///
 /// # Safety
-/// `object` is a live `str`, and the exception that says that it is no UTF-8 is set.
+/// `object` is a live `str`, and the exception about invalid UTF-8 is set.
 #[cold]
 unsafe fn escaped_text(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Keep), Refused> {
     // SAFETY: promised by the caller; the bytes live until they were copied.
@@ -238,23 +238,23 @@ unsafe fn escaped_text(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Keep
 
 /// A new value, together with its owner.
 pub(crate) fn kept(value: TVMFFIAny) -> (TVMFFIAny, Keep) {
-    // SAFETY: a value that was just made, whose reference nothing else has.
+    // SAFETY: a new value, whose only reference is ours.
     (value, Keep::Value(unsafe { Any::from_raw(value) }))
 }
 
 /// A function that calls a Python object, for the duration of a call.
 ///
 /// # Safety
-/// `object` is alive, and stays so for as long as what is kept.
+/// `object` is alive, and stays alive for as long as the result.
 unsafe fn lent_function(py: Py, object: *mut PyObject) -> (TVMFFIAny, Keep) {
-    // SAFETY: promised by the caller; what is kept is dropped by the call.
+    // SAFETY: promised by the caller; the `Keep` is dropped by the call.
     let lent = unsafe { callback::Lent::new(py, object) };
     (lent.view(), Keep::Function(lent))
 }
 
 /// A new object, together with its owner.
 fn kept_object(object: *mut TVMFFIObject) -> (TVMFFIAny, Keep) {
-    // SAFETY: a new object; its one reference goes to the value.
+    // SAFETY: a new object; its only reference is transferred to the value.
     kept(unsafe { TVMFFIAny::pointer((*object).type_index, object.cast()) })
 }
 
@@ -429,7 +429,7 @@ unsafe fn part(
     references: usize,
 ) -> Result<Any, Refused> {
     parts.count(py, 1)?;
-    // SAFETY: promised by the caller; the view is used only while the object and what is kept live.
+    // SAFETY: promised by the caller; the view is used only while the object and the `Keep` live.
     unsafe {
         let mut view = TVMFFIAny::NONE;
         if simple(py, object, wanted, &mut view) {
@@ -465,7 +465,7 @@ unsafe fn container(
     references: usize,
     convert: Convert,
 ) -> Result<(TVMFFIAny, Keep), Refused> {
-    // SAFETY: promised by the caller; the value lives as long as what is kept.
+    // SAFETY: promised by the caller; the value lives as long as the `Keep`.
     unsafe {
         if references == NOT_A_PART || !py.may_be_shared(object, references) {
             return py.nested(|py| convert(py, object, wanted, parts));
@@ -680,7 +680,7 @@ unsafe fn device_of_pair(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Ke
 /// # Safety
 /// `function` is a live function object.
 pub(crate) unsafe fn python_callable(function: *mut TVMFFIObject) -> Option<*mut PyObject> {
-    // SAFETY: promised by the caller; the entry point says what the closure is.
+    // SAFETY: promised by the caller; the entry point determines the closure's type.
     unsafe {
         let entry_point = embedded::body::<TVMFFIFunctionCell>(function).safe_call?;
         callback::is_entry_point(entry_point).then(|| callback::object_of(function))

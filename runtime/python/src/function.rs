@@ -48,7 +48,8 @@ pub(crate) struct Callable {
     method: PyMethodDef,
 }
 
-// SAFETY: nothing writes to it after it was made, and what it points to is used with the interpreter's lock.
+// SAFETY: it is not changed after its creation, and its pointers are only used with the
+// interpreter's lock held.
 unsafe impl Sync for Callable {}
 
 /// Returns true if releasing Python's lock during a call is worth its cost, or necessary: a

@@ -7,10 +7,10 @@
 //! well.
 //!
 //! Threads without the interpreter's lock change these counts while the collector works. It first
-//! subtracts from each object's count the references that objects give it, so that the external
-//! ones are left; then it marks everything that is reachable from there. In the first step a
-//! reference that is not certain to be the Python object's own is left out, so it counts as an
-//! external one. In the second step, and for all others who request references, none is left out,
+//! subtracts from each object's count the references from other tracked objects, so that the
+//! external ones remain; then it marks everything that is reachable from there. In the first step a
+//! reference that is not certain to be the Python object's own is skipped, so it counts as an
+//! external one. In the second step, and for all other visits, all references are reported,
 //! whatever the counts are by then: the value of a field is in use as long as the object is. A
 //! thread that copies a function without a reference to the object borrows the object from the
 //! Python object, which is then reachable.
@@ -52,8 +52,9 @@ impl Edge {
     /// # Safety
     /// The object is alive and of the field's type, or one derived from it.
     unsafe fn callable(self, object: *mut TVMFFIObject, alone: bool) -> Option<*mut PyObject> {
-        // SAFETY: promised by the caller; the storage says what is at the offset: a value, or a pointer, where zeros are none. Fields of these
-        // kinds change only while nothing but the one who writes refers to the object, and the Python object does.
+        // SAFETY: promised by the caller; the storage determines the type at the offset: a value,
+        // or a pointer, which is absent if it is zero. Fields of these kinds change only while the
+        // writer has the only reference to the object, and the Python object has one here.
         unsafe {
             let field = object.byte_add(self.offset);
             let function = match self.is_any {
@@ -101,8 +102,9 @@ fn is_for_own_only(this: *mut PyObject, data: *mut c_void) -> bool {
 }
 
 unsafe extern "C" fn traverse(this: *mut PyObject, visit: Visit, data: *mut c_void) -> c_int {
-    // SAFETY: the collector calls with the lock held, for a live object of one of the classes. It only reads. The type of the object, and not the
-    // Python class, says where its fields are.
+    // SAFETY: the collector calls with the lock held, for a live object of one of the classes. It
+    // only reads. The type of the object, and not the Python class, determines the positions of its
+    // fields.
     unsafe {
         let py = Py::held();
         let stopped = visit(py.type_of(this), data);

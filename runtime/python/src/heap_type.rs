@@ -55,7 +55,8 @@ pub(crate) fn derived(
         flags,
         slots: slots.as_ptr(),
     };
-    // SAFETY: the description is complete and ends with its mark; CPython copies what it keeps, but for the name, which lives forever.
+    // SAFETY: the description is complete and ends with its mark; CPython copies everything except
+    // the name, which lives forever.
     unsafe { Owned::take(py, py.PyType_FromSpecWithBases(&spec, bases.map_or(ptr::null_mut(), Owned::as_ptr))) }
 }
 
@@ -86,7 +87,7 @@ static HOLDERS: FreeList = FreeList::new();
 /// The class is one of this module, which frees its objects by [`release`], and holds objects of
 /// this kind; the object is alive.
 pub(crate) unsafe fn holder(py: Py, class: *mut PyObject, object: *mut TVMFFIObject) -> PyResult<Owned> {
-    // SAFETY: promised by the caller; the new reference goes to the value.
+    // SAFETY: promised by the caller; the new reference is transferred to the value.
     unsafe {
         embedded::inc_ref(object);
         holder_of_owned(py, class, object)

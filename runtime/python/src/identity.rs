@@ -30,7 +30,7 @@ pub(crate) struct Reading {
 
 impl Reading {
     /// # Safety
-    /// The object, whose parts are read, is alive and has a Python object.
+    /// `object` is alive and has a Python object.
     pub(crate) unsafe fn begin(object: *mut TVMFFIObject) -> Self {
         // SAFETY: promised by the caller.
         let of_shared = unsafe { embedded::strong_count(object) > 1 };
@@ -261,8 +261,9 @@ pub(crate) unsafe fn container_alive(py: Py, made: Owned, container: *mut TVMFFI
         *containers.entry(container.addr()).or_insert_with(|| made.as_ptr().expose_provenance())
     });
     match known {
-        // SAFETY: with the interpreter's lock, what is in the table is alive: it leaves it before it is freed. The new one, whose end leads to the
-        // table, is given up when that is not locked.
+        // SAFETY: with the interpreter's lock, objects in the table are alive: they are removed
+        // before they are freed. The new one, whose destruction accesses the table, is released
+        // when the table is not locked.
         Some(known) => unsafe { Owned::share(py, ptr::with_exposed_provenance_mut(known)) },
         None => made,
     }

@@ -29,8 +29,8 @@ pub(crate) unsafe fn enter() -> Result<Py, String> {
     }
     check_main(py)?;
     if !TOLD.swap(true, Ordering::AcqRel) {
-        // SAFETY: a function that stays loaded, as the library does. Without a free place it is never called, and Python is asked before each
-        // use anyway.
+        // SAFETY: a function that stays loaded, as the library does. Without a free place it is
+        // never called, and the state of Python is checked before each use anyway.
         unsafe { py.Py_AtExit(ended) };
     }
     Ok(py)
@@ -50,7 +50,7 @@ fn other_implementation(py: Py) -> Option<String> {
     match name {
         Ok(name) => (name != "cpython").then_some(name),
         Err(Raised) => {
-            // SAFETY: an exception is set: a Python that does not say what it is.
+            // SAFETY: an exception is set: the Python implementation does not have a name.
             unsafe { py.PyErr_Clear() };
             Some("an unnamed implementation of Python".to_owned())
         }
@@ -278,11 +278,12 @@ pub(crate) fn without_lock<R>(py: Py, run: impl FnOnce() -> R) -> R {
     struct Released(Py, *mut c_void);
     impl Drop for Released {
         fn drop(&mut self) {
-            // SAFETY: what `PyEval_SaveThread` gave this thread, once.
+            // SAFETY: the result of `PyEval_SaveThread` on this thread, used once.
             unsafe { waiting(|| self.0.PyEval_RestoreThread(self.1)) }
         }
     }
-    // SAFETY: the lock is held, as the token says; until it is taken again nothing of Python is used.
+    // SAFETY: the lock is held, as the token proves; Python is not used until the lock is taken
+    // again.
     let _released = Released(py, unsafe { py.PyEval_SaveThread() });
     run()
 }

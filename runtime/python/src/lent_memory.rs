@@ -43,7 +43,8 @@ pub(crate) struct LentMemory {
     count_other: extern "C" fn(lent: Lent, step: c_int) -> c_int,
 }
 
-// SAFETY: the cells are only touched with the interpreter's lock, or with that of the table where there is none.
+// SAFETY: the cells are only touched with the interpreter's lock, or, in builds without it, with
+// the table's lock.
 unsafe impl Sync for LentMemory {}
 
 /// Steps of `count_other`, with their results.

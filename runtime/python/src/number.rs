@@ -31,7 +31,7 @@ pub(crate) unsafe fn integer(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny
 /// `object` is alive.
 #[inline(never)]
 pub(crate) unsafe fn integer_of(py: Py, object: *mut PyObject) -> PyResult<i64> {
-    // SAFETY: promised by the caller; what `__index__` gives is an `int`, or the call raises.
+    // SAFETY: promised by the caller; `__index__` returns an `int`, or the call raises.
     unsafe {
         let index = Owned::take(py, py.PyNumber_Index(object))?;
         let value = py.PyLong_AsLongLong(index.as_ptr());
@@ -45,7 +45,8 @@ pub(crate) unsafe fn integer_of(py: Py, object: *mut PyObject) -> PyResult<i64> 
 /// `object` is alive and an `int`.
 #[cold]
 pub(crate) unsafe fn big(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Keep), Refused> {
-    // SAFETY: promised by the caller. The methods are those of `int` itself, whatever a derived class says.
+    // SAFETY: promised by the caller. The methods are those of `int` itself, even if a derived
+    // class overrides it.
     unsafe {
         if py.PyErr_ExceptionMatches(py.PyExc_OverflowError()) == 0 {
             return Err(Raised.into());

@@ -60,7 +60,7 @@ impl Owned {
 impl Drop for Owned {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the reference is this value's, and the lock is held, as the type says.
+        // SAFETY: this value owns the reference, and the lock is held, as the type requires.
         unsafe { release(self.0.as_ptr()) }
     }
 }
@@ -99,7 +99,8 @@ impl Py {
             && let Some(new) = self.PyUnicode_New()
         {
             const LARGEST_ASCII: u32 = 127;
-            // SAFETY: a new text of as many characters, all of them ASCII, which nothing else has yet.
+            // SAFETY: a new text with that many characters, all of them ASCII, which nothing else
+            // has yet.
             unsafe {
                 let object = Owned::take(self, new(bytes.len() as isize, LARGEST_ASCII))?;
                 if let Some(place) = self.ascii_place(object.as_ptr()) {
@@ -141,7 +142,8 @@ impl Py {
     /// There are `count` objects, and one reference to each is the caller's.
     #[inline(never)]
     unsafe fn tuple_of(self, items: *const *mut PyObject, count: usize) -> PyResult<Owned> {
-        // SAFETY: promised by the caller; a new tuple of as many places, each of which takes over the reference that it is given.
+        // SAFETY: promised by the caller; a new tuple with that many places, each of which takes
+        // over a reference.
         unsafe {
             let mut tuple = Owned::take(self, self.PyTuple_New(count as isize));
             for index in 0..count {
@@ -173,8 +175,8 @@ impl Py {
         }
     }
 
-    /// The class of an object, held: Python code may give the object another one, and then there
-    /// may be no other reference to this one.
+    /// The class of an object, with a reference to it: Python code may change the object's class,
+    /// and then there may be no other reference to this one.
     ///
     /// # Safety
     /// `object` is alive.
@@ -190,7 +192,7 @@ impl Py {
     pub(crate) unsafe fn is_fixed_class(self, object: *mut PyObject) -> bool {
         const MADE: c_ulong = constant::HEAP_TYPE;
         const EITHER: c_ulong = MADE | constant::IMMUTABLE_TYPE;
-        // SAFETY: promised by the caller; only a class is asked for its own flags.
+        // SAFETY: promised by the caller; only the flags of a class are read.
         unsafe {
             let is_class = self.PyType_GetFlags(self.type_of(object)) & constant::TYPE_SUBCLASS != 0;
             is_class && self.PyType_GetFlags(object) & EITHER != MADE
@@ -240,8 +242,9 @@ impl Py {
     /// `dict` is a live `dict`, `key` a live `str`.
     #[inline(never)]
     pub(crate) unsafe fn dict_item(self, dict: *mut PyObject, key: *mut PyObject) -> PyResult<Option<Owned>> {
-        // SAFETY: promised by the caller. Without the interpreter's lock other threads may change the dict meanwhile, so a reference is asked for;
-        // versions without that function have the lock.
+        // SAFETY: promised by the caller. Without the interpreter's lock other threads may change
+        // the dict meanwhile, so a reference is requested; versions without that function have the
+        // lock.
         unsafe {
             let mut found = ptr::null_mut();
             match self.PyDict_GetItemRef() {
@@ -360,7 +363,7 @@ impl Py {
     #[inline]
     pub(crate) unsafe fn utf8<'a>(self, text: *mut PyObject) -> PyResult<&'a [u8]> {
         let mut size = 0;
-        // SAFETY: promised by the caller; what the function gives are `size` bytes of the object.
+        // SAFETY: promised by the caller; the function returns `size` bytes of the object.
         unsafe {
             let start = self.PyUnicode_AsUTF8AndSize(text, &mut size);
             if start.is_null() {

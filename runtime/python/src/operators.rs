@@ -34,7 +34,7 @@ static HASH: AttrColumn = AttrColumn::new("__ffi_hash__");
 /// # Safety
 /// The object is alive.
 unsafe fn value_of(object: *mut TVMFFIObject) -> Any {
-    // SAFETY: promised by the caller; the new reference goes to the value.
+    // SAFETY: promised by the caller; the new reference is transferred to the value.
     unsafe {
         embedded::inc_ref(object);
         Any::from_object(object)
@@ -120,7 +120,7 @@ pub(crate) unsafe extern "C" fn compare(this: *mut PyObject, other: *mut PyObjec
 /// # Safety
 /// Both are alive, and `this` is of a class derived from the base.
 unsafe fn compared(py: Py, this: *mut PyObject, other: *mut PyObject, relation: c_int) -> PyResult<Owned> {
-    // SAFETY: promised by the caller; the class of `other` says whether it holds an object.
+    // SAFETY: promised by the caller; the class of `other` determines whether it holds an object.
     unsafe {
         let not_implemented = || Ok(Owned::share(py, py._Py_NotImplementedStruct()));
         if py.PyType_IsSubtype(py.type_of(other), State::get(py).object) == 0 {

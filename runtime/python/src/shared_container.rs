@@ -179,8 +179,8 @@ fn made(py: Py, description: &'static Description) -> PyResult<Owned> {
     Ok(class)
 }
 
-// SAFETY of all functions below: the interpreter calls with its lock held, with an object of the class, and other objects that are alive, or NULL
-// where its documentation says so.
+// SAFETY of all functions below: the interpreter calls with its lock held, with an object of the
+// class, and other objects that are alive, or NULL where its documentation allows it.
 
 pub(crate) unsafe fn held(py: Py, this: *mut PyObject) -> *mut TVMFFIObject {
     // SAFETY: see above.

@@ -83,7 +83,8 @@ impl State {
         };
         let state = Box::into_raw(Box::new(state));
         if STATE.compare_exchange(ptr::null_mut(), state, Ordering::AcqRel, Ordering::Acquire).is_err() {
-            // SAFETY: this one was made above and stored nowhere. Its objects stay, which is no harm: another thread came first.
+            // SAFETY: this one was made above and stored nowhere. Its objects are leaked, which is
+            // harmless: another thread was faster.
             drop(unsafe { Box::from_raw(state) });
         }
         Ok(())

@@ -87,8 +87,8 @@ pub(crate) unsafe fn of_buffer(
     object: *mut PyObject,
     writes: bool,
 ) -> Result<Option<*mut TVMFFIObject>, Refused> {
-    // SAFETY: promised by the caller; the function fills the struct when it succeeds, and `Lent` gives it back. What it says of shape and
-    // strides lives as long as that.
+    // SAFETY: promised by the caller; the function fills the struct when it succeeds, and `Lent`
+    // gives it back. Its shape and strides live as long as the buffer.
     unsafe {
         // Zeros are an empty buffer, which the function fills.
         let mut buffer: Box<PyBuffer> = Box::new(core::mem::zeroed());
@@ -213,8 +213,8 @@ const USED_VERSIONED: &CStr = c"used_dltensor_versioned";
 /// # Safety
 /// `object` is alive.
 unsafe fn of_dlpack(py: Py, object: *mut PyObject, writes: bool) -> Result<*mut TVMFFIObject, Refused> {
-    // SAFETY: promised by the caller. A capsule of one of the two names holds a tensor of that form, by the rules of DLPack; the name says
-    // afterwards that it was taken.
+    // SAFETY: promised by the caller. A capsule of one of the two names holds a tensor of that
+    // form, by the rules of DLPack; it is renamed when the tensor was taken.
     unsafe {
         if let Some(managed) = exchange::managed(py, object)? {
             return managed.into_tensor(writes);
@@ -276,7 +276,7 @@ pub(crate) unsafe fn imported(
 /// The result of `__dlpack__`: in the form of DLPack 1.0 if the exporter supports it.
 ///
 /// # Safety
-/// `object`, whose method `export` is, is alive.
+/// `object`, which has the method `export`, is alive.
 unsafe fn exported(py: Py, object: *mut PyObject, export: &Owned) -> PyResult<Owned> {
     // SAFETY: promised by the caller; all other objects are alive.
     unsafe {

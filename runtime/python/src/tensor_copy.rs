@@ -33,7 +33,7 @@ pub(crate) unsafe extern "C" fn deep_copy(this: *mut PyObject, _memo: *mut PyObj
 /// # Safety
 /// `tensor` is a live tensor object.
 unsafe fn owned(tensor: *mut TVMFFIObject) -> Result<Tensor> {
-    // SAFETY: promised by the caller; the new reference goes to the value.
+    // SAFETY: promised by the caller; the new reference is transferred to the value.
     let value = unsafe {
         kernpack_core::embedded::inc_ref(tensor);
         Any::from_object(tensor)

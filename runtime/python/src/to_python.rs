@@ -31,7 +31,7 @@ pub(crate) fn value(py: Py, value: Any, ty: &TypeSchema) -> PyResult<Owned> {
 #[inline]
 pub(crate) unsafe fn owned(py: Py, value: &TVMFFIAny, ty: &TypeSchema) -> PyResult<Owned> {
     let index = value.type_index;
-    // SAFETY: promised by the caller; an index of objects says that there is one.
+    // SAFETY: promised by the caller; with a type index of objects there is an object.
     unsafe {
         if index >= type_index::DYN_OBJECT_BEGIN {
             return class::wrap_owned(py, value.payload.v_obj);
@@ -69,7 +69,8 @@ pub(crate) unsafe fn view(py: Py, value: &TVMFFIAny, ty: &TypeSchema) -> PyResul
 /// As for [`view`].
 #[inline(never)]
 unsafe fn other(py: Py, value: &TVMFFIAny, ty: &TypeSchema) -> PyResult<Owned> {
-    // SAFETY: promised by the caller; each object is read as what its type index says, and lives for the call.
+    // SAFETY: promised by the caller; each object is read as the type of its type index, and lives
+    // for the call.
     unsafe {
         match value.type_index {
             type_index::RAW_STR | type_index::SMALL_STR | type_index::STR => {
@@ -94,7 +95,7 @@ unsafe fn other(py: Py, value: &TVMFFIAny, ty: &TypeSchema) -> PyResult<Owned> {
 /// # Safety
 /// The object is alive for the call.
 unsafe fn object(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema) -> PyResult<Owned> {
-    // SAFETY: promised by the caller; each object is read as what its type index says.
+    // SAFETY: promised by the caller; each object is read as the type of its type index.
     unsafe {
         match (*object).type_index {
             // They are shared, unless the declared type is an immutable one.
@@ -122,7 +123,7 @@ type Made = Parts<Any, Owned>;
 /// # Safety
 /// As for [`contents`].
 unsafe fn contents_with(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema, parts: &mut Made) -> PyResult<Owned> {
-    // SAFETY: promised by the caller; each object is read as what its type index says.
+    // SAFETY: promised by the caller; each object is read as the type of its type index.
     unsafe {
         // The parts of a shared container occur again on the other paths to it.
         let is_container =
@@ -176,7 +177,7 @@ pub(crate) unsafe fn list(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> Py
 #[inline]
 unsafe fn item(py: Py, value: &TVMFFIAny, ty: &TypeSchema, parts: &mut Made, references: u32) -> PyResult<Owned> {
     parts.count(py, 1)?;
-    // SAFETY: promised by the caller; the type index says that there is an object.
+    // SAFETY: promised by the caller; by the type index there is an object.
     unsafe {
         match value.type_index {
             type_index::ARRAY | type_index::MAP => container(py, value.payload.v_obj, inner(ty), parts, references),
@@ -197,7 +198,8 @@ unsafe fn container(
     parts: &mut Made,
     references: u32,
 ) -> PyResult<Owned> {
-    // SAFETY: promised by the caller; the new reference goes over to the value, and what was made is alive.
+    // SAFETY: promised by the caller; the new reference is transferred to the value, and the
+    // created objects are alive.
     unsafe {
         if embedded::strong_count(object) <= references {
             return contents_with(py, object, ty, parts);
@@ -222,7 +224,8 @@ unsafe fn list_with(
     parts: &mut Made,
     references: u32,
 ) -> PyResult<Owned> {
-    // SAFETY: promised by the caller; a new list of as many places, each of which takes over the reference that it is given.
+    // SAFETY: promised by the caller; a new list with that many places, each of which takes over a
+    // reference.
     unsafe {
         let list = Owned::take(py, py.PyList_New(elements.len() as isize))?;
         for (index, value) in elements.iter().enumerate() {
@@ -261,7 +264,7 @@ unsafe fn tuple(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema, parts: &mut Mad
 /// # Safety
 /// The elements are owned values, and are not used afterwards.
 pub(crate) unsafe fn tuple_of_owned(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> PyResult<Owned> {
-    // SAFETY: promised by the caller; a new tuple of as many places.
+    // SAFETY: promised by the caller; a new tuple with that many places.
     unsafe {
         let mut tuple = Owned::take(py, py.PyTuple_New(elements.len() as isize));
         for (index, element) in elements.iter().enumerate() {

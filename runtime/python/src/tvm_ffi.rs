@@ -93,7 +93,7 @@ fn object_class(py: Py) -> PyResult<*mut PyObject> {
         return Ok(known);
     }
     let name = core_name(py)?;
-    // SAFETY: the objects are alive while they are used; the class is asked what it is before it is kept.
+    // SAFETY: the objects are alive while they are used; the class is checked before it is kept.
     unsafe {
         let Some(core) = py.imported(name)? else { return Ok(ptr::null_mut()) };
         let Some(class) = py.attribute_if_any(core.as_ptr(), c"CObject")? else { return Ok(ptr::null_mut()) };
@@ -129,8 +129,10 @@ fn address_method(py: Py) -> PyResult<*mut PyObject> {
 /// # Safety
 /// `object` is alive and of this class.
 pub(crate) unsafe fn object_of(py: Py, object: *mut PyObject, class: *mut PyObject) -> PyResult<Option<Any>> {
-    // SAFETY: promised by the caller. The method is that of the package's own class, whatever a derived class says, and gives the address of the
-    // object. No code of Python runs before it is counted. Numbers of types below the dynamic ones are the same in all implementations.
+    // SAFETY: promised by the caller. The method is that of the package's own class, even if a
+    // derived class overrides it, and gives the address of the object. No Python code runs before
+    // its reference is counted. Type indices below the dynamic ones are the same in all
+    // implementations.
     unsafe {
         let base = object_class(py)?;
         if base.is_null() || py.PyType_IsSubtype(class, base) == 0 {

@@ -77,7 +77,7 @@ unsafe fn is_shared(object: *mut TVMFFIObject) -> bool {
 /// # Safety
 /// `object` is alive.
 unsafe fn kept(object: *mut TVMFFIObject) -> Any {
-    // SAFETY: promised by the caller; the new reference goes over to the value.
+    // SAFETY: promised by the caller; the new reference is transferred to the value.
     unsafe {
         embedded::inc_ref(object);
         Any::from_object(object)

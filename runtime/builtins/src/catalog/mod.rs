@@ -28,8 +28,8 @@ use kernpack_core::generated_code::{CarriedKind, note_carried};
 type Rows = &'static [Builtin];
 
 /// The functions that libraries in other languages need from the artifact that serves them. The
-/// lists of the files are constants: for a static, code would be generated even where it is left
-/// out.
+/// lists of the files are constants: for a static, code would be generated even in artifacts
+/// without these functions.
 static HOST: &[Rows] = &[modules::BUILTINS, values::MARKERS, dataclass::CONSTRUCTORS];
 
 /// The functions that constructors made of a type's fields need.

@@ -126,10 +126,10 @@ fn register_content(def: &'static EnumDef, index: i32) -> Result<()> {
         total_size: SIZE,
         structural_eq_hash_kind: seq_hash_kind::UNIQUE_INSTANCE,
     };
-    // SAFETY: the provider copies what it keeps.
+    // SAFETY: the provider copies the data that it keeps.
     Error::check(unsafe { (provider::api().type_register_metadata)(index, &metadata) })?;
     register_attr(index, "__ffi_type_final__", &true.into_any())?;
-    // SAFETY: a new function, whose reference goes over to the value.
+    // SAFETY: a new function, whose reference is transferred to the value.
     let to_instance = unsafe { Any::from_object(embedded::new_function(to_instance, def)) };
     register_attr(index, "__ffi_convert__", &to_instance)?;
     // A copy of an instance is the instance.
@@ -197,7 +197,7 @@ fn add_instances(def: &EnumDef, index: i32, state: &EnumStateBody) -> Result<Vec
     if !docs.is_empty() {
         let docs = map::new_dict(docs).map_err(into_error)?;
         let docs = TVMFFIAny::pointer(type_index::DICT, docs.cast());
-        // SAFETY: as above; the reference to the new dict goes over.
+        // SAFETY: as above; the reference to the new dict is transferred.
         unsafe { map::shared::set(state.attrs.as_ptr(), new_string(b"doc"), docs).map_err(into_error)? };
     }
     Ok(objects)
@@ -205,7 +205,7 @@ fn add_instances(def: &EnumDef, index: i32, state: &EnumStateBody) -> Result<Vec
 
 #[inline]
 fn new_variant(variant: &VariantDef, index: i32) -> *mut TVMFFIObject {
-    // SAFETY: a new text, whose reference goes over to the field.
+    // SAFETY: a new text, whose reference is transferred to the field.
     let str_index = unsafe { Any::from_raw(new_string(variant.name.as_bytes())) };
     embedded::new_object(index, EnumBody { int_index: variant.value, str_index })
 }

@@ -15,7 +15,8 @@ use crate::{Result, bail};
 /// Stores the list of entries.
 ///
 /// # Safety
-/// The ABI's convention of setters: `field` is the address of such a field in an object under construction, `value` a valid view.
+/// The ABI's convention of setters: `field` is the address of such a field in an object under
+/// construction, `value` a valid view.
 #[inline]
 pub(super) unsafe extern "C" fn set_entries(field: *mut c_void, value: *const TVMFFIAny) -> i32 {
     // SAFETY: promised by the caller.

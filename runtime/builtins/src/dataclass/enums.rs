@@ -41,7 +41,7 @@ fn new_dict() -> ObjRef<ObjectRoot> {
 
 #[inline]
 fn owned(new: *mut TVMFFIObject) -> ObjRef<ObjectRoot> {
-    // SAFETY: the callers pass a new object, whose reference goes over to the result.
+    // SAFETY: the callers pass a new object, whose reference is transferred to the result.
     unsafe { ObjRef::from_raw(new) }
 }
 
@@ -59,7 +59,7 @@ pub(crate) const NAME_OFFSET: i64 = 32;
 impl Default for EnumBody {
     #[inline]
     fn default() -> Self {
-        // SAFETY: a new text, whose reference goes over to the field.
+        // SAFETY: a new text, whose reference is transferred to the field.
         Self { int_index: 0, str_index: unsafe { Any::from_raw(new_string(b"")) } }
     }
 }

@@ -156,7 +156,7 @@ pub(super) fn make_setter(args: &Arguments<'_>) -> Result<Any> {
         // SAFETY: the caller passes the address of such a function.
         convert: unsafe { core::mem::transmute::<*mut c_void, Convert>(convert) },
     };
-    // SAFETY: the function is new, and its reference goes over to the value.
+    // SAFETY: the function is new, and its reference is transferred to the value.
     Ok(unsafe { Any::from_object(embedded::new_function(call_setter, setter)) })
 }
 
@@ -262,7 +262,8 @@ unsafe fn store_other(field: *mut c_void, index: i32, value: &Any) -> Result<()>
 }
 
 /// # Safety
-/// `field` holds NULL or an owned reference, and `new` is NULL or a reference that is given up.
+/// `field` holds NULL or an owned reference, and `new` is NULL or a reference whose ownership is
+/// transferred.
 #[inline]
 unsafe fn replace_object(field: *mut c_void, new: *mut TVMFFIObject) {
     // SAFETY: promised by the caller; the old object is released when the new one is in its place.

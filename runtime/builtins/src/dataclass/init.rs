@@ -271,7 +271,7 @@ unsafe extern "C" fn call(this: *mut c_void, args: *const TVMFFIAny, num_args: i
 /// # Errors
 /// RuntimeError when the type already has a constructor.
 pub(super) fn register(info: TypeInfo) -> Result<()> {
-    // SAFETY: a new function, whose reference goes over to the value.
+    // SAFETY: a new function, whose reference is transferred to the value.
     let function = unsafe { Any::from_object(embedded::new_function(call, Init::of(info))) };
     register_attr(info.index(), "__ffi_init__", &function)
 }

@@ -145,8 +145,9 @@ impl Layout {
 /// Destroys an object of such a type: the deleter of the ABI.
 unsafe extern "C" fn delete(this: *mut c_void, flags: i32) {
     let object = this.cast::<TVMFFIObject>();
-    // SAFETY: the object was made by `Layout::new_object`, so that its type has a layout, and it begins where its storage does.
-    // No other code uses what the flags say is gone.
+    // SAFETY: the object was made by `Layout::new_object`, so that its type has a layout, and it
+    // begins where its storage does. The references that the flags report as released are not used
+    // by other code.
     unsafe {
         if flags & deleter_flag::STRONG != 0
             && let Some(new) = NEW.get((*object).type_index)
@@ -239,7 +240,8 @@ pub(super) fn register(args: &Arguments<'_>) -> Result<Any> {
     let layout: &'static Layout = Box::leak(Box::new(Layout::of(info, total_size)?));
     for (column, call) in [("__ffi_new__", call_new as SafeCall), ("__ffi_shallow_copy__", call_copy)] {
         let function = embedded::new_function(call, layout);
-        // SAFETY: the function is new; the column takes a reference of its own, and ours goes with the value.
+        // SAFETY: the function is new; the column adds its own reference, and ours is released with
+        // the value.
         unsafe {
             let function = Any::from_object(function);
             type_attr::register_attr(index, column.as_bytes(), function.as_view().as_raw())?;

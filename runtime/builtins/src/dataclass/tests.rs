@@ -105,7 +105,7 @@ fn message(outcome: Result<Any>) -> String {
 }
 
 fn of_object(object: *mut crate::abi::TVMFFIObject) -> Any {
-    // SAFETY: the callers pass a new object, whose reference goes over.
+    // SAFETY: the callers pass a new object, whose reference is transferred.
     unsafe { Any::from_object(object) }
 }
 
@@ -219,7 +219,7 @@ fn objects_from_packed_arguments() {
 fn printing_shows_sharing_and_cycles() {
     let list = of_object(seq::new_list(vec![TVMFFIAny::int(1)]));
     let raw = list.as_view().object().unwrap();
-    // SAFETY: the list is alive; the new reference goes into it, and is taken out in the end.
+    // SAFETY: the list is alive; the new reference is stored in it, and removed in the end.
     unsafe {
         list::push(raw, release::retain(list.as_view().as_raw())).unwrap();
         let shared = any(vec![any("a"), any(())]);
@@ -272,7 +272,7 @@ fn copies_keep_sharing_and_cycles() {
     let inner = of_object(seq::new_list(vec![]));
     let outer = any(vec![inner.clone(), any(1)]);
     let raw = inner.as_view().object().unwrap();
-    // SAFETY: the lists are alive; what is pushed is taken out again.
+    // SAFETY: the lists are alive; pushed values are removed again.
     unsafe {
         list::push(raw, release::retain(outer.as_view().as_raw())).unwrap();
         let copied = copy(&outer);

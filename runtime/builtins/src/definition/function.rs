@@ -49,7 +49,8 @@ impl<'a> Arguments<'a> {
         unsafe { core::slice::from_raw_parts(self.views.as_ptr().cast(), self.views.len()) }
     }
 
-    /// An argument as a lookup key: borrowed, unless it is an object that the caller gives away.
+    /// An argument as a lookup key: borrowed, unless it is an rvalue reference, whose object is
+    /// moved.
     pub(crate) fn lookup(&self, index: usize) -> Result<Lookup<'a>> {
         let raw = *self.views[index].as_raw();
         if raw.type_index != type_index::OBJECT_RVALUE_REF {
@@ -59,8 +60,8 @@ impl<'a> Arguments<'a> {
         Ok(Lookup { raw: *owner.as_view().as_raw(), _owner: Some(owner), borrowed: PhantomData })
     }
 
-    /// Calls a function with arguments that it only reads: borrowed, unless the caller gives one
-    /// away. `N` is the minimum number of arguments.
+    /// Calls a function with arguments that it only reads: borrowed, unless one is an rvalue
+    /// reference. `N` is the minimum number of arguments.
     #[inline]
     pub(crate) fn look_at<const N: usize, T>(&self, function: impl Fn([&TVMFFIAny; N]) -> Result<T>) -> Result<T> {
         let views = core::array::from_fn(|index| self.views[index].as_raw());
@@ -74,7 +75,8 @@ impl<'a> Arguments<'a> {
         function(core::array::from_fn(|index| owners[index].as_view().as_raw()))
     }
 
-    /// An owned copy of an argument; a borrowed string becomes an owned one, and an rvalue reference gives its object away.
+    /// An owned copy of an argument; a borrowed string becomes an owned one, and the object of an
+    /// rvalue reference is moved.
     pub(crate) fn owned(&self, index: usize) -> Result<Any> {
         // SAFETY: a view that the caller keeps valid for the call.
         unsafe { Ok(Any::from_raw(release::to_owned(self.views[index].as_raw())?)) }

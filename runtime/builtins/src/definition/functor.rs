@@ -20,7 +20,7 @@ struct Functor<T> {
 /// A function that calls `step` with its state and its argument.
 pub(crate) fn functor<T: Send + Sync + 'static>(state: T, step: fn(&T, i64) -> Result<Any>) -> Any {
     let function = embedded::new_function(call::<T>, Functor { state, step });
-    // SAFETY: a new object; its one reference goes to the value.
+    // SAFETY: a new object; its only reference is transferred to the value.
     unsafe { Any::from_raw(TVMFFIAny::pointer(type_index::FUNCTION, function.cast())) }
 }
 

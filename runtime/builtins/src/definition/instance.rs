@@ -29,7 +29,7 @@ pub(crate) fn new_instance<T: Body>(body: T) -> *mut TVMFFIObject {
 
 /// Creates an object as a value.
 pub(crate) fn instance<T: Body>(body: T) -> Any {
-    // SAFETY: the object is new, and its reference goes over to the value.
+    // SAFETY: the object is new, and its reference is transferred to the value.
     unsafe { Any::from_object(new_instance(body)) }
 }
 

@@ -94,7 +94,7 @@ unsafe fn store(field: *mut c_void, value: &TVMFFIAny) -> Result<()> {
 }
 
 unsafe fn store_object(field: *mut *mut TVMFFIObject, value: &TVMFFIAny, expected: &Type) -> Result<()> {
-    // SAFETY: see above. What the type accepts is an object or none.
+    // SAFETY: see above. The type accepts only objects and `None`.
     unsafe {
         check(&AnyView::from_raw(*value), expected)?;
         let new = to_owned(value)?;

@@ -69,7 +69,7 @@ pub(crate) static BIG_INT: BuiltinType = BuiltinType {
                 run: |args| {
                     let text = to_decimal(words(args.view(0))?);
                     // An object even if it is short, as in the stock library.
-                    // SAFETY: a new object; its one reference goes to the value.
+                    // SAFETY: a new object; its only reference is transferred to the value.
                     Ok(unsafe { Any::from_object(embedded::new_string_object(text.as_bytes())) })
                 },
             }),

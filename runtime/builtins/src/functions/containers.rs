@@ -220,7 +220,8 @@ unsafe fn first_device(value: &TVMFFIAny) -> DLDevice {
     let mut seen = HashSet::new();
     let mut levels = Vec::new();
     let mut current = *value;
-    // SAFETY: the type index says what the object is; elements live as long as their container, which the caller keeps.
+    // SAFETY: the type index determines the object's type; elements live as long as their
+    // container, which the caller keeps.
     unsafe {
         loop {
             let object = current.payload.v_obj;

@@ -108,7 +108,7 @@ fn either(
     if index != other {
         return None;
     }
-    // SAFETY: a new object, whose one reference goes to the value.
+    // SAFETY: a new object, whose only reference is transferred to the value.
     convert(args.object(0)).map(|object| unsafe { Any::from_object(object) })
 }
 
@@ -124,7 +124,7 @@ fn to_shape(args: &Arguments<'_>) -> Option<Any> {
                 matches!(value.type_index, type_index::INT | type_index::BOOL).then_some(value.bits().cast_signed())
             };
             let dimensions: Vec<i64> = elements.iter().map(int).collect::<Option<_>>()?;
-            // SAFETY: a new object, whose one reference goes to the value.
+            // SAFETY: a new object, whose only reference is transferred to the value.
             Some(unsafe { Any::from_object(shape::new_shape(&dimensions)) })
         }
         _ => None,

@@ -179,8 +179,8 @@ fn iterate(args: &Arguments<'_>) -> Result<Any> {
 struct Iteration {
     object: *mut TVMFFIObject,
     can_change: bool,
-    /// The position at which the walk ends in a small map: entries that are added later are left
-    /// out.
+    /// The position at which the iteration ends in a small map: entries that are added later are
+    /// skipped.
     end: u64,
     position: AtomicU64,
     /// The position that followed the entry when the walk reached it: the place to continue at if
@@ -195,12 +195,13 @@ unsafe impl Send for Iteration {}
 unsafe impl Sync for Iteration {}
 
 impl Iteration {
-    /// 0: the key; 1: the value; anything else: goes to the next entry, and returns whether there
-    /// is one.
+    /// 0: the key; 1: the value; any other number: advances to the next entry, and returns whether
+    /// there is one.
     #[inline]
     fn step(&self, command: i64) -> Result<Any> {
         let position = self.position.load(Ordering::Relaxed);
-        // SAFETY: the map is alive; positions may be any numbers. No code of others runs under the access.
+        // SAFETY: the map is alive; positions may be any numbers. No foreign code runs during the
+        // access.
         let part = unsafe {
             let _access = Access::new(self.object);
             match command {

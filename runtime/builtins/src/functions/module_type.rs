@@ -30,7 +30,8 @@ pub(crate) static MODULE: BuiltinType = BuiltinType {
 /// Replaces the imports.
 ///
 /// # Safety
-/// The ABI's convention of setters: `field` is the imports of a module that no other code uses meanwhile.
+/// The ABI's convention of setters: `field` is the imports field of a module that no other code
+/// uses meanwhile.
 #[inline]
 unsafe extern "C" fn set_imports(field: *mut c_void, value: *const TVMFFIAny) -> i32 {
     // SAFETY: the ABI's convention of setters; `value` is a valid view.

@@ -27,7 +27,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
         signature: Signature::Typed(&[], &ARRAY_OF_STRINGS),
         run: |_| {
             let keys = type_table::type_keys().into_iter().map(embedded::new_string).collect();
-            // SAFETY: a new object; its one reference goes to the value.
+            // SAFETY: a new object; its only reference is transferred to the value.
             Ok(unsafe { Any::from_object(seq::new_array(keys)) })
         },
     },
@@ -83,7 +83,7 @@ fn own_keyword_arguments() -> Any {
 
 #[inline]
 fn new_marker() -> Any {
-    // SAFETY: a new object; its one reference goes to the value.
+    // SAFETY: a new object; its only reference is transferred to the value.
     unsafe { Any::from_object(embedded::new_object(type_index::OBJECT, ())) }
 }
 
@@ -94,7 +94,7 @@ fn new_shape(args: &Arguments<'_>) -> Result<Any> {
         bad |= !matches!(value.type_index, type_index::INT | type_index::BOOL);
         value.bits().cast_signed()
     });
-    // SAFETY: a new object; its one reference goes to the value.
+    // SAFETY: a new object; its only reference is transferred to the value.
     let shape = unsafe { Any::from_object(shape::new_shape_of(dimensions)) };
     if bad { Err(error!(ValueError, "Expect shape to take list of int arguments")) } else { Ok(shape) }
 }
@@ -103,7 +103,8 @@ fn new_shape(args: &Arguments<'_>) -> Result<Any> {
 #[inline]
 fn function_from_extern_c(args: &Arguments<'_>) -> Result<Any> {
     type Deleter = unsafe extern "C" fn(*mut c_void);
-    // SAFETY: the caller promises by the function's contract that the pointers are what they are passed as; NULL is none.
+    // SAFETY: the caller promises by the function's contract that the pointers have these types;
+    // NULL is `None`.
     let (safe_call, deleter) = unsafe {
         (
             core::mem::transmute::<*mut c_void, Option<SafeCall>>(args.pointer(1)),
@@ -114,7 +115,7 @@ fn function_from_extern_c(args: &Arguments<'_>) -> Result<Any> {
         return Err(error!(ValueError, "argument #1: a function needs an entry point, got NULL"));
     };
     let function = embedded::trampoline_function(args.pointer(0), safe_call, deleter);
-    // SAFETY: a new object; its one reference goes to the value.
+    // SAFETY: a new object; its only reference is transferred to the value.
     Ok(unsafe { Any::from_object(function) })
 }
 

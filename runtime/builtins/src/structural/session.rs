@@ -80,7 +80,7 @@ struct Slot {
     busy: Cell<bool>,
 }
 
-// SAFETY: other threads only compare the thread, and drop; what a panic carries is `Send`.
+// SAFETY: other threads only compare the thread, and drop; the payload of a panic is `Send`.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
@@ -120,7 +120,7 @@ impl Session {
                 Closure::Shared(call) => Closure::Shared((&raw const *call).cast()),
             };
             let slot = Slot { shared: self.shared.clone(), call, busy: Cell::new(false) };
-            // SAFETY: a new function, whose reference goes over to the value.
+            // SAFETY: a new function, whose reference is transferred to the value.
             let function = unsafe { Any::from_object(embedded::new_function(enter, slot)) };
             Ok((entry.target, function.to::<Function>()?))
         };
@@ -170,13 +170,14 @@ impl Slot {
         let outcome = match self.call {
             Closure::Exclusive(_) if self.busy.replace(true) => return failure("a callback is called while it runs"),
             Closure::Exclusive(call) => {
-                // SAFETY: the run goes on, so that the entry is where it was; no other code uses the closure.
+                // SAFETY: the run has not ended, so the entry has not moved; no other code uses the
+                // closure.
                 let call = unsafe { &mut *call };
                 let outcome = catch_unwind(AssertUnwindSafe(|| call(node, more)));
                 self.busy.set(false);
                 outcome
             }
-            // SAFETY: the run goes on, so that the entry is where it was.
+            // SAFETY: the run has not ended, so the entry has not moved.
             Closure::Shared(call) => catch_unwind(AssertUnwindSafe(|| unsafe { &*call }(node, more))),
         };
         outcome.unwrap_or_else(|panic| {

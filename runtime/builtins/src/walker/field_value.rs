@@ -53,8 +53,8 @@ pub(crate) struct Read {
 /// Reads a field. Values that known getters would copy are borrowed.
 ///
 /// # Safety
-/// `object` is alive and of a type that has this field. A borrowed value is used only while the object lives and no code sets
-/// the field.
+/// `object` is alive and of a type that has this field. A borrowed value is used only while the
+/// object lives and no code sets the field.
 #[inline]
 pub(crate) unsafe fn read(field: Field, object: *mut TVMFFIObject) -> Result<Read> {
     let mut value = TVMFFIAny::NONE;
@@ -91,7 +91,8 @@ pub(crate) unsafe fn read_both(field: Field, objects: [*mut TVMFFIObject; 2]) ->
 #[inline]
 pub(crate) unsafe fn read_into(field: Field, object: *mut TVMFFIObject, value: &mut TVMFFIAny) -> Result<bool> {
     let Some(getter) = field.as_raw().getter else { return Err(unreadable(field)) };
-    // SAFETY: promised by the caller; the getters of this crate say what is at the field's address.
+    // SAFETY: promised by the caller; the getters of this crate determine the type at the field's
+    // address.
     unsafe {
         let address = field.address(object);
         if ptr::fn_addr_eq(getter, field::get_any as TVMFFIFieldGetter) {

@@ -58,7 +58,8 @@ impl HeldObjects {
     /// recorded; later calls do nothing.
     ///
     /// # Safety
-    /// These are the addresses, with exposed provenance, of what was given to [`HeldObjects::keep`].
+    /// `remembered` yields addresses, with exposed provenance, of objects that were passed to
+    /// [`HeldObjects::keep`].
     pub(crate) unsafe fn before_hook(&mut self, remembered: impl Iterator<Item = usize>) {
         if core::mem::replace(&mut self.hooks_may_have_run, true) {
             return;

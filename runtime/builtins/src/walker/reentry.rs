@@ -79,8 +79,9 @@ fn no_function(hook: &AnyView<'_>, signature: &str) -> Error {
 /// Calls a hook with these arguments, followed by the function of a [`Reentry`].
 ///
 /// # Safety
-/// `hook` is a live function, the arguments are valid views, and there is room for the function behind them: the last one is
-/// overwritten. `operation` is what the reentry's `run` expects, and nothing else uses it during the call.
+/// `hook` is a live function, and the arguments are valid views. The last one is overwritten with
+/// the function. `operation` is the argument that the reentry's `run` expects, and no other code
+/// uses it during the call.
 pub(crate) unsafe fn call_hook<const N: usize>(
     hook: *mut TVMFFIObject,
     mut args: [TVMFFIAny; N],

@@ -8,7 +8,7 @@ use core::mem::MaybeUninit;
 use crate::{Result, bail};
 
 /// The space that one more level needs: an interpreter's frames between two of ours, and the
-/// destructors and messages on the way back.
+/// destructors and messages during the return.
 const RESERVE: usize = 192 * 1024;
 
 thread_local! {
@@ -16,7 +16,8 @@ thread_local! {
     static LIMIT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// An error when too little of this thread's stack is left for another level of recursion.
+/// Returns an error when this thread's stack does not have enough space for another level of
+/// recursion.
 #[inline]
 pub(crate) fn check() -> Result<()> {
     let place = MaybeUninit::<u8>::uninit();

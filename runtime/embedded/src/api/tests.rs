@@ -37,7 +37,7 @@ fn failures_and_panics_are_raised() {
 #[test]
 fn null_arguments_are_reported() {
     let api = table();
-    // SAFETY: NULL is what this test is about.
+    // SAFETY: the test checks NULL.
     unsafe {
         assert_eq!((api.object_inc_ref)(null_mut()) + (api.object_dec_ref)(null_mut()), 0);
         assert_eq!((api.function_get_global)(null(), null_mut()), -1);

@@ -118,7 +118,7 @@ fn cpp_name(symbol: &str) -> Option<String> {
     if demangle.is_null() {
         return None;
     }
-    // SAFETY: the C++ ABI says what this function is. Its result is from `malloc`, and ours.
+    // SAFETY: the function's type is defined by the C++ ABI. Its result is from `malloc`, and ours.
     unsafe {
         let demangle = core::mem::transmute::<*mut c_void, Demangle>(demangle);
         let name = demangle(symbol.as_ptr(), null_mut(), null_mut(), null_mut());

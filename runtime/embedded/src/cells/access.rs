@@ -28,8 +28,8 @@ impl Access {
     /// Waits for access to a container.
     ///
     /// # Safety
-    /// `object` is a live object, stays alive as long as the access lasts, and this thread has no access to it yet. Until the access
-    /// ends, the caller runs no code that it does not know.
+    /// `object` is a live object, stays alive as long as the access lasts, and this thread does not
+    /// have access to it yet. Until the access ends, the caller runs no foreign code.
     #[inline]
     pub unsafe fn new(object: *mut TVMFFIObject) -> Self {
         // SAFETY: promised by the caller.

@@ -218,7 +218,8 @@ fn look_up(column: &Column) -> Option<*mut TVMFFITypeAttrColumn> {
 }
 
 unsafe fn call_hash(hook: &TVMFFIAny, key: &TVMFFIAny) -> Result<u64, Failure> {
-    // SAFETY: the ABI says what a native hook of this column is; the caller promises a valid key.
+    // SAFETY: the type of native hooks of this column is defined by the ABI; the caller promises a
+    // valid key.
     unsafe {
         let result = if hook.type_index == type_index::OPAQUE_PTR && !hook.payload.v_ptr.is_null() {
             type Hook = unsafe extern "C" fn(*const TVMFFIAny) -> TVMFFIAny;
@@ -234,7 +235,8 @@ unsafe fn call_hash(hook: &TVMFFIAny, key: &TVMFFIAny) -> Result<u64, Failure> {
 }
 
 unsafe fn call_equal(hook: &TVMFFIAny, left: &TVMFFIAny, right: &TVMFFIAny) -> Result<bool, Failure> {
-    // SAFETY: the ABI says what a native hook of this column is; the caller promises valid keys.
+    // SAFETY: the type of native hooks of this column is defined by the ABI; the caller promises
+    // valid keys.
     unsafe {
         let result = if hook.type_index == type_index::OPAQUE_PTR && !hook.payload.v_ptr.is_null() {
             type Hook = unsafe extern "C" fn(*const TVMFFIAny, *const TVMFFIAny) -> TVMFFIAny;

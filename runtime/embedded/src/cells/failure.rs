@@ -83,7 +83,7 @@ impl Failure {
     /// Wraps an error object that foreign code passed.
     ///
     /// # Safety
-    /// `error` is an error object and the caller owns a strong reference, which it gives up; or NULL.
+    /// `error` is NULL, or an error object of which the caller transfers a strong reference.
     #[cold]
     pub unsafe fn from_object(error: TVMFFIObjectHandle) -> Self {
         if error.is_null() {

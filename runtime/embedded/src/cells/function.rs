@@ -22,7 +22,7 @@ pub fn new_function<C>(safe_call: SafeCall, closure: C) -> *mut TVMFFIObject {
 /// The closure of a function made by [`new_function`] with the same `C`.
 ///
 /// # Safety
-/// `handle` is what such a function's `safe_call` received; the object lives for `'a`.
+/// `handle` is the argument that such a function's `safe_call` received; the object lives for `'a`.
 #[inline]
 pub unsafe fn closure_of<'a, C>(handle: *mut c_void) -> &'a C {
     // SAFETY: promised by the caller.

@@ -102,7 +102,7 @@ fn out_of_memory(size: usize) -> ! {
 /// outside this file.
 ///
 /// # Safety
-/// `start` is what `allocate` returned, and it is not used any more.
+/// `start` was returned by `allocate`, and is not used any more.
 #[inline]
 pub unsafe fn free_storage(start: *mut c_void) {
     // SAFETY: promised by the caller.
@@ -130,7 +130,8 @@ type DropBody = unsafe fn(*mut c_void);
 /// The function that drops a `T` in an object; `None` if a `T` needs no drop.
 const fn drop_body<T>() -> Option<DropBody> {
     unsafe fn drop_body<T>(this: *mut c_void) {
-        // SAFETY: the last strong reference is gone, so the body is ours alone, and it is dropped once.
+        // SAFETY: the last strong reference was released, so the body is exclusively ours, and it
+        // is dropped once.
         unsafe { (&raw mut (*this.cast::<ObjectCell<T>>()).body).drop_in_place() }
     }
     if core::mem::needs_drop::<T>() { Some(drop_body::<T>) } else { None }
@@ -166,7 +167,8 @@ unsafe fn delete_with_body(
 ) {
     if flags & deleter_flag::STRONG != 0 {
         // A long chain of objects must not need a deep stack.
-        // SAFETY: the last strong reference is gone; this very call is made again later when it is put off.
+        // SAFETY: the last strong reference is gone; the same call is made again later if it is
+        // deferred.
         let Some(_level) = (unsafe { release::descend(this, flags, deleter) }) else { return };
         // A panicking destructor must not unwind into foreign code; `extern "C"` turns it into an abort, so catch it here.
         // SAFETY: the last strong reference is gone.
@@ -316,7 +318,7 @@ unsafe fn last_strong_gone(object: *mut TVMFFIObject, last: LastStrong) {
 pub unsafe fn dec_weak(object: *mut TVMFFIObject) {
     // SAFETY: promised by the caller.
     if ref_count::give_up_weak(unsafe { counts(object) }) {
-        // SAFETY: no reference of either kind is left.
+        // SAFETY: there is no reference of either kind.
         unsafe {
             if let Some(deleter) = (*object).deleter {
                 deleter(object.cast(), deleter_flag::WEAK);

@@ -120,8 +120,8 @@ impl Drop for Releasing {
 /// `None` in that case.
 ///
 /// # Safety
-/// The caller is `deleter`, called for `this` with these flags, among them that of the strong references; it returns at once when
-/// it gets `None`.
+/// The caller is `deleter`, called for `this` with these flags, including the flag of the strong
+/// references; it returns immediately when the result is `None`.
 #[inline]
 pub unsafe fn descend(
     this: *mut c_void,
@@ -152,7 +152,7 @@ pub unsafe fn descend(
 #[inline(never)]
 fn empty_queue() {
     while let Some(waiting) = next_waiting() {
-        // SAFETY: each was put into the queue once, with what it needs.
+        // SAFETY: each was put into the queue once, with its arguments.
         unsafe {
             match waiting {
                 Waiting::Reference(object) => dec_ref(object),
@@ -195,7 +195,7 @@ pub fn is_owned_form(view: &TVMFFIAny) -> bool {
 /// behind an rvalue reference is moved out.
 ///
 /// # Safety
-/// `view` follows the ABI's rules for its type index, and what it refers to is alive.
+/// `view` follows the ABI's rules for its type index, and its referent is alive.
 #[inline]
 pub unsafe fn to_owned(view: &TVMFFIAny) -> Result<TVMFFIAny, Failure> {
     if is_owned_form(view) {

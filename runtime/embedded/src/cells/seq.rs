@@ -63,7 +63,7 @@ pub fn new_array_with_capacity(elements: Vec<TVMFFIAny>, capacity: usize) -> *mu
 /// A view cannot be converted to an owned value: see [`to_owned`].
 ///
 /// # Safety
-/// Each view follows the ABI's rules for its type index, and what it refers to is alive.
+/// Each view follows the ABI's rules for its type index, and its referent is alive.
 pub unsafe fn new_array_of_views(views: &[TVMFFIAny]) -> Result<*mut TVMFFIObject, Failure> {
     // SAFETY: promised by the caller; the array is new and has the room.
     unsafe { append_views(empty_array(views.len()), views) }

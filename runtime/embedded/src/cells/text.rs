@@ -76,10 +76,12 @@ fn new_text_object(bytes: &[u8], object_index: i32) -> *mut TVMFFIObject {
 /// object. `None` for other values.
 ///
 /// # Safety
-/// `value` follows the ABI's rules for its type index, and what it refers to lives as long as the borrow.
+/// `value` follows the ABI's rules for its type index, and its referent lives as long as the
+/// borrow.
 #[inline]
 pub unsafe fn text_of(value: &TVMFFIAny) -> Option<&[u8]> {
-    // SAFETY: for each type index the ABI says which payload is valid; the caller promises that the value follows it.
+    // SAFETY: the ABI defines the valid payload of each type index; the caller promises that the
+    // value follows it.
     unsafe {
         match value.type_index {
             type_index::SMALL_STR | type_index::SMALL_BYTES => {
@@ -130,14 +132,16 @@ pub unsafe fn lend_text(text: &str, place: *mut TVMFFIAny) -> bool {
 /// The text of a view from [`lend_text`]; `None` for any other value.
 ///
 /// # Safety
-/// The value follows the ABI's rules for its type index (the padding of a C string is zero), and what it refers to lives as long as the borrow.
+/// The value follows the ABI's rules for its type index (the padding of a C string is zero), and
+/// its referent lives as long as the borrow.
 #[inline]
 pub unsafe fn lent_text(value: &TVMFFIAny) -> Option<&str> {
     if value.type_index != type_index::RAW_STR || value.small_len == 0 {
         return None;
     }
-    // SAFETY: the index says that the payload is a pointer. Nothing but `lend_text` sets the padding, and the mark of another artifact
-    // is another number; so the pointer and the length are those of a text.
+    // SAFETY: by the type index the payload is a pointer. Only `lend_text` sets the padding, and
+    // the mark of another artifact is a different number; so the pointer and the length are those
+    // of a text.
     unsafe {
         let start = value.payload.v_c_str.cast::<u8>();
         if value.small_len >> 16 != mark_of(start) {

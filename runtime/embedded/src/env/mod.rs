@@ -203,7 +203,7 @@ pub fn check_signals() -> Result<bool, Failure> {
     };
     match functions {
         (None, ..) => Ok(true),
-        // SAFETY: as above; the state goes back as it came.
+        // SAFETY: as above; the state is passed back unchanged.
         (Some(check_signals), Some(ensure_gil), Some(release_gil)) => unsafe {
             let state = ensure_gil();
             let status = check_signals();

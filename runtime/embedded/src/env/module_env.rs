@@ -63,7 +63,7 @@ pub const IMPORT_LOOKUP: &str = "kernpack.import_lookup_v1";
 /// Returns NULL or a new reference.
 ///
 /// # Safety
-/// `library_ctx` is what the loader stored in the library, or NULL.
+/// `library_ctx` is the handle that the loader stored in the library, or NULL.
 unsafe fn search_imports(library_ctx: TVMFFIObjectHandle, name: &[u8]) -> Result<*mut TVMFFIObject, Failure> {
     let lookup = match library_ctx.is_null() {
         false => function_table::find_global(IMPORT_LOOKUP.as_bytes()),
@@ -99,7 +99,7 @@ static HANDED_OUT: Mutex<Vec<Address>> = Mutex::new(Vec::new());
 /// `RuntimeError` when there is no such function.
 ///
 /// # Safety
-/// `library_ctx` is what the loader stored in the library, or NULL.
+/// `library_ctx` is the handle that the loader stored in the library, or NULL.
 pub unsafe fn lookup_from_imports(library_ctx: TVMFFIObjectHandle, name: &[u8]) -> Result<*mut TVMFFIObject, Failure> {
     // SAFETY: promised by the caller.
     let mut function = unsafe { search_imports(library_ctx, name)? };

@@ -239,7 +239,7 @@ fn layout_of(slots: usize) -> Layout {
 
 fn new_index(slots: usize, previous: *mut Index) -> *mut Index {
     let layout = layout_of(slots);
-    // SAFETY: the layout is not empty; what is written lies in it, see `slot`.
+    // SAFETY: the layout is not empty; all writes are inside it, see `slot`.
     unsafe {
         let index = alloc(layout).cast::<Index>();
         if index.is_null() {

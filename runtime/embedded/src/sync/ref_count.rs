@@ -1,8 +1,8 @@
 //! The reference counts of an object: one word, which all languages change inline and by the same
 //! rules (abi.md, section 2).
 //!
-//! The low 32 bits count strong references; the high 32 bits count weak ones, of which all strong references together
-//! own one. `tests/loom` checks this file.
+//! The low 32 bits count strong references; the high 32 bits count weak ones, one of which is owned
+//! by all strong references together. `tests/loom` checks this file.
 //!
 //! The highest bit is a lock, which only code of this project takes, for lists and dicts. Other
 //! code adds to the counts and subtracts from them, which does not affect that bit as long as there
@@ -18,7 +18,7 @@ pub(crate) const ONE_STRONG_ONE_WEAK: u64 = ONE_WEAK | 1;
 const ONE_WEAK: u64 = 1 << 32;
 const STRONG_MASK: u64 = 0xffff_ffff;
 const LOCKED: u64 = 1 << 63;
-/// 2^31 strong references: no program holds that many, so somewhere they are leaked.
+/// 2^31 strong references: a program with that many has a leak.
 const TOO_MANY_STRONG: u64 = 1 << 31;
 /// 2^30 weak references.
 const TOO_MANY_WEAK: u64 = 1 << 62;

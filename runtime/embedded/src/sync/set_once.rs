@@ -19,7 +19,8 @@ impl<T: Sync + 'static> SetOnce<T> {
     /// The value, once it is set.
     #[inline]
     pub fn get(&self) -> Option<&'static T> {
-        // SAFETY: NULL, or what `set` was given, which lives for ever and is seen whole.
+        // SAFETY: NULL, or the value passed to `set`, which lives forever and was written before
+        // the pointer.
         unsafe { self.value.load(Ordering::Acquire).as_ref() }
     }
 

@@ -131,8 +131,8 @@ impl<T: Counted> SharedRef<T> {
     /// Writes an object or NULL into the word, and returns the previous object.
     ///
     /// # Safety
-    /// `object` is NULL or alive, [`can_hold`](Self::can_hold) is true for it, and the caller gives up one reference to
-    /// it. No other code replaces the word at the same time.
+    /// `object` is NULL or alive, [`can_hold`](Self::can_hold) is true for it, and the caller
+    /// transfers one reference to it.
     pub unsafe fn replace(&self, object: *mut T) -> Replaced<T> {
         // Only this thread may change the address.
         let old = target(self.word.load(Ordering::Relaxed));
@@ -140,8 +140,8 @@ impl<T: Counted> SharedRef<T> {
             self.word.store(object, Ordering::Release);
             return Replaced { target: null_mut(), number: 0 };
         }
-        // The payment comes first, for the maximum number of pins: a reader that finds its pin gone
-        // relies on it.
+        // The references for the maximum number of pins are added first: a reader whose pin has
+        // disappeared relies on them.
         // SAFETY: the word's own reference keeps the object alive.
         unsafe { T::add_references(old, MAX_PINS as u32) };
         let word = self.word.swap(object, Ordering::AcqRel);

@@ -81,7 +81,8 @@ pub unsafe fn set_global(name: &[u8], function: *mut TVMFFIObject, allow_overrid
 /// # Safety
 /// The strings and the method value of `info` are valid.
 pub unsafe fn set_global_with_info(info: &TVMFFIMethodInfo, allow_override: bool) -> Result<(), Failure> {
-    // SAFETY: promised by the caller; the payload is an object when the index says a function.
+    // SAFETY: promised by the caller; the payload is an object when the type index is that of
+    // functions.
     unsafe {
         let name = info.name.as_slice();
         let function = match info.method.type_index {

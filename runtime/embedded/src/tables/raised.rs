@@ -25,7 +25,7 @@ thread_local! {
 
 fn release(error: *mut TVMFFIObject) {
     if !error.is_null() {
-        // SAFETY: the slot owns a reference to what it holds.
+        // SAFETY: the slot owns a reference to its object.
         unsafe { dec_ref(error) }
     }
 }
@@ -33,8 +33,8 @@ fn release(error: *mut TVMFFIObject) {
 /// Raises an error on this thread; a previously raised one is released.
 ///
 /// # Safety
-/// `error` is NULL (which clears the slot) or an object to which the caller owns a strong
-/// reference, which it gives up.
+/// `error` is NULL (which clears the slot) or an object of which the caller transfers a strong
+/// reference.
 pub unsafe fn set_raised_owned(error: TVMFFIObjectHandle) {
     let old = SLOT.replace(error);
     if !old.is_null() {

@@ -12,7 +12,7 @@ const PASSED_ON: [&str; 2] = ["RPCError: Error caught from RPC call:\n", "Error 
 /// Apache TVM's send only the message, which becomes an RPCError.
 pub(super) fn raised(message: &str) -> Error {
     let mut message = message.trim_end();
-    // Each server on the route to a further one adds a prefix that says that it only forwards the
+    // Each server on the route to another one adds a prefix that says that it only forwards the
     // error.
     while let Some(inner) = PASSED_ON.iter().find_map(|words| message.strip_prefix(words)) {
         message = inner;

@@ -52,7 +52,7 @@ pub(super) fn end(session: i32) {
     signal(session, libc::SIGKILL);
     stopped.iter().for_each(|&pid| signal(pid, libc::SIGKILL));
     while Instant::now() < deadline {
-        // SAFETY: no status is wanted.
+        // SAFETY: no status is requested.
         match unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } {
             -1 => return,
             0 => {

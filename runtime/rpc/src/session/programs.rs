@@ -247,7 +247,8 @@ impl Running {
         add(self.output.as_ref().map(AsRawFd::as_raw_fd), libc::POLLIN);
         add(self.errors.as_ref().map(AsRawFd::as_raw_fd), libc::POLLIN);
         add(self.input.as_ref().filter(|_| !self.pending.is_empty()).map(AsRawFd::as_raw_fd), libc::POLLOUT);
-        // SAFETY: as many structs as said, of descriptors that are open as long as this value is borrowed.
+        // SAFETY: as many structs as passed, of descriptors that are open as long as this value is
+        // borrowed.
         unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as _, time.as_millis().max(1) as libc::c_int) };
     }
 

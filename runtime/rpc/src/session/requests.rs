@@ -311,8 +311,8 @@ impl<T: Transport> Session<'_, T> {
             let count = ((size - done) as usize).min(piece.len());
             self.connection.take(&mut piece[..count])?;
             let target = Place { byte_offset: place.byte_offset + done, ..place };
-            // SAFETY: the piece has `count` bytes, and so has the block behind what was copied; copies from the CPU are done when
-            // this returns.
+            // SAFETY: the piece has `count` bytes, and so has the block after the bytes that were
+            // copied before; copies from the CPU are done when this returns.
             unsafe { device::copy(host_place(piece.as_mut_ptr()), target, count)? };
             done += count as u64;
         }
@@ -393,8 +393,8 @@ impl<T: Transport> Session<'_, T> {
         loop {
             let count = ((size - done) as usize).min(piece.len());
             let source = Place { byte_offset: place.byte_offset + done, ..place };
-            // SAFETY: the piece has `count` bytes, and so has the block behind what was copied; copies to the CPU are done when this
-            // returns.
+            // SAFETY: the piece has `count` bytes, and so has the block after the bytes that were
+            // copied before; copies to the CPU are done when this returns.
             let copied = unsafe { device::copy(source, host_place(piece.as_mut_ptr()), count) };
             if let Err(error) = copied {
                 if done == 0 {

@@ -83,7 +83,8 @@ impl Streams {
 
 fn set_current(device: Device, stream: RawStream) -> Result<()> {
     let api = sys::provider::api();
-    // SAFETY: the stream is a live one of the device; `free` takes it out before it ends. The one before is not wanted.
+    // SAFETY: the stream is a live one of the device; `free` takes it out before it ends. The
+    // previous stream is not requested.
     let status = unsafe { (api.env_set_stream)(device.device_type(), device.index(), stream.0, ptr::null_mut()) };
     Error::check(status)
 }

@@ -82,7 +82,8 @@ pub(crate) fn new_root() -> *mut TVMFFIObject {
 /// Creates a path with one more step; the caller owns its one reference.
 ///
 /// # Safety
-/// `path` is a live path. `step` is a live step, and the caller's reference to it goes over to the path.
+/// `path` is a live path. `step` is a live step, and the caller's reference to it is transferred to
+/// the path.
 pub(crate) unsafe fn extend(path: *mut TVMFFIObject, step: *mut TVMFFIObject) -> *mut TVMFFIObject {
     // SAFETY: promised by the caller; the new path takes a second reference to its parent.
     unsafe {
@@ -300,6 +301,6 @@ fn repr_path(args: &Arguments<'_>) -> Result<Any> {
 }
 
 fn text_value(text: &[u8]) -> Any {
-    // SAFETY: a new text, whose reference goes over to the value.
+    // SAFETY: a new text, whose reference is transferred to the value.
     unsafe { Any::from_raw(new_string(text)) }
 }

@@ -101,8 +101,9 @@ enum Seen {
     Parts(u32, Parts),
 }
 
-// SAFETY of all unsafe blocks below: the caller of `encode` keeps the root alive. What a frame borrows lives as long as the frame
-// below it keeps its object alive and unchanged, which only hooks can end: `retain_all` comes before them.
+// SAFETY of all unsafe blocks below: the caller of `encode` keeps the root alive. The values that a
+// frame borrows live as long as the frame below it keeps its object alive and unchanged, which only
+// hooks can end: `retain_all` is called before them.
 
 impl Encoder<'_> {
     #[inline]

@@ -36,7 +36,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
         signature: Signature::Typed(&[&ANY, &ANY], &STRING),
         run: |args| {
             let text = text_output::to_text(&args.owned(0)?, &args.owned(1)?)?;
-            // SAFETY: a new text, whose reference goes over to the value.
+            // SAFETY: a new text, whose reference is transferred to the value.
             Ok(unsafe { Any::from_raw(embedded::new_string(&text)) })
         },
     },

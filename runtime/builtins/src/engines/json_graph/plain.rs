@@ -84,7 +84,7 @@ pub(super) unsafe fn integers(data: &TVMFFIAny) -> Result<Vec<i64>> {
 pub(super) unsafe fn device(data: &TVMFFIAny) -> Result<TVMFFIAny> {
     // SAFETY: promised by the caller.
     let [kind, id] = unsafe { integers(data) }?[..] else {
-        // SAFETY: promised by the caller; what is not an array was an error before.
+        // SAFETY: promised by the caller; values other than arrays were rejected before.
         let size = unsafe { list::shared::len(data.payload.v_obj) };
         bail!(
             ValueError,

@@ -26,14 +26,14 @@ pub(super) fn to_value(root: &Any, metadata: Any) -> Result<Any> {
 /// Creates a map of owned keys and values.
 #[inline]
 fn new_map(entries: Vec<(TVMFFIAny, TVMFFIAny)>) -> Result<Any> {
-    // SAFETY: a new object, whose reference goes over to the value.
+    // SAFETY: a new object, whose reference is transferred to the value.
     Ok(unsafe { Any::from_object(map::new_map(entries)?) })
 }
 
 /// An owned text.
 #[inline]
 fn text(text: &[u8]) -> Any {
-    // SAFETY: a new text, whose reference goes over to the value.
+    // SAFETY: a new text, whose reference is transferred to the value.
     unsafe { Any::from_raw(new_string(text)) }
 }
 

@@ -34,7 +34,8 @@ impl FoundEqual {
     /// there down may be the same on the other side.
     ///
     /// # Safety
-    /// Both are alive, and kept by what they were read from or by a reference that the caller has.
+    /// Both are alive, and kept alive by the object that they were read from or by a reference of
+    /// the caller.
     #[inline]
     pub(super) unsafe fn note(&mut self, parts: [Read; 2]) {
         // SAFETY: promised by the caller.

@@ -83,8 +83,9 @@ enum Parts {
     Fields(Fields),
 }
 
-// SAFETY of all unsafe blocks below: the caller of `hash` keeps the root alive. What a frame borrows lives as long as the frame
-// below it keeps its object alive and unchanged, which only hooks can end: `retain_all` comes before them.
+// SAFETY of all unsafe blocks below: the caller of `hash` keeps the root alive. The values that a
+// frame borrows live as long as the frame below it keeps its object alive and unchanged, which only
+// hooks can end: `retain_all` is called before them.
 
 impl Hasher {
     /// Hashes a borrowed value.

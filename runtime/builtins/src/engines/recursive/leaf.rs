@@ -15,7 +15,7 @@ use crate::{Result, bail, error};
 pub(super) fn hash_leaf(value: &TVMFFIAny) -> Option<u64> {
     let index = value.type_index;
     let kind = index as i64 as u64;
-    // SAFETY: the value is alive, and its payload is as its index says.
+    // SAFETY: the value is alive, and its payload matches its type index.
     unsafe {
         match index {
             type_index::NONE => Some(combine(0, 0)),
@@ -59,7 +59,7 @@ pub(super) unsafe fn compare_leaves(
     equality_only: bool,
 ) -> Result<Option<Ordering>> {
     let (index, right_index) = (left.type_index, right.type_index);
-    // SAFETY: promised by the caller: both are alive, and their payloads are as their indices say.
+    // SAFETY: promised by the caller: both are alive, and their payloads match their type indices.
     unsafe {
         match index {
             type_index::NONE | type_index::INT if index == right_index => {
@@ -135,7 +135,7 @@ fn key_of(value: &TVMFFIAny) -> String {
 /// Compares values of the same type that are not objects.
 #[inline]
 unsafe fn compare_plain(left: &TVMFFIAny, right: &TVMFFIAny, equality_only: bool) -> Result<Ordering> {
-    // SAFETY: promised by the caller: the payloads are as the index says.
+    // SAFETY: promised by the caller: the payloads match the type index.
     unsafe {
         match left.type_index {
             type_index::BOOL => Ok((left.bits() != 0).cmp(&(right.bits() != 0))),

@@ -31,7 +31,7 @@ pub(super) fn push_dimensions(out: &mut Vec<u8>, dimensions: &[i64]) {
 /// Appends a tensor's description, such as `float32[2, 3]@cpu:0`.
 ///
 /// # Safety
-/// A tensor with as many dimensions as it says.
+/// The tensor's shape has `ndim` elements.
 #[inline]
 pub(super) unsafe fn push_tensor(out: &mut Vec<u8>, tensor: &DLTensor) -> Result<()> {
     out.extend_from_slice(dtype::format(tensor.dtype)?.as_bytes());

@@ -23,7 +23,7 @@ fn print(args: &Arguments<'_>) -> Result<Any> {
     let mut printer = Printer::new();
     // SAFETY: the caller keeps the value alive.
     unsafe { printer.print(&value)? };
-    // SAFETY: a new text, whose reference goes over to the value.
+    // SAFETY: a new text, whose reference is transferred to the value.
     Ok(unsafe { Any::from_raw(embedded::new_string(printer.text())) })
 }
 

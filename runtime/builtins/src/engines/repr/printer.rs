@@ -260,7 +260,8 @@ impl Printer {
     /// Begins to print a child of the innermost object.
     #[inline]
     unsafe fn enter_child(&mut self, top: usize, child: TVMFFIAny, owned: bool) -> Result<()> {
-        // SAFETY: the caller passes a live child; what is not kept by something that never changes is retained.
+        // SAFETY: the caller passes a live child; it is retained unless an immutable object keeps
+        // it alive.
         unsafe {
             let kept = match self.frames[top].children {
                 Children::Fields(..) if owned => Any::from_raw(child),
@@ -429,7 +430,8 @@ impl Printer {
             let key = TypeInfo::find(hook.type_index).map(TypeInfo::key).unwrap_or_default();
             bail!(TypeError, "Cannot treat type `{key}` as type `(0: ffi.Object, 1: ffi.Function) -> str`");
         }
-        // SAFETY: the caller passes a live object, which is kept: the hook may change what refers to it.
+        // SAFETY: the caller passes a live object, which is retained: the hook may change the
+        // objects that refer to it.
         let object = unsafe { value.payload.v_obj };
         // SAFETY: as above.
         self.kept.push(unsafe { shared(object) });

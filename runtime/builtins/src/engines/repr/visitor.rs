@@ -76,7 +76,7 @@ impl AttrVisitor for Printer {
 
     #[inline]
     fn visit_tensor(&mut self, _: &str, value: &Tensor) -> Result<()> {
-        // SAFETY: a tensor has as many dimensions as it says.
+        // SAFETY: a tensor's shape has `ndim` elements.
         unsafe { push_tensor(&mut self.text, value.dl_tensor())? };
         self.push_address_of(value.as_object().as_ptr());
         Ok(())
@@ -85,7 +85,7 @@ impl AttrVisitor for Printer {
     #[inline]
     fn visit_object(&mut self, _: &str, value: &ObjRef<ObjectRoot>) -> Result<()> {
         let (object, index) = (value.as_ptr(), value.type_index());
-        // SAFETY: the reference keeps the object alive; the type index says that it is a shape.
+        // SAFETY: the reference keeps the object alive; by its type index it is a shape.
         unsafe {
             if index == type_index::SHAPE {
                 self.text.extend_from_slice(b"Shape(");
@@ -101,7 +101,7 @@ impl AttrVisitor for Printer {
     #[inline]
     fn visit_other(&mut self, _: &str, value: &AnyView<'_>) -> Result<()> {
         if value.type_index() == type_index::BIG_INT {
-            // SAFETY: the type index says that the value is a big integer.
+            // SAFETY: by its type index the value is a big integer.
             let digits = big_int::to_decimal(unsafe { content(value.as_raw()).as_slice() });
             self.text.extend_from_slice(digits.as_bytes());
             return Ok(());

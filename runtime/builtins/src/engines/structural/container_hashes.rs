@@ -63,7 +63,8 @@ impl ContainerHashes {
     /// through which it was reached.
     ///
     /// # Safety
-    /// The container is alive, and kept by what it was read from or by a reference that the caller has.
+    /// The container is alive, and kept alive by the object that it was read from or by a reference
+    /// of the caller.
     pub(super) unsafe fn note(&mut self, part: Read, hash: u64, since: Since) {
         // SAFETY: promised by the caller.
         unsafe {

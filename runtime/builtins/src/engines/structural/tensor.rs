@@ -58,7 +58,7 @@ pub(super) unsafe fn equal(left: *mut TVMFFIObject, right: *mut TVMFFIObject, sk
 /// The tensor is alive for `'a`.
 unsafe fn shape<'a>(tensor: &DLTensor) -> &'a [i64] {
     match usize::try_from(tensor.ndim) {
-        // SAFETY: promised by the caller: a tensor has as many dimensions as it says.
+        // SAFETY: promised by the caller: a tensor's shape has `ndim` elements.
         Ok(ndim) if ndim > 0 && !tensor.shape.is_null() => unsafe { core::slice::from_raw_parts(tensor.shape, ndim) },
         _ => &[],
     }
@@ -89,7 +89,7 @@ unsafe fn check_contiguous(tensor: &DLTensor, place: &str, purpose: &str) -> Res
 }
 
 unsafe fn is_contiguous(tensor: &DLTensor) -> bool {
-    // SAFETY: promised by the caller; strides are as many as dimensions.
+    // SAFETY: promised by the caller; there are as many strides as dimensions.
     unsafe {
         let shape = shape(tensor);
         if tensor.strides.is_null() || shape.contains(&0) {

@@ -48,7 +48,7 @@ impl Trace {
     /// Records a step. Takes over the keys.
     fn step(&mut self, left: (Kind, TVMFFIAny), right: (Kind, TVMFFIAny)) {
         for (steps, (kind, key)) in [(&mut self.left, left), (&mut self.right, right)] {
-            // SAFETY: a new step, whose reference goes over to the value.
+            // SAFETY: a new step, whose reference is transferred to the value.
             steps.push(unsafe { Any::from_object(access_path::new_step(kind, key)) });
         }
     }
@@ -56,7 +56,7 @@ impl Trace {
     /// Returns the paths on the left and on the right, in an array.
     pub(super) fn into_paths(self) -> Any {
         let paths = [self.left, self.right].map(|steps| {
-            // SAFETY: the steps are objects, whose references go over to the path.
+            // SAFETY: the steps are objects, whose references are transferred to the path.
             let path =
                 unsafe { access_path::of_steps(steps.into_iter().rev().map(|step| step.into_raw().payload.v_obj)) };
             TVMFFIAny::pointer(access_path::PATH.host_index(), path.cast())

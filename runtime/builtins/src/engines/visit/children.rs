@@ -102,7 +102,8 @@ impl Children {
     /// Leaves the current child, goes to the next one and enters its region.
     ///
     /// # Safety
-    /// The value is alive, and an array or map is not changed. The child that is left is not used any more.
+    /// The value is alive, and an array or map is not changed. The current child is not used any
+    /// more.
     #[inline]
     pub(super) unsafe fn step(&mut self, region: Region) -> Step {
         // SAFETY: promised by the caller.
@@ -115,7 +116,7 @@ impl Children {
     /// As for [`step`](Self::step).
     #[inline]
     pub(super) unsafe fn step_past(&mut self, region: Region, skipped: impl Fn(i32) -> bool) -> Step {
-        // SAFETY: promised by the caller; the source's kind says what the object is.
+        // SAFETY: promised by the caller; the source's kind determines the object's type.
         unsafe {
             self.leave(region);
             match &mut self.source {

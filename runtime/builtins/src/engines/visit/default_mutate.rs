@@ -56,8 +56,8 @@ pub(super) fn way_of(type_index: i32) -> Way {
 /// The caller adds the value to the context of a failure.
 ///
 /// # Safety
-/// `mutator` is a live mutator, `value` a valid view, and the way is that of its type. With `in_place`, there is no other reference to the
-/// value or uses what is below it.
+/// `mutator` is a live mutator, `value` a valid view, and `way` is that of the value's type. With
+/// `in_place`, there is no other reference to the value, and no other code uses its content.
 #[inline]
 pub(super) unsafe fn mutate_whole(
     mutator: *mut TVMFFIObject,
@@ -150,7 +150,7 @@ pub(super) unsafe fn begin(mutator: *mut TVMFFIObject, value: &TVMFFIAny, way: W
             }
         }
         if identity == Identity::Variable && Region::of(mutator).get() == region::NONE {
-            // A use of a variable whose definition was left unchanged, or that has none.
+            // A use of a variable without a definition, or whose definition was not changed.
             return Begun::Done(UNCHANGED);
         }
         match copy(value) {

@@ -38,8 +38,8 @@ pub(super) fn way_of(type_index: i32) -> Way {
 /// Writes the children of a value in place, without copying them.
 ///
 /// # Safety
-/// `visitor` is a live visitor or mutator, and the way is that of the value's type: [`SEQUENCE`], [`MAP`] or [`FIELDS`]. The place
-/// may be written.
+/// `visitor` is a live visitor or mutator, and `way` is that of the value's type: [`SEQUENCE`],
+/// [`MAP`] or [`FIELDS`]. `place` is writable.
 #[inline]
 pub(super) unsafe fn begin(place: *mut Children, visitor: *mut TVMFFIObject, value: &TVMFFIAny, way: Way) {
     // SAFETY: promised by the caller: the payload is an object of this type.
@@ -70,7 +70,7 @@ pub(super) unsafe fn children(visitor: *mut TVMFFIObject, value: &TVMFFIAny, way
 /// The outcome of visiting a value that has no children, or that a hook visits; else [`PENDING`].
 ///
 /// # Safety
-/// As for [`visit`]; the way is that of the value's type.
+/// As for [`visit`]; `way` is that of the value's type.
 #[inline]
 pub(super) unsafe fn visit_whole(visitor: *mut TVMFFIObject, value: &TVMFFIAny, way: Way) -> TVMFFIAny {
     match way {

@@ -37,7 +37,8 @@ impl Default for ContextBody {
 impl ContextBody {
     /// `previous` is NULL or a reference that goes over to the context.
     fn new(pattern: Vec<TVMFFIAny>, previous: *mut TVMFFIObject) -> Self {
-        // SAFETY: a new list, whose reference goes over to the context; the other one is the caller's promise.
+        // SAFETY: a new list, whose reference is transferred to the context; the other one is the
+        // caller's promise.
         unsafe {
             Self {
                 pattern: ObjRef::from_raw(seq::new_list(pattern)),
@@ -125,7 +126,8 @@ pub(super) unsafe fn pattern<'a>(context: *mut TVMFFIObject) -> Contents<'a> {
 /// Returns the error, or a copy if it is shared: nodes are recorded in the error itself, which
 /// others may be reading.
 pub(crate) fn own(error: Error) -> Error {
-    // SAFETY: the error is alive until its reference is given up, and its cell what is in it; the copy gets references of its own.
+    // SAFETY: the error is alive until its reference is given up, and so are the values that its
+    // cell refers to; the copy gets its own references.
     unsafe {
         let object = error.into_raw();
         let original = Error::from_raw(object);

@@ -60,9 +60,10 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// # Safety
-    /// `root` is an owned value; what is in it is not changed meanwhile.
+    /// `root` is an owned value, whose content is not changed meanwhile.
     unsafe fn run(&mut self, root: TVMFFIAny) -> Result<()> {
-        // SAFETY: promised by the caller: the value keeps alive what is in it, and each frame its own value.
+        // SAFETY: promised by the caller: the value keeps its content alive, and each frame its own
+        // value.
         unsafe {
             if self.with_containers {
                 self.enter(root)?;
@@ -108,7 +109,7 @@ impl Search<'_> {
 
     unsafe fn enter_object(&mut self, value: TVMFFIAny) {
         let info = TypeInfo::find(value.type_index).filter(|info| info.metadata().is_some());
-        // SAFETY: an owned value; what is not an object has no metadata.
+        // SAFETY: an owned value; only objects have metadata.
         let (true, Some(info)) = (is_object(&value), info) else {
             // SAFETY: the value is ours.
             unsafe { release(value) };
@@ -196,7 +197,7 @@ impl Search<'_> {
 
 impl Drop for Search<'_> {
     fn drop(&mut self) {
-        // SAFETY: all of them are ours; after an error some are left.
+        // SAFETY: all of them are ours; after an error there may be some.
         unsafe {
             for frame in self.frames.drain(..) {
                 release(frame.value);
@@ -211,7 +212,7 @@ impl Drop for Search<'_> {
 impl Frame {
     /// The next part of the value that is an object, owned, and the step to it.
     unsafe fn step(&mut self) -> Result<Option<(Place, TVMFFIAny)>> {
-        // SAFETY: the frame keeps the value alive, and its kind says what it is.
+        // SAFETY: the frame keeps the value alive, and the frame's kind determines its type.
         unsafe {
             let object = self.value.payload.v_obj;
             loop {
@@ -252,7 +253,7 @@ impl Frame {
 
 /// `ffi.VisitErrorContext.FindAccessPaths`.
 pub(super) fn run(args: &Arguments<'_>) -> Result<Any> {
-    // SAFETY: the signature asks for a context; the caller keeps the arguments alive.
+    // SAFETY: the signature requires a context; the caller keeps the arguments alive.
     unsafe {
         let found = find(args.object(0), args.object(1), args.flag(2), false)?;
         // A new array of our own paths; its one reference goes over to the value.
@@ -264,7 +265,7 @@ pub(super) fn run(args: &Arguments<'_>) -> Result<Any> {
 /// when it failed. Empty when the value is not an object, or when the error has no such record.
 pub(crate) fn places(root: &AnyView<'_>, error: &Error) -> Result<Vec<Any>> {
     let error = error.clone().into_any();
-    // SAFETY: the caller keeps the root alive, and `error` its context; what is found is owned.
+    // SAFETY: the caller keeps the root alive, and `error` its context; the found values are owned.
     unsafe {
         let cell = embedded::body::<TVMFFIErrorCell>(error.as_view().as_raw().payload.v_obj);
         match (root.object(), is_context(cell.extra_context)) {

@@ -72,7 +72,7 @@ pub(crate) fn interrupt_value(interrupt: &Any) -> Any {
 /// Checks a function's result, which must be `None`, an interrupt or an error.
 ///
 /// # Safety
-/// The caller owns the outcome and gives it up for the returned one.
+/// The ownership of the outcome is transferred, and the caller owns the returned one.
 pub(super) unsafe fn interrupt_or_error(outcome: TVMFFIAny) -> TVMFFIAny {
     match outcome.type_index {
         type_index::NONE | type_index::VISIT_INTERRUPT | type_index::ERROR => outcome,

@@ -113,7 +113,7 @@ pub(super) fn new_object_of_pairs<B: HasLinks>(
     after: &[Callback],
 ) -> *mut TVMFFIObject {
     let all = before.iter().chain(after).map(|(target, function)| {
-        // SAFETY: what a function's value owns goes over to the link.
+        // SAFETY: the reference of a function's value is transferred to the link.
         let function = unsafe { function.clone().into_any().into_raw().payload.v_obj };
         Link { function, target: *target, takes_more: true }
     });
@@ -172,7 +172,7 @@ impl Links {
         self.all().get(number)
     }
 
-    /// The callbacks of a pair; numbers count from 1, and 0 is no callback.
+    /// The callbacks of a pair; numbers count from 1, and 0 means that there is no callback.
     #[inline(never)]
     pub(super) fn pair(&self, number: usize) -> [Option<&Link>; 2] {
         let (before, after) = self.all().split_at(self.before);

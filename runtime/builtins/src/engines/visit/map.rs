@@ -139,8 +139,9 @@ impl Mapping<'_> {
         self.body.plans.get(type_index, &self.body.links, way_of)
     }
 
-    // SAFETY of the functions below: the mutator is alive, values are valid views, and plans and ways are those of their types.
-    // With `in_place`, there is no other reference to the value or uses what is below it.
+    // SAFETY of the functions below: the mutator is alive, values are valid views, and plans and
+    // ways are those of their types. With `in_place`, there is no other reference to the value, and
+    // no other code uses its content.
 
     /// Mutates a value.
     unsafe fn mutate(self, value: TVMFFIAny, plan: Plan, in_place: bool) -> TVMFFIAny {
@@ -313,7 +314,7 @@ impl Mapping<'_> {
 
     #[inline]
     unsafe fn finish(self, outcome: TVMFFIAny, mutation: &Mutation) -> TVMFFIAny {
-        // SAFETY: see above; the outcome and what was given are given up.
+        // SAFETY: see above; the outcome and the arguments are released.
         unsafe {
             if is_error(&outcome) {
                 record(&outcome, &mutation.node);
@@ -416,7 +417,7 @@ pub(crate) fn mutate(root: Any, callbacks: &[Callback]) -> Result<Any> {
 }
 
 /// # Safety
-/// The mutator is one of ours; the caller's reference to it is given up.
+/// The mutator is one of ours; the caller's reference to it is consumed.
 unsafe fn run(root: Any, mutator: *mut TVMFFIObject) -> Result<Any> {
     // SAFETY: promised by the caller; the value is ours.
     unsafe {
@@ -442,7 +443,7 @@ pub(super) fn run_mutate(args: &Arguments<'_>) -> Result<Any> {
 /// `ffi.StructuralMutatorDefaultMutate`.
 pub(super) fn run_default_mutate(args: &Arguments<'_>) -> Result<Any> {
     let (mutator, value) = (args.object(0), *args.view(1).as_raw());
-    // SAFETY: the signature asks for a mutator; the caller keeps the arguments alive.
+    // SAFETY: the signature requires a mutator; the caller keeps the arguments alive.
     let outcome = unsafe {
         if core::ptr::eq(mutator::table(mutator)?, &TABLE) {
             Mapping::of(mutator).mutate_inside(value)

@@ -118,20 +118,20 @@ pub(super) fn value_or_unchanged(args: &Arguments<'_>, outcome: TVMFFIAny) -> Re
 /// `ffi.StructuralMutatorMutate`.
 pub(super) fn run_mutate(args: &Arguments<'_>) -> Result<Any> {
     let mutator = args.object(0);
-    // SAFETY: the signature asks for a mutator; the caller keeps the arguments alive.
+    // SAFETY: the signature requires a mutator; the caller keeps the arguments alive.
     value_or_unchanged(args, unsafe { (table(mutator)?.mutate)(mutator, *args.view(1).as_raw()) })
 }
 
 /// `ffi.StructuralMutatorVarRemapGet`.
 pub(super) fn run_remap_get(args: &Arguments<'_>) -> Result<Any> {
     let mutator = args.object(0);
-    // SAFETY: the signature asks for a mutator; the caller keeps the arguments alive.
+    // SAFETY: the signature requires a mutator; the caller keeps the arguments alive.
     unsafe { into_result((table(mutator)?.var_remap_get)(mutator, *args.view(1).as_raw())) }
 }
 
 /// `ffi.StructuralMutatorVarRemapSet`.
 pub(super) fn run_remap_set(args: &Arguments<'_>) -> Result<Any> {
     let (mutator, var, mapped) = (args.object(0), *args.view(1).as_raw(), *args.view(2).as_raw());
-    // SAFETY: the signature asks for a mutator; the caller keeps the arguments alive.
+    // SAFETY: the signature requires a mutator; the caller keeps the arguments alive.
     unsafe { into_result((table(mutator)?.var_remap_set)(mutator, var, mapped)).map(|_| Any::NONE) }
 }

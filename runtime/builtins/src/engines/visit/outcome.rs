@@ -50,7 +50,7 @@ pub(super) fn type_error(message: &str) -> TVMFFIAny {
 /// The outcome as a function's result.
 ///
 /// # Safety
-/// The caller owns the outcome and gives it up.
+/// The ownership of the outcome is transferred.
 pub(super) unsafe fn into_result(outcome: TVMFFIAny) -> Result<Any> {
     // SAFETY: promised by the caller.
     unsafe {
@@ -94,7 +94,7 @@ pub(super) fn guard(body: impl FnOnce() -> TVMFFIAny) -> TVMFFIAny {
 /// The failure of a callback that returned a value of an unexpected type.
 ///
 /// # Safety
-/// The caller owns the value and gives it up.
+/// The ownership of the value is transferred.
 #[cold]
 pub(super) unsafe fn mismatch(expected: &str, got: TVMFFIAny) -> TVMFFIAny {
     // SAFETY: promised by the caller.

@@ -67,7 +67,8 @@ impl Rebuild {
     /// Goes to the next child.
     ///
     /// # Safety
-    /// The value is alive; in place, there is no other reference to it. The child before is not used any more.
+    /// The value is alive; in place, there is no other reference to it. The previous child is not
+    /// used any more.
     #[inline]
     pub(super) unsafe fn step(&mut self, region: Region) -> Next {
         if !self.error.is_null() {
@@ -185,7 +186,8 @@ impl Rebuild {
         value: &TVMFFIAny,
         table: &MutatorTable,
     ) -> TVMFFIAny {
-        // SAFETY: promised by the caller; the copy is ours, and its one reference goes over to the outcome.
+        // SAFETY: promised by the caller; the copy is ours, and its only reference is transferred
+        // to the outcome.
         unsafe {
             let region = Region::of(mutator);
             self.children.end(region);
@@ -200,8 +202,8 @@ impl Rebuild {
             if self.identity == Identity::None {
                 return outcome;
             }
-            // The uses of a simple definition that was left unchanged find no entry, and are left
-            // unchanged, too.
+            // The uses of a simple definition that was not changed find no entry, and are not
+            // changed either.
             if self.identity == Identity::Shared || self.changed || region.get() == region::PATTERN {
                 let remembered = (table.var_remap_set)(mutator, *value, outcome);
                 if is_error(&remembered) {

@@ -40,7 +40,7 @@ impl Remap {
     /// Maps the object to an owned value.
     ///
     /// # Safety
-    /// `object` is alive; the value is given up.
+    /// `object` is alive; the ownership of the value is transferred.
     pub(super) unsafe fn set(&self, object: *mut TVMFFIObject, mapped: TVMFFIAny) {
         let mut table = self.table();
         let old = if let Some(number) = table.numbers.get(object) {

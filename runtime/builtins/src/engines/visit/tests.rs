@@ -19,7 +19,7 @@ type Callbacks = Vec<(i64, Function)>;
 
 /// Wraps a new object in a value.
 fn owned(object: *mut TVMFFIObject) -> Any {
-    // SAFETY: the one reference goes over to the value.
+    // SAFETY: the only reference is transferred to the value.
     unsafe { Any::from_object(object) }
 }
 
@@ -71,7 +71,7 @@ fn chain(length: usize) -> Any {
         }
         .into_raw();
     }
-    // SAFETY: the value owns what it holds.
+    // SAFETY: the value owns its content.
     unsafe { Any::from_raw(value) }
 }
 

@@ -78,19 +78,20 @@ pub(super) const unsafe fn as_argument(object: *mut TVMFFIObject) -> TVMFFIAny {
 
 /// `ffi.StructuralVisitorVisit`.
 pub(super) fn run_visit(args: &Arguments<'_>) -> Result<Any> {
-    // SAFETY: the signature asks for a visitor; the caller keeps the arguments alive.
+    // SAFETY: the signature requires a visitor; the caller keeps the arguments alive.
     unsafe { into_result(visit(args.object(0), *args.view(1).as_raw())) }
 }
 
 /// `ffi.StructuralVisitorDefRegionKind`, and the corresponding function of mutators.
 pub(super) fn run_region_kind(args: &Arguments<'_>) -> Result<Any> {
-    // SAFETY: the signature asks for a visitor or mutator.
+    // SAFETY: the signature requires a visitor or mutator.
     Ok(i64::from(unsafe { Region::of(args.object(0)) }.get()).into_any())
 }
 
 /// `ffi.StructuralVisitorWithDefRegionKind`, and the corresponding function of mutators.
 pub(super) fn run_with_region_kind(args: &Arguments<'_>) -> Result<Any> {
-    // SAFETY: the signature asks for a visitor or mutator, which the caller keeps alive, and for a function.
+    // SAFETY: the signature requires a visitor or mutator, which the caller keeps alive, and a
+    // function.
     unsafe {
         let region = Region::of(args.object(0));
         let scope = region.enter(args.int(1) as i32);

@@ -290,7 +290,7 @@ pub(crate) fn walk(value: &AnyView<'_>, before: &[Callback], after: &[Callback])
 }
 
 /// # Safety
-/// The visitor is one of ours; the caller's reference to it is given up.
+/// The visitor is one of ours; the caller's reference to it is consumed.
 unsafe fn run(value: &AnyView<'_>, visitor: *mut TVMFFIObject) -> Result<Any> {
     // SAFETY: promised by the caller, who also keeps the value alive.
     unsafe {
@@ -315,7 +315,7 @@ pub(super) fn run_visit(args: &Arguments<'_>) -> Result<Any> {
 /// `ffi.StructuralVisitorDefaultVisit`.
 pub(super) fn run_default_visit(args: &Arguments<'_>) -> Result<Any> {
     let (visitor, value) = (args.object(0), *args.view(1).as_raw());
-    // SAFETY: the signature asks for a visitor; the caller keeps the arguments alive.
+    // SAFETY: the signature requires a visitor; the caller keeps the arguments alive.
     unsafe {
         into_result(if Traversal::table(visitor) == &raw const TABLE {
             Walk::of(visitor).visit_inside(value)

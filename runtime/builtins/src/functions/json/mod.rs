@@ -17,7 +17,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
             let indent = if args.view(1).is_none() { 0 } else { args.int(1) as i32 };
             let text = write(&args.owned(0)?, indent)?;
             // An object even if it is short, as in the stock library.
-            // SAFETY: a new object; its one reference goes to the value.
+            // SAFETY: a new object; its only reference is transferred to the value.
             Ok(unsafe { Any::from_object(embedded::new_string_object(&text)) })
         },
     },

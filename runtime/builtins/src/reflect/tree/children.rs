@@ -171,7 +171,7 @@ impl AttrVisitor for Children {
     #[inline]
     fn visit_object(&mut self, name: &str, value: &ObjRef<ObjectRoot>) -> Result<()> {
         let object = value.as_ptr();
-        // SAFETY: the reference keeps the object alive; the type index says that it is a shape.
+        // SAFETY: the reference keeps the object alive; by its type index it is a shape.
         let text = unsafe {
             if value.type_index() == type_index::SHAPE {
                 Some(format!("Shape{:?}", shape::dimensions(object)))
@@ -215,7 +215,7 @@ unsafe fn name_in_enum(object: *mut TVMFFIObject) -> Option<String> {
 /// The number of elements of a container; `None` for other objects.
 #[inline]
 pub(super) fn size_of(object: &ObjRef<ObjectRoot>) -> Option<usize> {
-    // SAFETY: the reference keeps the container alive; the type index says what it is.
+    // SAFETY: the reference keeps the container alive; the type index determines its type.
     unsafe {
         match object.type_index() {
             type_index::ARRAY | type_index::LIST => Some(list::shared::len(object.as_ptr())),

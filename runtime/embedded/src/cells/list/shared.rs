@@ -39,7 +39,8 @@ enum Values<'a> {
 
 impl Contents<'_> {
     /// # Safety
-    /// The values are owned, and given up with the result; or borrowed, from a container that does not change and outlives the result.
+    /// The values are owned, and transferred to the result; or borrowed, from a container that does
+    /// not change and outlives the result.
     pub(in crate::cells) const unsafe fn of(values: Vec<TVMFFIAny>, are_owned: bool) -> Self {
         Self(if are_owned { Values::Owned(values) } else { Values::Copied(values) })
     }

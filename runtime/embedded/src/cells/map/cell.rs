@@ -86,8 +86,8 @@ pub(super) unsafe fn body_of(map: *mut TVMFFIObject) -> *mut MapBody {
     unsafe { &raw mut (*map.cast::<ObjectCell<MapBody>>()).body }
 }
 
-// SAFETY of the functions below: `body` belongs to a live map or dict that no other code uses during the call; `data`
-// points to what the ABI says for its form.
+// SAFETY of the functions below: `body` belongs to a live map or dict that no other code uses
+// during the call; `data` points to the storage that the ABI defines for its form.
 
 pub(super) unsafe fn is_small(body: *const MapBody) -> bool {
     // SAFETY: see above.

@@ -44,8 +44,9 @@ fn size_for(capacity: u64) -> (u64, u32) {
     if slots < capacity * 2 { (slots * 2, shift - 1) } else { (slots, shift) }
 }
 
-// SAFETY of the methods: a table's `data` points to initialized blocks for `slots` slots, which no other code uses during
-// the call; the metadata of a slot says whether its item is initialized, and chains and list only name such slots.
+// SAFETY of the methods: a table's `data` points to initialized blocks for `slots` slots, which no
+// other code uses during the call; the metadata of a slot determines whether its item is
+// initialized, and chains and the list only contain such slots.
 impl DenseTable {
     fn new(slots: u64, shift: u32) -> Self {
         let blocks = slots.div_ceil(BLOCK_SLOTS) as usize;
@@ -170,7 +171,7 @@ impl DenseTable {
     /// no suitable slot for it.
     ///
     /// # Safety
-    /// The table is valid. `end` is what [`DenseTable::search`] found for this key.
+    /// The table is valid. `end` is the result of [`DenseTable::search`] for this key.
     pub(super) unsafe fn insert(&mut self, entry: &Entry, end: Option<u64>) -> bool {
         if self.slots == 0 {
             return false;

@@ -42,8 +42,8 @@ use dense::{DenseTable, Entry, Search};
 pub use entries::{END, Entries, entry_at, first, iter, next, value_at};
 use small::{find_small, grow_small};
 
-// SAFETY of the private functions: `body` belongs to a live map or dict that no other code uses during the call; `data` points
-// to what the ABI says for its form.
+// SAFETY of the private functions: `body` belongs to a live map or dict that no other code uses
+// during the call; `data` points to the storage that the ABI defines for its form.
 
 /// All entries with their hashes, computed before the map changes.
 unsafe fn hashed_entries(body: *mut MapBody, hash: Hash) -> Result<Vec<Entry>, Failure> {
@@ -85,7 +85,8 @@ pub unsafe fn len(map: *mut TVMFFIObject) -> usize {
 /// The key's hash or equality hook failed.
 ///
 /// # Safety
-/// `map` is a live map or dict that does not change meanwhile, and `key` is a valid value or view, but no rvalue reference.
+/// `map` is a live map or dict that does not change meanwhile, and `key` is a valid value or view,
+/// but not an rvalue reference.
 pub unsafe fn get(map: *mut TVMFFIObject, key: &TVMFFIAny) -> Result<Option<TVMFFIAny>, Failure> {
     // SAFETY: promised by the caller.
     unsafe {
@@ -140,7 +141,8 @@ pub unsafe fn set_expecting(
     value: TVMFFIAny,
     expected: u64,
 ) -> Result<(), Failure> {
-    // SAFETY: promised by the caller. What is left over is released when the map is consistent again.
+    // SAFETY: promised by the caller. The remaining value is released when the map is consistent
+    // again.
     unsafe {
         match insert(body_of(map), key, value, expected, any_hash::hash) {
             Ok(None) => Ok(()),

@@ -89,8 +89,9 @@ fn no_order_of_maps() -> Error {
     error!(TypeError, "Cannot order Map/Dict values")
 }
 
-// SAFETY of all unsafe blocks below: the caller of `compare` keeps the roots alive. What a frame borrows lives as long as the frame
-// below it keeps its objects alive and unchanged, which only hooks can end: `retain_all` comes before them.
+// SAFETY of all unsafe blocks below: the caller of `compare` keeps the roots alive. The values that
+// a frame borrows live as long as the frame below it keeps its objects alive and unchanged, which
+// only hooks can end: `retain_all` is called before them.
 
 impl Comparer {
     /// Compares two borrowed values.
@@ -280,8 +281,8 @@ impl Comparer {
     #[inline]
     unsafe fn add_pairs(&mut self, left: *mut TVMFFIObject, right: *mut TVMFFIObject) -> Result<Option<Parts>> {
         let first = self.pairs.len();
-        // SAFETY: see above. Positions bear that a key's hook changes the map, but the values would be lost: maps whose keys
-        // may have hooks are held while they are gone through.
+        // SAFETY: see above. Positions remain valid when a key's hook changes the map, but the
+        // values would be lost: maps whose keys may have hooks are held during the iteration.
         unsafe {
             let maps = self.freeze([left, right]);
             let [left, right] = maps.each_ref().map(Frozen::get);

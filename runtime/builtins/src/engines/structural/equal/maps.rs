@@ -94,7 +94,7 @@ unsafe fn map_key(to_other: &AddressMap, key: &TVMFFIAny) -> TVMFFIAny {
     if key.type_index < type_index::STATIC_OBJECT_BEGIN {
         return *key;
     }
-    // SAFETY: what is in the map is kept alive.
+    // SAFETY: the map keeps its entries alive.
     unsafe {
         match to_other.get(key.payload.v_obj) {
             None => *key,

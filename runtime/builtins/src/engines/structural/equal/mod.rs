@@ -109,8 +109,9 @@ enum Step {
     Deeper,
 }
 
-// SAFETY of all unsafe blocks below: the callers of `equal` and `first_mismatch` keep the roots alive. What a frame borrows lives
-// as long as the frame below it keeps its objects alive and unchanged, which only hooks can end: `retain_all` comes before them.
+// SAFETY of all unsafe blocks below: the callers of `equal` and `first_mismatch` keep the roots
+// alive. The values that a frame borrows live as long as the frame below it keeps its objects alive
+// and unchanged, which only hooks can end: `retain_all` is called before them.
 
 impl Comparer {
     fn new(options: Options, trace: Option<Trace>) -> Self {

@@ -96,8 +96,9 @@ enum Parts {
 /// The hash of a value, if it is known at once; `None` if its parts are on the stack now.
 type Entered = Option<u64>;
 
-// SAFETY of all unsafe blocks below: the caller of `hash` keeps the root alive. What a frame borrows lives as long as the frame
-// below it keeps its object alive and unchanged, which only hooks can end: `retain_all` comes before them.
+// SAFETY of all unsafe blocks below: the caller of `hash` keeps the root alive. The values that a
+// frame borrows live as long as the frame below it keeps its object alive and unchanged, which only
+// hooks can end: `retain_all` is called before them.
 
 impl Hasher {
     /// Hashes a borrowed value.
