@@ -63,7 +63,7 @@ extern "C" Status ThrowAndRaise(TVMFFIObjectHandle error) {
   TVM_FFI_SAFE_CALL_END();
 }
 
-// What an error says, the message of its cause, and its extra context.
+// The full message of an error, the message of its cause, and its extra context.
 extern "C" Status DescribeError(TVMFFIObjectHandle handle, TVMFFIAny* text, TVMFFIAny* cause, TVMFFIAny* extra) {
   TVM_FFI_SAFE_CALL_BEGIN();
   auto error = Borrow<ffi::Error>(handle);

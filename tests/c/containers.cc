@@ -41,7 +41,7 @@ using List = ffi::List<Any>;
 using Map = ffi::Map<Any, Any>;
 using Dict = ffi::Dict<Any, Any>;
 
-// What to do with a container. The numbers are those of tests/layouts/operation.rs.
+// An operation on a container, with the codes of tests/tests/abi/layouts/operation.rs.
 struct Operation {
   int32_t code;
   int64_t first;

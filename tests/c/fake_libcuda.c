@@ -122,7 +122,7 @@ static status injected(const char *name) {
   pthread_mutex_unlock(&lock);
   return value;
 }
-/* What every function begins with. */
+/* The beginning of every function. */
 #define BEGIN                                        \
   do {                                               \
     if (!initialized) return NOT_INITIALIZED;        \
@@ -451,7 +451,7 @@ static void run(struct function *function, const unsigned *sizes, void **params)
   if (function->run) function->run(sizes, params);
   if (breaks && !sticky) sticky = status_for(breaks, function->name);
 }
-/* What a driver refuses before the kernel is started. */
+/* The checks of a driver before the kernel is started. */
 static status judge(struct function *function, const unsigned *sizes, unsigned shared, struct stream *stream) {
   if (!current) return INVALID_CONTEXT;
   if (function->module->context != current || (stream > (struct stream *)2 && stream->context != current)) return INVALID_HANDLE;

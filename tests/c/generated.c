@@ -55,7 +55,7 @@ static int returns(TVMFFIAny *result, int64_t value) {
   return 0;
 }
 
-/* What compiled code does about each argument that must be an integer. */
+/* The check of compiled code for each argument that must be an integer. */
 static int take_int(const char *function, const TVMFFIAny *args, int32_t num_args, int32_t index, int64_t *value) {
   if (index >= num_args || args[index].type_index != kTVMFFIInt) {
     const char *parts[] = {"Mismatched type on argument #", index == 0 ? "0" : "1", " when calling: `", function, "`, expected int"};
@@ -117,7 +117,7 @@ static int count_tasks(int task_id, TVMParallelGroupEnv *penv, void *cdata) {
   return 0;
 }
 
-/* How many tasks a launch of this number has. */
+/* The number of tasks that a launch of `num_task` tasks runs. */
 PACKED(tasks) {
   ARG(0, num_task);
   int64_t count = 0;

@@ -1,5 +1,6 @@
-// What goes wrong in comparing, hashing and serializing: hooks that are not functions, return other types or call back
-// with wrong arguments; broken access paths; calls with wrong arguments. One line each, the same with every library.
+// Errors in comparing, hashing and serializing: hooks that are not functions, return other types or
+// call back with wrong arguments; broken access paths; calls with wrong arguments. One line each,
+// the same with every library.
 #include <tvm/ffi/reflection/access_path.h>
 #include <tvm/ffi/reflection/registry.h>
 #include <tvm/ffi/tvm_ffi.h>

@@ -397,7 +397,7 @@ std::vector<std::string> Tokens(const std::string& json) {
   return tokens;
 }
 
-// What is put in the place of a piece: values, then texts that mean something.
+// Replacements for a part of a graph: values, then texts with a meaning.
 const char* const kValues[] = {"0", "1", "-1", "2", "3", "5", "7", "100000", "9223372036854775807", "1.5", "true",
                                "null", "\"a\"", "[]", "{}", "[1]", "[0,1]", "[1,\"a\"]", "[2.5]", "[0,1,2]",
                                "{\"value\":3}"};

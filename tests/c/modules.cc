@@ -156,7 +156,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("ffi.Module.load_from_bytes.cpp.counter", LoadCounter);
 }
 
-// Where the module is in an Error that is thrown: what our side of an exception relies on.
+// The offset of the module in a thrown Error, on which our handling of exceptions relies.
 class Offsets : public ffi::Error {
  public:
   using ffi::Error::Error;

@@ -313,7 +313,7 @@ static void CheckSample(Table& table, const Object& sample) {
     if (!fails.count(String(name))) {
       Check(made, name, fields(result), sample[String("reads")]);
     } else if (std::string(name) == "copy") {
-      // How a type says that it cannot be copied is Python's matter.
+      // Python tests the way in which a type declares that it cannot be copied.
       Check(made, name, result.cast<Array<Any>>()[0], String("TypeError"));
     } else {
       Check(made, name, result, fails[String(name)]);

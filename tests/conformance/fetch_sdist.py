@@ -75,12 +75,12 @@ def links(page: str, text: str) -> list[str]:
 
 
 def named(url: str, filename: str) -> bool:
-    """Whether an address ends in this file."""
+    """Returns whether the path of an address ends in this file."""
     return urllib.parse.unquote(urllib.parse.urlsplit(url).path).rpartition("/")[2] == filename
 
 
 def candidates(project: str, filename: str) -> tuple[list[Path], list[str]]:
-    """Where the file may be: paths on this machine, and pages that may link to it."""
+    """The places to look for the file: paths on this machine, and pages that may link to it."""
     files, pages = [], []
     for place in pip_setting("find-links").split():
         if place.startswith(("http://", "https://")):

@@ -20,9 +20,9 @@ class NotMade(Exception):
 
 @dataclass
 class Case:
-    """What the judges compare."""
+    """A case, which the judges compare."""
 
-    #: What the case is, for people.
+    #: A description of the case.
     what: str
     #: The model.
     model: onnx.ModelProto

@@ -35,7 +35,7 @@ def exported(network, example):
 
 
 def written(source, exporter, draw):
-    """What the case is, the model's bytes and its inputs. Runs in a process of its own: PyTorch starts threads."""
+    """The description of a case, the model's bytes and its inputs. Runs in a process of its own: PyTorch starts threads."""
     torch.set_num_threads(1)
     torch.manual_seed(draw.number(0, 2**31))
     logging.disable(logging.ERROR)

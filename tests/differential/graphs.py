@@ -6,7 +6,7 @@ import numpy as np
 from case import make
 from onnx import TensorProto, helper
 
-#: What computes an exact result of exact operands, and keeps the shape.
+#: Operators with an exact result for exact operands, which keep the shape.
 EXACT = ("Neg", "Abs", "Relu", "Floor", "Round", "Sign", "Identity")
 #: Formulas: what compares does not follow them, because a last digit would decide.
 ROUNDED = ("Sigmoid", "Tanh", "Exp", "Softplus", "Erf", "HardSwish", "Softsign", "Atan")

@@ -1,4 +1,4 @@
-"""Who runs a case: onnxruntime without optimizations, the reference of the package onnx, and Kernpack in a process of its own."""
+"""The judges, which run a case: onnxruntime without optimizations, the reference of the package onnx, and Kernpack in a process of its own."""
 
 import os
 import pickle
@@ -20,7 +20,7 @@ import models  # noqa: E402
 LIMIT = 60
 JUDGE_LIMIT = 20
 
-#: How the text begins that tells of a process that gave no answer.
+#: The prefix of the error for a process that gave no answer.
 CRASHED = "no answer: "
 
 
@@ -74,14 +74,14 @@ WAYS = {
 
 
 def applies(way, case):
-    """Whether a case can be compiled in a way."""
+    """Returns whether a case can be compiled in a way."""
     if way == "constants":
         return len(case.inputs) > 1
     return way != "batch" or next(iter(case.inputs.values())).shape[:1] > (1,)
 
 
 def refuses(way, error):
-    """Whether an error says that we do not have something, rather than that something is wrong. Most models are made for one extent."""
+    """Returns whether an error reports an unsupported feature rather than a fault. Most models are made for one extent."""
     return way == "batch" and not error.startswith(CRASHED) or "unsupported" in error or "not supported" in error
 
 
@@ -97,7 +97,7 @@ def kind_of(error):
 
 
 def tried(function, case):
-    """What a judge gives: `(outputs, None)` or `(None, error)`."""
+    """The result of a judge: `(outputs, None)` or `(None, error)`."""
     try:
         return function(case), None
     except Exception as error:  # noqa: BLE001
@@ -133,7 +133,7 @@ def in_child(function, case, limit=LIMIT):
 
 
 def difference(case, wanted, got):
-    """How outputs differ beyond what the case allows, or None."""
+    """The difference of the outputs beyond the tolerance of the case, or None."""
     if len(wanted) != len(got):
         return f"{len(got)} outputs, wanted {len(wanted)}"
     for place, (want, have) in enumerate(zip(map(np.asarray, wanted), map(np.asarray, got))):
@@ -156,7 +156,7 @@ def equal(case, want, have):
     info = np.finfo(want.dtype)
     with np.errstate(all="ignore"):
         wide, ours = want.astype("f8"), have.astype("f8")
-        # What sums lose is told by numbers of usual size: one of 1e38 among them would allow anything.
+        # Numbers of usual size determine the error of sums: a single 1e38 would allow any result.
         usual = np.abs(wide[np.isfinite(wide) & (np.abs(wide) < 1e6)])
         largest = usual.max() if usual.size else 0.0
         # Some flush what is smaller than a normal number to zero; float16 has no smaller ones to spare.

@@ -154,7 +154,8 @@ def cast(draw, name):
     source, target = draw.one(*FLOATS, *INTEGERS, "bool"), draw.one(*FLOATS, *INTEGERS, "bool")
     x = draw.array(source, draw.shape(), special(draw))
     if np.dtype(source).kind == "f" and np.dtype(target).kind in "iu":
-        # What does not fit is undefined: numbers reach to the ends of the type, or of the digits that the float has.
+        # Results out of range are undefined: numbers are within the range of the type, and of the
+        # float's digits.
         info, digits = np.iinfo(target), 2.0 ** (np.finfo(source).nmant + 1)
         low, high = max(float(info.min), -digits, float(np.finfo(source).min)), min(float(info.max), digits, float(np.finfo(source).max))
         wide = draw.numpy.uniform(low, high, x.shape) * draw.one(1, 1, 1e-2, 0)

@@ -88,7 +88,7 @@ def field_names(cls):
     return [field.name for part in lineage(cls) for field in part.fields]
 
 
-# What an operation is in Python.
+# The operations in Python.
 OPERATIONS = {
     "eq": lambda a, b: a == b,
     "lt": lambda a, b: a < b,

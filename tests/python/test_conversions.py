@@ -35,7 +35,7 @@ def library():
     return tvm_ffi.load_module(path)
 
 
-# What a tag stands for; the other values of a row stand for themselves.
+# The values of tags; the other values of a row stand for themselves.
 TAGS = {
     "bytes": lambda digits, library: bytes.fromhex(digits),
     "float": lambda text, library: float(text),

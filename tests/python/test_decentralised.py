@@ -25,7 +25,7 @@ BEGIN = """
 
 
 def run(program):
-    """What the program writes to stderr; it must end well."""
+    """Runs a program, which must succeed, and returns its output on stderr."""
     folder = os.environ.get("DECENTRALISED_LIBRARIES")
     assert folder, "set DECENTRALISED_LIBRARIES to the folder of libleft.so (cargo build -p left -p right -p forgetful -p clash)"
     text = f"FOLDER = {folder!r}\n" + textwrap.dedent(BEGIN) + textwrap.dedent(program)
@@ -83,10 +83,11 @@ def test_different_types_of_one_key(first, second):
             assert module.imports[0]["bytes"]() == b"carried"
         else:
             assert module["shift"](module["shapes.point"](1.0, 2.0), 2.0).x == 3.0
-        # What a package that was made by `cargo kernpack wheel --tvm-ffi` asks.
+        # A package that was made by `cargo kernpack wheel --tvm-ffi` calls this function.
         told = lambda name: tvm_ffi.get_global_func(f"kernpack.load_problems.{{FOLDER}}/lib{{name}}.so", allow_missing=True)
         assert told({first!r}) is None and "with another layout" in told({second!r})()
-        # What the library registered before it was refused is there, and never confused with the other's.
+        # The library's registrations before it was refused stay, and are never confused with the
+        # other's.
         flat, deep = call("shapes.point", 1.0, 2.0), call("clash.point", 1.0, 2.0, 3.0)
         assert (flat.y, deep.z, call("clash.z", deep)) == (2.0, 3.0, 3.0)
         for function, arguments in [("clash.z", [flat]), ("left.shift", [deep, 1.0])]:
@@ -160,7 +161,7 @@ def test_a_python_class_has_the_key_already(reserve, how):
         RESERVE
         with pytest.raises(RuntimeError, match="cannot load .*libleft.so: type 'shapes.Point' .* in this process by another language"):
             load("left")
-        # What the library registered is there, under another key.
+        # The library's types are registered, under another key.
         point = call("shapes.point", 1.0, 2.0)
         assert type(point) is not Point and not isinstance(point, Point)
         assert (point.x, call("left.shift", point, 2.0).x) == (1.0, 3.0)

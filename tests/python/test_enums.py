@@ -259,7 +259,7 @@ def test_families_compare_copy_and_save():
     assert expr == LIBRARY.example() and expr != Const(1)
     assert Const(1) < Const(2) and hash(Const(1)) == hash(Const(1))
     assert tvm_ffi.structural_equal(expr, LIBRARY.example())
-    # What structural equality leaves out.
+    # Structural equality leaves `pure` out.
     assert tvm_ffi.structural_equal(Call("f", pure=True), Call("f", pure=False))
     assert not tvm_ffi.structural_equal(Call("f"), Call("g"))
     twin = copy.copy(expr)

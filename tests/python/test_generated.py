@@ -59,7 +59,7 @@ def test_a_wrong_argument(generated):
 
 
 def test_the_child_of_a_fork(generated):
-    """What multiprocessing does on Linux by default: threads are not there in the child."""
+    """The child of a fork, multiprocessing's default on Linux, has no threads of the pool."""
     assert generated.sum_of_squares(1000, 4) == 332833500
     child = os.fork()
     if child == 0:

@@ -155,7 +155,7 @@ def test_properties_are_not_serialized():
     graph = json.loads(tvm_ffi.serialization.to_json_graph_str(place))
     node = graph["nodes"][graph["root_index"]]
     assert node == {"type": "objects.Place", "data": {"x": 3.0, "y": 4.0, "length": None, "pair": None, "direction": None}}
-    # What was written before the type had properties loads as well.
+    # A graph from before the type had properties can be loaded as well.
     node["data"] = {"x": 3.0, "y": 4.0}
     assert tvm_ffi.serialization.from_json_graph_str(json.dumps(graph)).length == 5
 

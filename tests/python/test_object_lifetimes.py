@@ -1,4 +1,4 @@
-"""How Rust objects live in stock Python: many threads at one object, and no operation of tests/data/objects.json leaks."""
+"""Lifetimes of Rust objects in stock Python: many threads use one object, and no operation of tests/data/objects.json leaks."""
 
 import copy
 import ctypes
@@ -63,7 +63,7 @@ LEAK_SAMPLES = [sample for sample in SAMPLES if sample["value"].get("new") != "o
 
 
 def references(value):
-    """How many strong and weak references the header of an object counts, and those of the objects in its fields."""
+    """The strong and weak counts in the header of an object, and those of the objects in its fields."""
     counts = [ctypes.c_uint64.from_address(value.__chandle__()).value]
     for name in field_names(type(value)):
         field = getattr(value, name)
@@ -102,7 +102,7 @@ def test_no_operation_leaks(operation):
     run_it = LEAK_OPERATIONS[operation]
     rounds = 1000 if operation in ("create", "read", "copy") else 250
     values = [evaluate(sample["value"]) for sample in LEAK_SAMPLES]
-    # What the first rounds keep is kept once: caches, interned texts, registered tables.
+    # The first rounds fill caches, interned texts and registered tables, once.
     for _ in range(50):
         [run_it(sample, value) for sample, value in zip(LEAK_SAMPLES, values)]
     gc.collect()

@@ -40,7 +40,7 @@ def test_row(row):
     assert run(row) == row.get("result", row.get("error"))
 
 
-# What is registered.
+# Registrations.
 
 
 @of_each_type()
@@ -232,7 +232,7 @@ def test_is_instance(sample):
 
 
 def run_python(*arguments):
-    """What another Python prints."""
+    """The output of another Python."""
     environment = {**os.environ, "PYTHONPATH": os.path.dirname(__file__)}
     result = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment)
     return result.stdout + (result.stderr if result.returncode else "")

@@ -23,7 +23,7 @@ AARCH64 = 183
 
 
 def why_not():
-    """What is missing here, if anything."""
+    """The missing requirement, if there is one."""
     if not PROGRAM:
         return "CARGO_KERNPACK is not set to the program cargo-kernpack (cargo xtask test sets it)"
     if platform.machine() == "aarch64":

@@ -39,7 +39,7 @@ raises(TypeError, "unhashable type", hash, clip)
 raises(TypeError, "unhashable type", lambda: {clip})
 assert isinstance(odd, collections.abc.Hashable) and len({odd, extmod.Odd(3)}) == 1 and hash(extmod.Odd(-1)) == -2
 
-# What `len` and iteration are told, and what they raise.
+# The results and the errors of `len` and iteration.
 assert len(odd) == 3 and list(odd) == [0, 1, 2] and 2 in odd and 5 not in odd and odd() == 3 and odd(2) == 6 and len(odd | odd) == 6
 first, second = iter(odd), iter(odd)
 assert next(first) == next(second) == 0 and next(first) == 1

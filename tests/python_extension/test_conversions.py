@@ -20,7 +20,7 @@ def tensor(dtype, shape, data, strides=None, misaligned=False):
     return np.lib.stride_tricks.as_strided(elements, shape, [stride * elements.itemsize for stride in strides])
 
 
-# What a tag stands for here. Rows with other tags are about objects of tvm_ffi.
+# The values of tags here. Rows with other tags are about objects of tvm_ffi.
 TAGS = {
     "bytes": lambda digits, module: bytes.fromhex(digits),
     "float": lambda text, module: float(text),

@@ -173,7 +173,7 @@ def test_torch_storage_is_given_back(extmod, torch):
 
 
 def test_torch_subclass_that_lies(extmod, torch):
-    """What its methods give is not taken for what it should be."""
+    """The results of its methods are checked."""
 
     class Lies(torch.Tensor):
         @classmethod

@@ -64,7 +64,7 @@ def test_devices_that_lie(extmod):
     for device in [(), (1,), ("cpu", 0), None, 5, (2**70, 0)]:
         with pytest.raises((TypeError, IndexError, OverflowError, ValueError)):
             extmod.element_count(Exporter(device))
-    # What the tensor itself says counts.
+    # The device of the tensor itself counts.
     for device in [(1, 0), (2, 0), (2**40, -1), (-5, 7)]:
         assert extmod.element_count(Exporter(device)) == 3
 

@@ -51,7 +51,7 @@ SOURCES = {
     "an exporter": lambda _: Exporter(frozen(np.zeros(16, "float32"))),
 }
 
-# What the library makes of a tensor that shares its memory.
+# Results of the library that share a tensor's memory.
 WAYS = {
     "itself": lambda m, x: m.echo_any(x),
     "in a list": lambda m, x: m.echo_any([x])[0],

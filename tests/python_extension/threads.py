@@ -60,7 +60,7 @@ extmod = imported[0]
 assert HAS_LOCK == has_lock(), "the import has turned the lock on"
 Place, Record, Color = extmod.objects.Place, extmod.Record, extmod.objects.Color
 
-# What all threads use and change.
+# Objects that all threads use and change.
 numbers, table, memory = [1, 2, 3], {"a": [1], "b": []}, bytearray(b"12345678")
 floats = array.array("f", [1, 2, 3])
 shared = {"record": Record(7, 2.5, "label", (1, 2)), "place": Place(3.0, 4.0), "tensor": extmod.range_of(8), "function": extmod.multiplier(3)}

@@ -21,7 +21,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 KEYS = "[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]"
-# What a Python needs beside its own packages.
+# The libraries that a Python needs in addition to its own packages.
 LIBRARIES = ["libc6", "libexpat1", "zlib1g", "libffi8", "libbz2-1.0", "liblzma5", "libmpdec4", "libuuid1", "libgcc-s1", "libstdc++6", "libzstd1"]
 PACKAGES = {"pypy3": ["pypy3", "pypy3-lib", "libncursesw6", "libtinfo6", "libsqlite3-0"]}
 # Threads and rounds of threads.py.
@@ -154,7 +154,7 @@ def check(start, version, place, environment):
         return passed(result, f"8 threads, {lock} the lock: no memory was lost")
 
     if version.endswith("-tsan"):
-        # What finds the names of functions is beside clang.
+        # The symbolizer is in the folder of clang.
         environment["PATH"] = f"{os.environ['PATH']}:{Path(clang()).parent.resolve()}"
         environment["TSAN_OPTIONS"] = f"suppressions={HERE / 'tsan.supp'} halt_on_error=1"
         without = all(stress(*size) for size in STRESS_WATCHED) and memory()

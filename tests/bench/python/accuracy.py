@@ -48,7 +48,7 @@ for path in sorted(FOLDER.glob("*.onnx")):
             largest = float(np.abs(wanted).max())
             allowed = 10 * max(float(np.abs(other - wanted).max()), EPSILON * largest)
             difference = float(np.abs(mine - wanted).max())
-            # What is no number differs by more than anything.
+            # NaN and infinity count as an infinite difference.
             share = difference / allowed if np.isfinite(difference) else float("inf")
             worst = max(worst, (share, difference, allowed, largest))
     share, difference, allowed, largest = worst

@@ -43,7 +43,7 @@ def time_view(view, iterations):
     return elapsed
 
 
-# What is done with a record: `chain` is one whose `next` is another.
+# Operations on a record; `chain` is a record whose `next` is another one.
 RECORD_CASES = {
     "int": "record.count",
     "float": "record.scale",

@@ -60,7 +60,7 @@ class Maker:
         )
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
         content = model.SerializeToString()
-        # What depends on the file is built again when it is written.
+        # Writing an unchanged file would rebuild its dependents.
         if not path.is_file() or path.read_bytes() != content:
             save_model(model, str(path))
 

@@ -28,7 +28,8 @@ from turns import Contender, answer, best, columns  # noqa: E402
 # The seconds of one measurement.
 SECONDS = 0.05
 
-# What is measured, by the names of the functions: its name here, the file, and what results may differ by of the largest one, besides what onnxruntime's own do.
+# The measured models, by the names of the functions: name in the table, file, and the tolerance as
+# a fraction of the largest result, in addition to the differences within onnxruntime.
 NAMES = {
     "magika": ("Magika, one file", "magika", 1e-5),
     "mlp": ("MLP 784-512-512-10, batch 1", "mlp", 1e-5),
@@ -61,7 +62,7 @@ def input_of(made):
 
 
 class Contenders:
-    """What a process of Python does that is a contender: our library, or onnxruntime."""
+    """The Python process of a contender: our library, or onnxruntime."""
 
     def __init__(self):
         self.calls = {}

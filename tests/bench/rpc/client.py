@@ -1,4 +1,4 @@
-"""What calls and copies cost with the RPC client of Apache TVM: client.py PORT prints lines `name<TAB>nanoseconds`."""
+"""The cost of calls and copies with the RPC client of Apache TVM: client.py PORT prints lines `name<TAB>nanoseconds`."""
 
 import statistics
 import sys

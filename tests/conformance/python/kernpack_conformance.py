@@ -53,7 +53,7 @@ def pytest_configure(config: Any) -> None:
 
 
 def outcome_of(report: Any) -> str | None:
-    """How a test ended, if this phase decides it."""
+    """The outcome of a test, if this phase decides it."""
     if report.when == "???":
         return "crashed"
     if hasattr(report, "wasxfail"):
@@ -66,7 +66,7 @@ def outcome_of(report: Any) -> str | None:
 
 
 def detail_of(report: Any) -> str:
-    """Why a test failed, on one line."""
+    """The reason of a failure, on one line."""
     if not report.failed:
         return ""
     crash = getattr(report.longrepr, "reprcrash", None)

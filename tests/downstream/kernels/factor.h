@@ -1,2 +1,2 @@
-/* What `scale` multiplies by. */
+/* The factor of `scale`. */
 #define FACTOR 3

@@ -380,7 +380,7 @@ def main():
 def run_all(steps, arguments, out, lines, log):
     start = time.monotonic()
     for folder in ("bin",):
-        # What carried the kit here may have lost the permission to run its programs.
+        # The programs may have lost their permission to execute when the kit was copied.
         for file in os.listdir(os.path.join(KIT, folder)) if os.path.isdir(os.path.join(KIT, folder)) else []:
             try:
                 os.chmod(os.path.join(KIT, folder, file), 0o755)

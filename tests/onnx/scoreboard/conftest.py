@@ -8,7 +8,7 @@ from datetime import datetime
 from importlib import metadata
 from pathlib import Path
 
-#: What a result depends on.
+#: The packages that a result depends on.
 CORE = ("onnx", "numpy", "ml_dtypes", "apache-tvm-ffi")
 
 

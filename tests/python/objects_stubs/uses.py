@@ -1,4 +1,4 @@
-"""What mypy knows about the types: right uses, and wrong ones that it must find."""
+"""Uses of the types for mypy: correct ones, and wrong ones that it must report."""
 
 import objects_stubs as objects
 

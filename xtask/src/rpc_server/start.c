@@ -1,5 +1,6 @@
-/* What a program begins with that runs on C libraries older than the one it is built on: in place of crt1.o, crti.o and crtbegin.o of the build machine, whose code
-   expects glibc 2.34 to run constructors. */
+/* The entry point of a program that runs on C libraries older than the one it is built on: in place
+   of crt1.o, crti.o and crtbegin.o of the build machine, whose code expects glibc 2.34 to run
+   constructors. */
 
 typedef void (*constructor)(int, char **, char **);
 extern constructor __init_array_start[] __attribute__((visibility("hidden")));

@@ -36,7 +36,8 @@ gc.collect()
 assert (cupy.asnumpy(shared) == expected).all()
 print("tensors of ours in CuPy: right")
 
-# What CuPy has put into its current stream comes before our launch, and CuPy waits for what it takes from us.
+# CuPy's pending work in its current stream runs before our launch, and CuPy waits for arrays that
+# it imports.
 stream = cupy.cuda.Stream(non_blocking=True)
 sleep = cupy.RawKernel(
     'extern "C" __global__ void wait(long long cycles) { const long long start = clock64(); while (clock64() - start < cycles) {} }', "wait"

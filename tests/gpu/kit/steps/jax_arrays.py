@@ -39,7 +39,7 @@ copied = gpu_kernels.copy_to(shared, "cpu")
 assert (numpy.from_dlpack(copied) == expected).all()
 print("tensors of ours in JAX: right")
 
-# What JAX still computes is done before our kernel reads it.
+# JAX's pending computations finish before our kernel reads the result.
 big = jnp.asarray(rand(2000, 2000))
 for round in range(5):
     x = big
