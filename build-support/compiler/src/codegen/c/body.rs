@@ -68,7 +68,8 @@ pub(super) struct Body<'a> {
     /// Whether an index is being written.
     pub(super) in_index: bool,
     pub(super) loop_bounds: LoopBounds,
-    /// Whether the parts of the sum around the next expression fit in its type; none: there is no sum.
+    /// Whether the parts of the sum around the next expression fit in its type; none: there is no
+    /// sum.
     pub(super) parts_fit: Option<bool>,
 }
 
