@@ -348,12 +348,13 @@ pub(super) fn has_one_sign(sum: &Sum) -> bool {
 }
 
 /// Tells whether a part of sums of indices does not leave its type. The sums are values of the
-/// program, which do not; the part is made of some of their terms, with the same or smaller factors.
+/// program, which do not; the part is made of some of their terms, with the same or smaller
+/// factors.
 ///
 /// It is no larger than sums whose terms have one sign. In `i*4 - j*3` one term takes away from the
-/// other one: `j*3` may be larger than all that the program computes. Such a part is safe if it is a
-/// sum up to a factor and a constant, or if its bounds say so. What is assumed then: a value of 32
-/// bits lies in the middle half of its type, as in [`State::is_computable`].
+/// other one: `j*3` may be larger than all that the program computes. Such a part is safe if it is
+/// a sum up to a factor and a constant, or if its bounds say so. What is assumed then: a value of
+/// 32 bits lies in the middle half of its type, as in [`State::is_computable`].
 pub(super) fn is_safe_part(part: &Sum, sums: &[&Sum]) -> bool {
     if part.terms.is_empty()
         || !sums.is_empty() && sums.iter().all(|sum| has_one_sign(sum))

@@ -139,8 +139,8 @@ impl State {
 
     /// Tells whether a divisor may be 0: data, an index whose bounds are known and include it, or
     /// what is made of variables that take 0, whatever their end. Where a size is 0, nothing is
-    /// divided by it. A difference or a quotient of sizes (`n - 1`, `n // 4`) is 0 for some of them:
-    /// it has to be known that it is positive, as inside a loop with that extent.
+    /// divided by it. A difference or a quotient of sizes (`n - 1`, `n // 4`) is 0 for some of
+    /// them: it has to be known that it is positive, as inside a loop with that extent.
     pub(crate) fn may_be_zero(&mut self, divisor: &Sum) -> bool {
         let range = self.range(divisor);
         range.contains(0)
@@ -194,7 +194,8 @@ impl State {
     }
 }
 
-/// Tells whether a sum of sizes may be 0 where none of them is: a difference, a quotient or a remainder.
+/// Tells whether a sum of sizes may be 0 where none of them is: a difference, a quotient or a
+/// remainder.
 pub(super) fn is_zero_for_some_sizes(sum: &Sum) -> bool {
     let takes_away = |part: &Expr| {
         use BinaryOp::{Div, FloorDiv, FloorMod, Mod, Sub};

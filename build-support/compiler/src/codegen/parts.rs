@@ -1,8 +1,9 @@
 //! Sums of indices whose parts may overflow where the sums do not.
 //!
-//! The simplifier writes `(i - j)*4 + j` as `i*4 - j*3`: the product `j*3` may leave its type although
-//! the program computes nothing as large. Arithmetic of indices is emitted as arithmetic that does not
-//! overflow (`nsw` in LLVM, signed operations in C) only where the parts of a sum fit.
+//! The simplifier writes `(i - j)*4 + j` as `i*4 - j*3`: the product `j*3` may leave its type
+//! although the program computes nothing as large. Arithmetic of indices is emitted as arithmetic
+//! that does not overflow (`nsw` in LLVM, signed operations in C) only where the parts of a sum
+//! fit.
 
 use std::collections::HashMap;
 
@@ -28,8 +29,8 @@ impl LoopBounds {
     /// Tells whether the parts of a sum of indices do not overflow where the sum itself does not.
     ///
     /// They are no larger than the sum if no term is taken away from another one. Else their bounds
-    /// have to fit. Indices without known bounds are assumed to lie in the middle half of 32 bits, and
-    /// below `2^47` in 64 bits, as `arith` assumes.
+    /// have to fit. Indices without known bounds are assumed to lie in the middle half of 32 bits,
+    /// and below `2^47` in 64 bits, as `arith` assumes.
     pub(super) fn parts_fit(&self, sum: &Expr) -> bool {
         let mut signs = [false; 2];
         note_signs(sum, false, &mut signs);

@@ -265,8 +265,8 @@ fn nested_quotients_of_indices_keep_their_values() {
     }
 }
 
-/// Loops with large indices do the same after `LoopPartition`: guards of sums with terms of both signs are
-/// solved only where the parts of their bounds do not overflow.
+/// Loops with large indices do the same after `LoopPartition`: guards of sums with terms of both
+/// signs are solved only where the parts of their bounds do not overflow.
 #[test]
 fn partitioned_loops_of_differences_do_the_same() {
     const SIDE: i64 = 5;

@@ -252,8 +252,8 @@ fn transposes_begin_anywhere_in_a_line() {
     }
 }
 
-/// `j*3` in `i*4 - j*3` may overflow where the difference does not: it is not `nsw`, and no signed operation
-/// in C. Where all terms are added, and where bounds say that parts fit, they are.
+/// `j*3` in `i*4 - j*3` may overflow where the difference does not: it is not `nsw`, and no signed
+/// operation in C. Where all terms are added, and where bounds say that parts fit, they are.
 #[test]
 fn parts_of_differences_may_wrap() {
     let [i, j] = ["i", "j"].map(|name| Var::new(name, I32));

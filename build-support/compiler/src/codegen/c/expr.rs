@@ -192,8 +192,8 @@ impl Body<'_> {
         }
     }
 
-    /// An operation, in arithmetic that does not overflow if it is `plain`; `inside`: whether that holds for
-    /// the sums that are its operands.
+    /// An operation, in arithmetic that does not overflow if it is `plain`; `inside`: whether that
+    /// holds for the sums that are its operands.
     fn binary(
         &mut self,
         op: BinaryOp,
