@@ -299,7 +299,7 @@ fn large_indices_keep_their_values() {
         let analyzer = Analyzer::new();
         vars.iter().for_each(|var| analyzer.bind(var, &Range::new(constant(dtype, 0), &extent)));
         // Sizes are divisors, too.
-        let with_size = [&vars[..], &[size.clone()]].concat();
+        let with_size = [&vars[..], std::slice::from_ref(&size)].concat();
         let vars_of_parts = if random.between(0, 1) == 0 { &vars[..] } else { &with_size };
         let expr = of_indices_or_truth(&mut random, vars_of_parts, differences);
         let simple = analyzer.simplify(&expr);

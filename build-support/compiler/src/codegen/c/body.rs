@@ -69,7 +69,7 @@ pub(super) struct Body<'a> {
     /// True while an index is written.
     pub(super) in_index: bool,
     pub(super) loop_bounds: LoopBounds,
-    /// Whether the parts of the sum around the next expression fit in its type; none: there is no
+    /// True if the parts of the sum around the next expression fit in its type; none: there is no
     /// sum.
     pub(super) parts_fit: Option<bool>,
 }
