@@ -1,4 +1,5 @@
-//! Compiles kernels in C, C++, LLVM IR and CUDA from `build.rs` into the crate's own shared library.
+//! Compiles kernels in C, C++, LLVM IR and CUDA from `build.rs` into the crate's own shared
+//! library.
 //!
 //! ```no_run
 //! // build.rs

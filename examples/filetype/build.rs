@@ -80,7 +80,8 @@ fn labels(config: &Value) -> Result<Vec<Label>> {
     names.map(|name| Ok(label(name?))).collect()
 }
 
-/// A kind of file, as a line of the table: its name, its MIME type, its group, its description, and whether it is text.
+/// A kind of file, as a line of the table: its name, its MIME type, its group, its description, and
+/// whether it is text.
 type Kind = (String, [String; 3], bool);
 
 fn kinds(known: &Value) -> Result<Vec<Kind>> {

@@ -6,7 +6,8 @@
 use kernpack_macros_backend::{Environment, expand_library, expand_object, expand_object_methods, expand_packed_func};
 use proc_macro::{Span, TokenStream};
 
-/// Exports a free function as a packed function, callable from every language that loads the library.
+/// Exports a free function as a packed function, callable from every language that loads the
+/// library.
 ///
 /// ```
 /// use kernpack::packed_func;

@@ -111,7 +111,8 @@ fn types() {
 
 /// Reads a column as C++ code does, with the memory order that its machine provides.
 unsafe fn column_value(column: *const TVMFFITypeAttrColumn, index: i32) -> Option<TVMFFIAny> {
-    // SAFETY: columns live forever, and so do their outgrown arrays; others change them by atomic stores.
+    // SAFETY: columns live forever, and so do their outgrown arrays; others change them by atomic
+    // stores.
     unsafe {
         let size = AtomicI32::from_ptr((&raw const (*column).size).cast_mut()).load(Ordering::Acquire);
         if index >= size {

@@ -1,5 +1,6 @@
-//! `cargo xtask asan`: the reference Python and C++ suites with our libtvm_ffi.so built under AddressSanitizer, and with checks of arithmetic.
-//! `cargo xtask asan extension`: the tests of the extension module that take memory away while it is used, with the module built so.
+//! `cargo xtask asan`: the reference Python and C++ suites with our libtvm_ffi.so built under
+//! AddressSanitizer, and with checks of arithmetic. `cargo xtask asan extension`: the tests of the
+//! extension module that take memory away while it is used, with the module built so.
 //!
 //! The programs are not built with the sanitizer, so gcc's copy of its run-time library is loaded
 //! before everything else. Code of others is not instrumented, but the sanitizer allocates every
@@ -61,10 +62,12 @@ extmod.sum_of_elements(Freed())
 const TESTS_OF_EXTENSION: [&str; 5] =
     ["test_class_changes.py", "test_exchange.py", "test_hostile.py", "test_lent_memory.py", "test_shared.py"];
 
-/// Programs of the same folder, with an argument after the module's folder: how many seconds threads change the same values.
+/// Programs of the same folder, with an argument after the module's folder: how many seconds
+/// threads change the same values.
 const PROGRAMS_OF_EXTENSION: [(&str, Option<&str>); 2] = [("class_changes.py", None), ("memory_threads.py", Some("5"))];
 
-/// Builds, checks that mistakes are seen, and runs the suites. `rest` goes to `cargo xtask conformance`.
+/// Builds, checks that mistakes are seen, and runs the suites. `rest` goes to
+/// `cargo xtask conformance`.
 pub(crate) fn run(rest: &[&str]) -> Result {
     let workspace = Workspace::find()?;
     let library = build(&workspace, "kernpack-capi", "tvm_ffi")?;
@@ -116,7 +119,8 @@ pub(crate) fn extension() -> Result {
     outcome
 }
 
-/// The variables of every process that uses a library under AddressSanitizer; `more` are further options of the sanitizer.
+/// The variables of every process that uses a library under AddressSanitizer; `more` are further
+/// options of the sanitizer.
 fn variables(workspace: &Workspace, reports: &Reports, more: &str) -> Result<[String; 4]> {
     Ok([
         format!("LD_PRELOAD={}", preload(workspace)?),

@@ -1,5 +1,6 @@
-//! `cargo xtask extension`: the tests of the extension module in three environments: beside tvm_ffi, with NumPy but no tvm_ffi, and with the standard
-//! library alone. `cargo xtask test` runs them, too.
+//! `cargo xtask extension`: the tests of the extension module in three environments: beside
+//! tvm_ffi, with NumPy but no tvm_ffi, and with the standard library alone. `cargo xtask test` runs
+//! them, too.
 
 use crate::Result;
 use crate::artifacts;
@@ -32,7 +33,8 @@ pub(crate) fn run() -> Result {
     report.close()
 }
 
-/// The commands, with their names, that run the tests without tvm_ffi, and without NumPy as well. Each leaves out the tests that need what is not there.
+/// The commands, with their names, that run the tests without tvm_ffi, and without NumPy as well.
+/// Each leaves out the tests that need what is not there.
 pub(crate) fn without_packages(
     workspace: &Workspace,
     libraries: &[(&'static str, PathBuf)],

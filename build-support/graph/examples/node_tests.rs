@@ -1,4 +1,5 @@
-//! Runs node tests of ONNX: `node_tests FOLDER..`, each with `model.onnx` and `test_data_set_*/{input,output}_*.pb`. `cargo xtask onnx` calls it.
+//! Runs node tests of ONNX: `node_tests FOLDER..`, each with `model.onnx` and
+//! `test_data_set_*/{input,output}_*.pb`. `cargo xtask onnx` calls it.
 //!
 //! For each test it prints a line `begin NAME`, and then `passed`, `unsupported REASON` or
 //! `failed REASON`. Inputs that operators must know at compile time (shapes, axes) become constants

@@ -1,4 +1,5 @@
-//! An operator of another crate: registered, used, and computed. `cargo run -p kernpack-graph --example own_operator`
+//! An operator of another crate: registered, used, and computed.
+//! `cargo run -p kernpack-graph --example own_operator`
 
 use kernpack::Tensor;
 use kernpack_compiler::{ir, te};

@@ -1,4 +1,5 @@
-//! A pass of another crate: registered, and applied by its name. `cargo run -p kernpack-graph --example own_pass`
+//! A pass of another crate: registered, and applied by its name.
+//! `cargo run -p kernpack-graph --example own_pass`
 
 use kernpack_graph::GraphError;
 use kernpack_graph::symbol::pass::{PASSES, PassInfo};

@@ -56,8 +56,9 @@ impl Shared {
 impl Permits {
     /// Uses the jobserver that cargo passed to this process, or the limit `jobs` without one.
     pub(crate) fn of_process(jobs: usize) -> Self {
-        // SAFETY: cargo passes the descriptors of its jobserver to build scripts, and nothing else in this process
-        // opens descriptors of these numbers. Nothing is read or written before the first request.
+        // SAFETY: cargo passes the descriptors of its jobserver to build scripts, and nothing else
+        // in this process opens descriptors of these numbers. Nothing is read or written before the
+        // first request.
         let client = unsafe { Client::from_env() };
         match client {
             Some(client) => Self::of_jobserver(client, jobs),

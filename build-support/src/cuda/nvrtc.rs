@@ -43,7 +43,8 @@ impl Nvrtc {
         if let Some(path) = &path {
             // NVRTC loads the library of its built-in functions by name alone.
             for file in builtins(path).iter().chain([path]) {
-                // SAFETY: NVIDIA's libraries may be loaded anywhere; their constructors have no conditions.
+                // SAFETY: NVIDIA's libraries may be loaded anywhere; their constructors have no
+                // conditions.
                 let library = unsafe { libloading::Library::new(file) };
                 let library = library.map_err(|e| Error::new(format!("{}: cannot be loaded: {e}", file.display())))?;
                 // cudarc loads the library by its name, and the loader finds it again. So it must
@@ -161,7 +162,8 @@ fn compile(source: &str, text: Vec<u8>, options: &[String], to_ptx: bool) -> Res
     let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
     let count = i32::try_from(pointers.len()).map_err(|_| Error::new(format!("{source}: too many options")))?;
     let mut program = Program(ptr::null_mut());
-    // SAFETY: the texts are alive until the program is destroyed, which is before this function returns.
+    // SAFETY: the texts are alive until the program is destroyed, which is before this function
+    // returns.
     let result = unsafe {
         check(
             sys::nvrtcCreateProgram(&mut program.0, text.as_ptr(), name.as_ptr(), 0, ptr::null(), ptr::null()),

@@ -2,7 +2,8 @@
 
 /// Kernels that build.rs compiled into this library.
 ///
-/// Each takes any arguments, which it checks when it is called. Those whose arguments are known are also functions, in the module `typed`.
+/// Each takes any arguments, which it checks when it is called. Those whose arguments are known are
+/// also functions, in the module `typed`.
 #[allow(
     non_snake_case,
     non_upper_case_globals,
@@ -17,15 +18,17 @@ pub mod kernels {
 
     /// Box blur.
     ///
-    /// `blur`, from blur.c. Takes `(src: Tensor[float32], dst: Tensor[float32], radius: int64)`, also as a function: [`typed::blur`].
+    /// `blur`, from blur.c. Takes `(src: Tensor[float32], dst: Tensor[float32], radius: int64)`,
+    /// also as a function: [`typed::blur`].
     pub static blur: Kernel = blur_parts::KERNEL;
 
     /// Adds all.
     ///
     /// `sum`, a CUDA kernel from k.cu.
     ///
-    /// Arguments: `out` (tensor), `n` (`u32`). Launch it with `kernels::sum.launch_with(&config, (out, n))?`.
-    /// It uses dynamic shared memory: set `dynamic_shared_memory` in `let config = LaunchConfig { .. }`.
+    /// Arguments: `out` (tensor), `n` (`u32`). Launch it with
+    /// `kernels::sum.launch_with(&config, (out, n))?`. It uses dynamic shared memory: set
+    /// `dynamic_shared_memory` in `let config = LaunchConfig { .. }`.
     ///
     /// As a function: [`typed::sum`].
     pub static sum: DeviceKernel = sum_parts::KERNEL;
@@ -56,7 +59,8 @@ pub mod kernels {
         ///
         /// `sum`, a CUDA kernel from k.cu.
         ///
-        /// - `config`: `(grid, block)`, or a `LaunchConfig`, whose `dynamic_shared_memory` says how many bytes the kernel uses
+        /// - `config`: `(grid, block)`, or a `LaunchConfig`, whose `dynamic_shared_memory` says how
+        ///   many bytes the kernel uses
         /// - `out`: `Tensor[float32]`, may be written to
         /// - `n`: `uint32`
         pub fn sum(config: impl Into<LaunchConfig>, out: &Tensor, n: u32) -> Result<()> {

@@ -407,7 +407,8 @@ impl Library {
         self
     }
 
-    /// Defines a preprocessor macro for C, C++, CUDA and OpenCL C; `None` defines it without a value.
+    /// Defines a preprocessor macro for C, C++, CUDA and OpenCL C; `None` defines it without a
+    /// value.
     pub fn define<'a>(mut self, name: impl Into<String>, value: impl Into<Option<&'a str>>) -> Self {
         self.defines.push((name.into(), value.into().map(str::to_owned)));
         self

@@ -35,8 +35,8 @@ pub(crate) fn in_context<R>(work: impl FnOnce(&Context, &Diagnostics) -> R) -> R
     let diagnostics = Diagnostics::default();
     let context = Context::create();
     let sink = std::ptr::from_ref(&diagnostics).cast_mut().cast();
-    // SAFETY: the context is alive, and it is dropped before `diagnostics`, which was made first and does not move.
-    // LLVM calls the handler on this thread, while it works for us.
+    // SAFETY: the context is alive, and it is dropped before `diagnostics`, which was made first
+    // and does not move. LLVM calls the handler on this thread, while it works for us.
     unsafe { LLVMContextSetDiagnosticHandler(context.raw(), Some(report), sink) };
     work(&context, &diagnostics)
 }

@@ -1,4 +1,5 @@
-//! Models: imported, lowered for each CPU level, and compiled by LLVM into the library, with their weights.
+//! Models: imported, lowered for each CPU level, and compiled by LLVM into the library, with their
+//! weights.
 
 mod header;
 mod options;

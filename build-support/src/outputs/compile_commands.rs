@@ -1,5 +1,5 @@
-//! The commands that compile sources, as a JSON Compilation Database (<https://clang.llvm.org/docs/JSONCompilationDatabase.html>), which
-//! clangd and clang-tidy read.
+//! The commands that compile sources, as a JSON Compilation Database
+//! (<https://clang.llvm.org/docs/JSONCompilationDatabase.html>), which clangd and clang-tidy read.
 //!
 //! It is in `OUT_DIR`. On request it is also merged into a file of the user, which several packages
 //! share: entries of this package are replaced, and all others are kept. That file is only written

@@ -72,7 +72,8 @@ enum Content {
     Compressed(Vec<u8>),
 }
 
-/// Writes the tree of a library that imports these modules. Files are read when the object is written.
+/// Writes the tree of a library that imports these modules. Files are read when the object is
+/// written.
 pub(crate) fn pack(session: &Session, imports: &[Module], compress: bool) -> Result<Packed> {
     if compress && !cfg!(feature = "zstd") {
         return Err(Error::new(".compress(true): kernpack-build was built without its feature `zstd`"));

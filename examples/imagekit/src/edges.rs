@@ -45,7 +45,8 @@ pub fn sobel_on_cuda(src: Tensor, dst: Tensor) -> Result<()> {
     kernels::typed::sobel_cuda((grid, BLOCK), &src, &dst, extent(height)?, extent(width)?)
 }
 
-/// Edge strength on the first OpenCL device: the kernel of `kernels/sobel.cl`, one work item per pixel.
+/// Edge strength on the first OpenCL device: the kernel of `kernels/sobel.cl`, one work item per
+/// pixel.
 ///
 /// `src` is float32 of shape (height, width), on any device. The result is on the same device as
 /// `src`.

@@ -4,7 +4,8 @@ use kernpack::{Result, Tensor, TensorView, ensure, packed_func};
 
 /// Converts an RGB image to gray: Rec. 601 luma, 0.299 R + 0.587 G + 0.114 B.
 ///
-/// `rgb` is uint8 of shape (height, width, 3) with any strides; the result is float32 of shape (height, width).
+/// `rgb` is uint8 of shape (height, width, 3) with any strides; the result is float32 of shape
+/// (height, width).
 #[packed_func(name = "imagekit.to_gray")]
 pub fn to_gray(rgb: TensorView<u8>) -> Result<Tensor> {
     let &[height, width, channels] = rgb.shape() else {

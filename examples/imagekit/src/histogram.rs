@@ -35,8 +35,8 @@ pub struct Histogram {
 
 /// Counts the gray levels of an image.
 ///
-/// `gray` is float32 of shape (height, width) with values from 0 up to, but not including, 256; an image without pixels
-/// or with another value is an error.
+/// `gray` is float32 of shape (height, width) with values from 0 up to, but not including, 256; an
+/// image without pixels or with another value is an error.
 #[packed_func]
 pub fn histogram(gray: TensorView<f32>) -> Result<ObjRef<Histogram>> {
     image::size(gray.shape())?;

@@ -3,7 +3,8 @@
 
 use kernpack::packed_func;
 
-/// Brightens (`exponent` below 1) or darkens (above 1) a gray image, and keeps black and white: 255 (gray / 255) ^ `exponent`.
+/// Brightens (`exponent` below 1) or darkens (above 1) a gray image, and keeps black and white: 255
+/// (gray / 255) ^ `exponent`.
 ///
 /// `gray` is float32 of any shape, with any strides; the result is a new image of the same shape.
 #[packed_func(parallel)]

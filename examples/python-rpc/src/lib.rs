@@ -1,3 +1,4 @@
-//! The RPC client as one shared library: the packed functions `kernpack.rpc.*` for every language that loads it.
+//! The RPC client as one shared library: the packed functions `kernpack.rpc.*` for every language
+//! that loads it.
 
 kernpack::library!(with = [kernpack_rpc]);

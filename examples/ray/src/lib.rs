@@ -10,7 +10,8 @@ fn luma(pixel: &[u8]) -> i32 {
     (299 * i32::from(pixel[0]) + 587 * i32::from(pixel[1]) + 114 * i32::from(pixel[2]) + 500) / 1000
 }
 
-/// Writes the strength of the edges of a picture: the gradient of its brightness by Sobel's operator, at most 255; 0 on the border.
+/// Writes the strength of the edges of a picture: the gradient of its brightness by Sobel's
+/// operator, at most 255; 0 on the border.
 ///
 /// `picture` has the shape (height, width, 3), `edges` (height, width).
 #[packed_func]

@@ -20,7 +20,8 @@ const OWN_SOURCES: &str = file!().split_at(file!().len() - "error.rs".len()).0;
 /// A result whose error crosses languages.
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
-/// An error that any language can raise and catch: a kind (Python's exception class name), a message, a backtrace.
+/// An error that any language can raise and catch: a kind (Python's exception class name), a
+/// message, a backtrace.
 ///
 /// One pointer; clones share the object. In Python, it is an exception of the class that is
 /// registered for its kind.
@@ -197,7 +198,8 @@ impl Error {
         }
         if let Some(update) = self.cell().update_backtrace {
             let frames = abi::TVMFFIByteArray::new(frames.as_bytes());
-            // SAFETY: the function belongs to this error object, which has no other reference; `frames` lives for the call.
+            // SAFETY: the function belongs to this error object, which has no other reference;
+            // `frames` lives for the call.
             unsafe { update(self.object.as_ptr(), &frames, backtrace_update::APPEND) };
         }
     }

@@ -1,4 +1,5 @@
-//! The runtime of Kernpack: functions, objects, modules and devices that every language can call, over the TVM FFI C ABI.
+//! The runtime of Kernpack: functions, objects, modules and devices that every language can call,
+//! over the TVM FFI C ABI.
 //!
 //! Crates use it through `kernpack`, which adds the attributes and reexports all of this. It is a
 //! separate crate because it does not need a macro: it compiles in parallel with syn and the

@@ -104,7 +104,8 @@ crate::__linker_symbol!("__kernpack_pick_version_v1", pick_version);
 pub(crate) fn level_of(name: &str, call: SafeCall) -> &'static str {
     let call = artifact::own_entry_point(name, call) as *const c_void;
     let mut next = LAST.load(Ordering::Acquire);
-    // SAFETY: tables are part of this artifact, which is never unloaded, and only atomic fields of them change.
+    // SAFETY: tables are part of this artifact, which is never unloaded, and only atomic fields of
+    // them change.
     while let Some(library) = unsafe { next.as_ref() } {
         // SAFETY: the row has the length that the table contains.
         let dispatchers = unsafe { core::slice::from_raw_parts(library.dispatchers, library.kernel_count) };

@@ -25,8 +25,9 @@ pub struct ProcessTable<T: Sync + 'static> {
 
 impl<T: Sync + 'static> ProcessTable<T> {
     /// # Safety
-    /// Code that registers a global function of the name `function` returns NULL or the address of a `T` that is valid for the rest of
-    /// the process: the name ends with the version of its layout.
+    /// Code that registers a global function of the name `function` returns NULL or the address of
+    /// a `T` that is valid for the rest of the process: the name ends with the version of its
+    /// layout.
     pub const unsafe fn new(function: &'static str, own: &'static T, join: fn(&T, &T)) -> Self {
         Self { function, own, join, found: AtomicPtr::new(ptr::null_mut()) }
     }

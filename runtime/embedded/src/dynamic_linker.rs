@@ -145,7 +145,8 @@ pub fn symbol_at(address: *const c_void) -> Option<CString> {
 #[cfg(target_os = "linux")]
 pub fn each_loaded(mut look: &mut dyn FnMut(&libc::dl_phdr_info) -> bool) {
     unsafe extern "C" fn call(info: *mut libc::dl_phdr_info, _size: usize, look: *mut c_void) -> c_int {
-        // SAFETY: `dl_iterate_phdr` passes a valid description, and `look` is the closure given to it below.
+        // SAFETY: `dl_iterate_phdr` passes a valid description, and `look` is the closure given to
+        // it below.
         unsafe { c_int::from((*look.cast::<&mut dyn FnMut(&libc::dl_phdr_info) -> bool>())(&*info)) }
     }
     // SAFETY: the callback matches and the closure outlives the call.

@@ -1,4 +1,5 @@
-//! The primitives of TVM's binary streams: little-endian integers, strings and vectors, without alignment.
+//! The primitives of TVM's binary streams: little-endian integers, strings and vectors, without
+//! alignment.
 //!
 //! The reader borrows from its input and checks every length against the remaining bytes before
 //! using it. Its errors contain the position and the structure.

@@ -147,7 +147,8 @@ impl Arguments {
     pub(crate) fn views(&self) -> &[TVMFFIAny] {
         match &*self.more {
             Some(more) if !more.views.is_empty() => &more.views,
-            // SAFETY: the first `count` were written; there are no more, else they would be in `more`.
+            // SAFETY: the first `count` were written; there are no more, else they would be in
+            // `more`.
             _ => unsafe { core::slice::from_raw_parts(self.views.as_ptr().cast(), self.count) },
         }
     }
@@ -237,7 +238,8 @@ impl Arguments {
         if self.count >= INLINE {
             return false;
         }
-        // SAFETY: promised by the caller; an object of a known class has its pointer behind the header.
+        // SAFETY: promised by the caller; an object of a known class has its pointer behind the
+        // header.
         let is_simple = unsafe {
             let place = self.views[self.count].as_mut_ptr();
             if wanted.kind == Kind::Function {
@@ -299,7 +301,8 @@ impl Arguments {
     #[cold]
     fn describe_again(&mut self, py: Py, info: &FunctionInfo) -> PyResult<()> {
         for index in 0..self.lent {
-            // SAFETY: the first `lent` were written, and the arrays live for the call; no code of Python runs in looking at one.
+            // SAFETY: the first `lent` were written, and the arrays live for the call; no code of
+            // Python runs in looking at one.
             let Array { place, object, wanted } = unsafe { self.arrays[index].assume_init() };
             // SAFETY: as above.
             let view = unsafe { lend::lend(py, object, &wanted, &mut self.tensors[index]) };
@@ -455,7 +458,8 @@ impl Arguments {
             many.resize(names.len(), ptr::null_mut());
             &mut many
         };
-        // SAFETY: promised by the caller: values by position, then one for each of the names, which are a tuple of texts.
+        // SAFETY: promised by the caller: values by position, then one for each of the names, which
+        // are a tuple of texts.
         unsafe {
             for (index, place) in places[..given.positional].iter_mut().enumerate() {
                 *place = given.value(index);
@@ -506,7 +510,8 @@ impl Arguments {
     fn free(&mut self) {
         if self.conversions == IS_HELD {
             for held in &self.memory[..self.lent] {
-                // SAFETY: the first `lent` were written, and are taken here only; the caller holds the lock.
+                // SAFETY: the first `lent` were written, and are taken here only; the caller holds
+                // the lock.
                 unsafe { held.assume_init_read().release(Py::held()) };
             }
             if self.owed == 1 {

@@ -337,7 +337,8 @@ const WANTS_STRIDES: c_int = 0x0010;
 const WANTS_FORMAT: c_int = 0x0004;
 
 unsafe extern "C" fn get_buffer(this: *mut PyObject, buffer: *mut PyBuffer, flags: c_int) -> c_int {
-    // SAFETY: the interpreter's convention: a struct to fill, whose owner takes a reference to this object.
+    // SAFETY: the interpreter's convention: a struct to fill, whose owner takes a reference to this
+    // object.
     unsafe {
         let (py, object, tensor) = of(this);
         (*buffer).owner = ptr::null_mut();
@@ -394,7 +395,8 @@ unsafe extern "C" fn get_buffer(this: *mut PyObject, buffer: *mut PyBuffer, flag
 }
 
 unsafe extern "C" fn release_buffer(_: *mut PyObject, buffer: *mut PyBuffer) {
-    // SAFETY: a buffer filled above, given back once; the numbers are twice as many as axes. The interpreter releases the owner.
+    // SAFETY: a buffer filled above, given back once; the numbers are twice as many as axes. The
+    // interpreter releases the owner.
     unsafe {
         let numbers = ptr::slice_from_raw_parts_mut((*buffer).internal.cast::<isize>(), 2 * (*buffer).ndim as usize);
         drop(Box::from_raw(numbers));

@@ -55,7 +55,8 @@ impl Lent {
     /// Lends a callable to the running call.
     ///
     /// # Safety
-    /// `object` is alive for as long as the result, which is dropped on this thread, with the lock held.
+    /// `object` is alive for as long as the result, which is dropped on this thread, with the lock
+    /// held.
     pub(crate) unsafe fn new(py: Py, object: *mut PyObject) -> Self {
         let function = UNUSED.take(py).unwrap_or_else(|| {
             let callback = Callback { object: AtomicPtr::new(ptr::null_mut()), caller: Caller::none() };
@@ -93,8 +94,8 @@ impl Drop for Lent {
     #[inline]
     fn drop(&mut self) {
         let function = self.0.as_ptr();
-        // SAFETY: a function of this file, of which one reference is this value's, and the lock is held. One without other references is used
-        // by no other code, now or later.
+        // SAFETY: a function of this file, of which one reference is this value's, and the lock is
+        // held. One without other references is used by no other code, now or later.
         unsafe {
             let py = Py::held();
             let callback = embedded::closure_of::<Callback>(function.cast());
@@ -132,7 +133,8 @@ unsafe extern "C" fn call(this: *mut c_void, args: *const TVMFFIAny, count: i32,
         return raise(Error::runtime_error("a Python function was called, but Python has ended in this process"));
     };
     let py = lock.py();
-    // SAFETY: the callable is kept by the function, which its caller keeps for the call; the result is writable.
+    // SAFETY: the callable is kept by the function, which its caller keeps for the call; the result
+    // is writable.
     match unsafe { run(py, callback.object.load(Ordering::Relaxed), args, result) } {
         Ok(()) => 0,
         Err(Raised) => raise(exception::take(py)),

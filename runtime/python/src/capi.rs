@@ -235,7 +235,8 @@ macro_rules! table {
                 #[inline]
                 #[doc = concat!("The object in the variable `", stringify!($variable), "`, borrowed; it lives as long as the interpreter.")]
                 pub(crate) fn $variable(self) -> *mut PyObject {
-                    // SAFETY: the variable is the interpreter's, which sets it before it imports anything.
+                    // SAFETY: the variable is the interpreter's, which sets it before it imports
+                    // anything.
                     unsafe { *table().$variable }
                 }
             )*
@@ -374,7 +375,8 @@ const COUNT: usize = size_of::<Table>() / size_of::<*mut c_void>();
 /// of a function of CPython reads it.
 struct Found(UnsafeCell<MaybeUninit<Table>>);
 
-// SAFETY: it is written once, under a lock, and only read afterwards: by threads that have had the lock, or have seen `IS_FOUND`.
+// SAFETY: it is written once, under a lock, and only read afterwards: by threads that have had the
+// lock, or have seen `IS_FOUND`.
 unsafe impl Sync for Found {}
 
 static TABLE: Found = Found(UnsafeCell::new(MaybeUninit::uninit()));
@@ -411,7 +413,8 @@ impl Py {
     /// The token of this thread.
     ///
     /// # Safety
-    /// The library was imported, and this thread holds the interpreter's lock for as long as the token is used.
+    /// The library was imported, and this thread holds the interpreter's lock for as long as the
+    /// token is used.
     #[inline]
     pub(crate) unsafe fn held() -> Self {
         Self(PhantomData)
@@ -423,7 +426,8 @@ impl Py {
     /// `object` is alive.
     #[inline]
     pub(crate) unsafe fn type_of(self, object: *mut PyObject) -> *mut PyObject {
-        // SAFETY: the type is the last word of an object's header in every version that `find` accepts.
+        // SAFETY: the type is the last word of an object's header in every version that `find`
+        // accepts.
         unsafe { *object.byte_add(HEADER.load(Ordering::Relaxed) - size_of::<usize>()).cast::<*mut PyObject>() }
     }
 
@@ -440,7 +444,8 @@ impl Py {
     /// `object` is alive.
     #[inline]
     pub(crate) unsafe fn may_be_shared(self, object: *mut PyObject, references: usize) -> bool {
-        // SAFETY: promised by the caller; in these builds a header begins with the number of references, which only this thread changes.
+        // SAFETY: promised by the caller; in these builds a header begins with the number of
+        // references, which only this thread changes.
         !self.is_plain() || unsafe { *object.cast::<isize>() as u32 as usize } > references
     }
 
@@ -485,7 +490,8 @@ impl Py {
     /// `list` is a live `list`.
     #[inline]
     pub(crate) unsafe fn list_in_place(self, list: *mut PyObject) -> Option<(isize, *const *mut PyObject)> {
-        // SAFETY: promised by the caller; the size follows the header, and then the address of the elements.
+        // SAFETY: promised by the caller; the size follows the header, and then the address of the
+        // elements.
         let read =
             || unsafe { (*list.byte_add(16).cast::<isize>(), *list.byte_add(24).cast::<*const *mut PyObject>()) };
         (LAYOUT.load(Ordering::Relaxed) != 0).then(read)
@@ -646,8 +652,8 @@ pub(crate) unsafe fn find() -> Result<Py, String> {
         }
         addresses[index] = address;
     }
-    // SAFETY: the two have one layout, in the order of the names, whose functions have these types in every version since 3.9; NULL,
-    // which only an optional one can be here, is `None`.
+    // SAFETY: the two have one layout, in the order of the names, whose functions have these types
+    // in every version since 3.9; NULL, which only an optional one can be here, is `None`.
     let table = unsafe { core::mem::transmute::<[*mut c_void; COUNT], Table>(addresses) };
     {
         // Without the interpreter's lock two threads may get here at the same time. No Python code
@@ -655,7 +661,8 @@ pub(crate) unsafe fn find() -> Result<Py, String> {
         static IS_WRITTEN: Mutex<bool> = Mutex::new(false);
         let mut is_written = IS_WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
         if !*is_written {
-            // SAFETY: nothing reads the table before it is written, and the lock keeps other writers away.
+            // SAFETY: nothing reads the table before it is written, and the lock keeps other
+            // writers away.
             unsafe { (*TABLE.0.get()).write(table) };
             *is_written = true;
         }

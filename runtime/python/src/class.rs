@@ -203,8 +203,9 @@ pub(crate) unsafe fn wrap_owned(py: Py, object: *mut TVMFFIObject) -> PyResult<O
 /// The class is that of the object's type, or of one that it is derived from; the caller owns the
 /// reference.
 pub(crate) unsafe fn hold(py: Py, class: *mut PyObject, object: *mut TVMFFIObject) -> PyResult<Owned> {
-    // SAFETY: promised by the caller; an object of the class has two pointers behind its header, that of its weak references is the second. Of
-    // classes that are kept in a list all are made here, or by the interpreter when the constructor of a derived class runs.
+    // SAFETY: promised by the caller; an object of the class has two pointers behind its header,
+    // that of its weak references is the second. Of classes that are kept in a list all are made
+    // here, or by the interpreter when the constructor of a derived class runs.
     unsafe {
         let this = match of_class(class) {
             Some(known) if known.edges.is_empty() => {
@@ -459,7 +460,8 @@ fn add_methods(py: Py, info: TypeInfo, key: &str, class: &Owned) -> PyResult<()>
 }
 
 pub(crate) unsafe extern "C" fn release(this: *mut PyObject) {
-    // SAFETY: the interpreter calls with its lock held for an object without references. Weak references go first.
+    // SAFETY: the interpreter calls with its lock held for an object without references. Weak
+    // references go first.
     unsafe {
         let py = Py::held();
         let place = pointer_place(py, this);

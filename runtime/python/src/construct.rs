@@ -178,7 +178,8 @@ unsafe fn made(py: Py, class: &Class, given: Given) -> PyResult<Made> {
 unsafe fn made_in_general(py: Py, class: &Class, given: Given) -> PyResult<Made> {
     let mut arguments = Arguments::new();
     let name = &class.name;
-    // SAFETY: promised by the caller; the type table keeps the function; the views live as long as the arguments.
+    // SAFETY: promised by the caller; the type table keeps the function; the views live as long as
+    // the arguments.
     let result = unsafe {
         match &class.constructor {
             Constructor::None => {
@@ -213,7 +214,8 @@ unsafe fn made_in_general(py: Py, class: &Class, given: Given) -> PyResult<Made>
 /// # Safety
 /// The arguments live for the call.
 unsafe fn add_all(py: Py, arguments: &mut Arguments, given: Given, name: &str) -> PyResult<()> {
-    // SAFETY: promised by the caller: values by position, then one for each of the names, which are a tuple of texts.
+    // SAFETY: promised by the caller: values by position, then one for each of the names, which are
+    // a tuple of texts.
     unsafe {
         for place in 0..given.positional() {
             arguments.add(py, given.value(place), name)?;
@@ -259,8 +261,8 @@ pub(crate) unsafe fn take_calls(py: Py, class: *mut PyObject) {
     if !py.is_plain() {
         return;
     }
-    // SAFETY: promised by the caller. Four known values at their places, and a class of CPython's own that is called this way, say that the
-    // struct is the known one.
+    // SAFETY: promised by the caller. Four known values at their places, and a class of CPython's
+    // own that is called this way, say that the struct is the known one.
     unsafe {
         let is_known = (*word(class, offset::FLAGS)).addr() as u64 == py.PyType_GetFlags(class)
             && *word(class, offset::INIT) == py.PyType_GetSlot(class, constant::TP_INIT)
@@ -283,8 +285,9 @@ unsafe extern "C" fn call(
 ) -> *mut PyObject {
     /// The highest bit means that the caller reserves a slot before the arguments.
     const COUNT: usize = usize::MAX >> 1;
-    // SAFETY: the interpreter calls with its lock held, for a class that `take_calls` has changed, with arguments that live for the call. What the
-    // constructor makes goes into a new object of the class, which has its pointer behind the header.
+    // SAFETY: the interpreter calls with its lock held, for a class that `take_calls` has changed,
+    // with arguments that live for the call. What the constructor makes goes into a new object of
+    // the class, which has its pointer behind the header.
     let object = unsafe {
         let py = Py::held();
         let given = Given::new(args, (count & COUNT) as isize, names);
@@ -334,10 +337,12 @@ pub(crate) unsafe extern "C" fn init(this: *mut PyObject, args: *mut PyObject, k
 }
 
 /// # Safety
-/// `this` is alive and of a class derived from the base; `args` is a tuple, `kwargs` a dict or NULL.
+/// `this` is alive and of a class derived from the base; `args` is a tuple, `kwargs` a dict or
+/// NULL.
 unsafe fn construct(py: Py, this: *mut PyObject, args: *mut PyObject, kwargs: *mut PyObject) -> PyResult<()> {
-    // SAFETY: promised by the caller. Arguments by name are held here. Code of Python may run while arguments are converted, so the place is
-    // looked at again before it is written; once written it stays, since calls that run without the lock may borrow from it.
+    // SAFETY: promised by the caller. Arguments by name are held here. Code of Python may run while
+    // arguments are converted, so the place is looked at again before it is written; once written
+    // it stays, since calls that run without the lock may borrow from it.
     unsafe {
         let Some(class) = class::nearest(py, py.type_of(this)) else {
             let text = "Object has no constructor; functions of the library make its objects";

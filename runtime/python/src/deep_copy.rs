@@ -48,7 +48,8 @@ unsafe extern "C" fn copy_of_container(this: *mut PyObject, memo: *mut PyObject)
 }
 
 unsafe extern "C" fn copy_of_object(this: *mut PyObject, memo: *mut PyObject) -> *mut PyObject {
-    // SAFETY: the interpreter calls with its lock held, for an object of a class derived from the base.
+    // SAFETY: the interpreter calls with its lock held, for an object of a class derived from the
+    // base.
     let copied = unsafe { object(Py::held(), this, memo) };
     copied.map_or(ptr::null_mut(), Owned::into_ptr)
 }
@@ -112,7 +113,8 @@ impl DeepCopy {
 /// # Safety
 /// `this` is a live list or dict of the library, `memo` is alive.
 unsafe fn container(py: Py, this: *mut PyObject, memo: *mut PyObject) -> PyResult<Owned> {
-    // SAFETY: promised by the caller. What is copied is a list or dict of this moment, made for this function.
+    // SAFETY: promised by the caller. What is copied is a list or dict of this moment, made for
+    // this function.
     unsafe {
         let object = held(py, this);
         let key = key(py, memo, object)?;

@@ -16,7 +16,8 @@ use crate::state::State;
 #[cold]
 pub(crate) fn raise(py: Py, error: &Error) -> Raised {
     if let Some(exception) = carried(py, error) {
-        // SAFETY: an exception, which the error keeps alive for the call; its class lives as long as it does.
+        // SAFETY: an exception, which the error keeps alive for the call; its class lives as long
+        // as it does.
         unsafe { py.PyErr_SetObject(py.type_of(exception), exception) };
         return Raised;
     }
@@ -78,7 +79,8 @@ unsafe fn instance(py: Py, error: &Error, class: *mut PyObject) -> PyResult<Owne
 
 /// Creates the exception for an error, with its causes as `__cause__`.
 fn with_cause(py: Py, error: &Error, class: *mut PyObject) -> PyResult<Owned> {
-    // SAFETY: a class of exceptions, and exceptions; the function takes the reference to the cause over.
+    // SAFETY: a class of exceptions, and exceptions; the function takes the reference to the cause
+    // over.
     unsafe {
         let exception = instance(py, error, class)?;
         check_exception(py, &exception, class)?;
@@ -126,8 +128,8 @@ unsafe fn is_instance(py: Py, object: *mut PyObject) -> bool {
 
 /// The Python exception from which an error was created, borrowed from the error.
 fn carried(py: Py, error: &Error) -> Option<*mut PyObject> {
-    // SAFETY: an error's cell follows its header. Its context is NULL or an object, and an opaque one holds a Python object: of this
-    // interpreter, because no other one shares its objects.
+    // SAFETY: an error's cell follows its header. Its context is NULL or an object, and an opaque
+    // one holds a Python object: of this interpreter, because no other one shares its objects.
     unsafe {
         let context = embedded::body::<TVMFFIErrorCell>(error.as_ptr()).extra_context;
         if context.is_null() || (*context).type_index != type_index::OPAQUE_PY_OBJECT {
@@ -251,7 +253,8 @@ fn publish(py: Py, kind: &str, module: &str, class: &Owned) -> PyResult<()> {
 
 /// Takes the exception that is set on this thread.
 pub(crate) fn take_exception(py: Py) -> Option<Owned> {
-    // SAFETY: each function gives references to the caller; the three of the older way belong together.
+    // SAFETY: each function gives references to the caller; the three of the older way belong
+    // together.
     unsafe {
         if let Some(take) = py.PyErr_GetRaisedException() {
             return Owned::take(py, take()).ok();

@@ -1,5 +1,6 @@
-//! DLPack's exchange interface: a table of C functions behind a class of arrays, `__dlpack_c_exchange_api__`. PyTorch's tensors are taken by it,
-//! and those of the library are given by it, without a capsule or a call of Python code.
+//! DLPack's exchange interface: a table of C functions behind a class of arrays,
+//! `__dlpack_c_exchange_api__`. PyTorch's tensors are taken by it, and those of the library are
+//! given by it, without a capsule or a call of Python code.
 
 use core::alloc::Layout;
 use core::ffi::{CStr, c_int, c_void};
@@ -56,8 +57,8 @@ impl Exchanged {
 
     /// A tensor that takes this one over.
     pub(crate) fn into_tensor(self, writes: bool) -> Result<*mut TVMFFIObject, Refused> {
-        // SAFETY: the tensor is this value's; when it was taken over it is not given back here. Shape and strides are copied before code of
-        // Python can run.
+        // SAFETY: the tensor is this value's; when it was taken over it is not given back here.
+        // Shape and strides are copied before code of Python can run.
         unsafe {
             let DLTensor { data, device, ndim, dtype, shape, strides, byte_offset } = self.managed.as_ref().dl_tensor;
             let is_padded = self.managed.as_ref().flags & dlpack_flags::IS_SUBBYTE_TYPE_PADDED != 0;
@@ -96,8 +97,9 @@ impl Drop for Kept {
     }
 }
 
-/// The tensor behind an array of a class with the interface, for the time of a call. `None`: the array has to go another way, as those in a
-/// device's memory do, whose stream has to be waited for.
+/// The tensor behind an array of a class with the interface, for the time of a call. `None`: the
+/// array has to go another way, as those in a device's memory do, whose stream has to be waited
+/// for.
 ///
 /// # Safety
 /// `object` is alive.
@@ -187,8 +189,8 @@ unsafe fn taken(py: Py, object: *mut PyObject, managed_of: ManagedOf) -> PyResul
     }
 }
 
-/// The description of a tensor of PyTorch, and what lends it if it is not the tensor itself. It is valid
-/// until code of Python runs. `None` for others.
+/// The description of a tensor of PyTorch, and what lends it if it is not the tensor itself. It is
+/// valid until code of Python runs. `None` for others.
 ///
 /// # Safety
 /// `object` is alive, and of the class.
@@ -224,8 +226,8 @@ unsafe fn check_is_plain(py: Py, object: *mut PyObject, known: &Known, tensor: &
         if is_complex && is_set(py, known.is_conjugate, object)? {
             return Err(stored::bit_is_set("conjugate"));
         }
-        // The negative bit is that of views of imaginary parts. Their strides are even, except along
-        // an axis of one element. Only `as_strided` makes others, with numbers of the caller.
+        // The negative bit is that of views of imaginary parts. Their strides are even, except
+        // along an axis of one element. Only `as_strided` makes others, with numbers of the caller.
         let may_be_negative = is_complex || (tensor.dtype.code == dtype_code::FLOAT && !has_odd_stride(tensor));
         if may_be_negative && is_set(py, known.is_negative, object)? {
             return Err(stored::bit_is_set("negative"));
@@ -273,7 +275,8 @@ unsafe fn call(py: Py, method: *mut PyObject, object: *mut PyObject) -> PyResult
     }
 }
 
-/// While it lives, the stream that an array's framework works in is the library's current one on its device.
+/// While it lives, the stream that an array's framework works in is the library's current one on
+/// its device.
 pub(crate) struct CurrentStream {
     device: Device,
     before: *mut c_void,
@@ -281,7 +284,8 @@ pub(crate) struct CurrentStream {
 
 impl Drop for CurrentStream {
     fn drop(&mut self) {
-        // SAFETY: the stream was current before, so it is alive; what it replaces is not needed. No provider refuses: it stores three words.
+        // SAFETY: the stream was current before, so it is alive; what it replaces is not needed. No
+        // provider refuses: it stores three words.
         unsafe {
             let (kind, index) = (self.device.device_type(), self.device.index());
             (provider::api().env_set_stream)(kind, index, self.before, ptr::null_mut());
@@ -289,13 +293,15 @@ impl Drop for CurrentStream {
     }
 }
 
-/// Makes the current stream of the framework that an array in a device's memory is from the library's own, so that kernels are put behind
-/// the framework's work, and the framework's later work behind the kernels. `None` for other objects.
+/// Makes the current stream of the framework that an array in a device's memory is from the
+/// library's own, so that kernels are put behind the framework's work, and the framework's later
+/// work behind the kernels. `None` for other objects.
 ///
 /// # Safety
 /// `object` is alive for the call.
 pub(crate) unsafe fn enter_stream(py: Py, object: *mut PyObject) -> PyResult<Option<CurrentStream>> {
-    // SAFETY: promised by the caller; the functions fill their results when they succeed. A framework's current stream outlives the call.
+    // SAFETY: promised by the caller; the functions fill their results when they succeed. A
+    // framework's current stream outlives the call.
     unsafe {
         let Some(known) = foreign(py, object)? else { return Ok(None) };
         let Api { borrow: Some(borrow), current_stream: Some(current_stream), .. } = known.api else {
@@ -380,7 +386,8 @@ unsafe extern "C" fn managed_of(object: *mut PyObject, out: *mut *mut DLManagedT
 }
 
 unsafe extern "C" fn object_of(managed: *mut DLManagedTensorVersioned, out: *mut *mut PyObject) -> c_int {
-    // SAFETY: as for `managed_of`; the tensor is ours from now on, and the new object holds a reference of its own.
+    // SAFETY: as for `managed_of`; the tensor is ours from now on, and the new object holds a
+    // reference of its own.
     unsafe {
         let py = Py::held();
         let tensor = match tensor::imported(managed, false) {
@@ -403,7 +410,8 @@ unsafe extern "C" fn object_of(managed: *mut DLManagedTensorVersioned, out: *mut
     }
 }
 
-/// A plain description cannot say that the tensor is read-only: what is done with it is the consumer's responsibility, as for all that is lent.
+/// A plain description cannot say that the tensor is read-only: what is done with it is the
+/// consumer's responsibility, as for all that is lent.
 unsafe extern "C" fn borrow(object: *mut PyObject, out: *mut DLTensor) -> c_int {
     // SAFETY: as for `managed_of`.
     unsafe {
@@ -454,7 +462,8 @@ unsafe extern "C" fn allocate(
     context: *mut c_void,
     set_error: SetError,
 ) -> c_int {
-    // SAFETY: the consumer passes a tensor's description, a writable place, and what reports errors.
+    // SAFETY: the consumer passes a tensor's description, a writable place, and what reports
+    // errors.
     unsafe {
         let refuse = |text: &CStr| {
             set_error(context, c"RuntimeError".as_ptr(), text.as_ptr());

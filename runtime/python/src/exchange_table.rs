@@ -66,7 +66,8 @@ pub(crate) unsafe fn known(py: Py, class: *mut PyObject) -> PyResult<Option<&'st
             None => break,
         }
     }
-    // SAFETY: promised by the caller. Held: code of Python may give the attribute, and the object another class.
+    // SAFETY: promised by the caller. Held: code of Python may give the attribute, and the object
+    // another class.
     unsafe { new_known(py, Owned::share(py, class)) }
 }
 
@@ -74,8 +75,8 @@ pub(crate) unsafe fn known(py: Py, class: *mut PyObject) -> PyResult<Option<&'st
 /// such arrays are converted through `__dlpack__`.
 #[inline(never)]
 fn new_known(py: Py, class: Owned) -> PyResult<Option<&'static Known>> {
-    // SAFETY: the objects are alive. A capsule of this name has such a table, by the rules of DLPack, which lives as long as the class and the
-    // capsule; these are kept.
+    // SAFETY: the objects are alive. A capsule of this name has such a table, by the rules of
+    // DLPack, which lives as long as the class and the capsule; these are kept.
     unsafe {
         let Some(capsule) = py.attribute_if_any(class.as_ptr(), ATTRIBUTE)? else { return Ok(None) };
         if !is_own_interface(py, &class, &capsule)? {
@@ -115,8 +116,8 @@ fn new_known(py: Py, class: Owned) -> PyResult<Option<&'static Known>> {
 unsafe fn usable(py: Py, capsule: &Owned) -> Option<&'static Api> {
     /// The most older versions of a table that are examined.
     const VERSIONS: usize = 16;
-    // SAFETY: promised by the caller. Every table begins with its version and the one before it; one of the same major version has these
-    // functions.
+    // SAFETY: promised by the caller. Every table begins with its version and the one before it;
+    // one of the same major version has these functions.
     unsafe {
         if py.PyCapsule_IsValid(capsule.as_ptr(), CAPSULE.as_ptr()) == 0 {
             return None;
@@ -187,7 +188,8 @@ fn destructor_of_python(py: Py) -> PyResult<Option<*mut c_void>> {
     static FOUND: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
     let mut found = FOUND.load(Ordering::Acquire);
     if found.is_null() {
-        // SAFETY: the class of classes, called for a class without bases; its result is a class of Python.
+        // SAFETY: the class of classes, called for a class without bases; its result is a class of
+        // Python.
         unsafe {
             let arguments = [py.text("probe")?, py.tuple([])?, Owned::take(py, py.PyDict_New())?];
             let probe = py.call(py.type_of(py.PyBaseObject_Type()), arguments)?;

@@ -150,7 +150,8 @@ impl Property {
 
     /// The getter of all fields.
     pub(crate) unsafe extern "C" fn get(this: *mut PyObject, property: *mut c_void) -> *mut PyObject {
-        // SAFETY: the interpreter calls with its lock held, for an object of the class or one derived from it; the closure is a property.
+        // SAFETY: the interpreter calls with its lock held, for an object of the class or one
+        // derived from it; the closure is a property.
         let value = unsafe {
             let py = Py::held();
             let property = &*property.cast::<Self>();
@@ -161,7 +162,8 @@ impl Property {
 
     /// The setter of all fields that may be written.
     pub(crate) unsafe extern "C" fn set(this: *mut PyObject, value: *mut PyObject, property: *mut c_void) -> c_int {
-        // SAFETY: as for `get`; NULL stands for a deletion. The field is one that may be written while others use the object.
+        // SAFETY: as for `get`; NULL stands for a deletion. The field is one that may be written
+        // while others use the object.
         let done = unsafe {
             let py = Py::held();
             let property = &*property.cast::<Self>();

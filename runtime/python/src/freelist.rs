@@ -20,7 +20,8 @@ struct Kept<T> {
     places: [*mut T; MOST],
 }
 
-// SAFETY: all uses hold the interpreter's lock: they take a token, and a pool without that lock is never filled.
+// SAFETY: all uses hold the interpreter's lock: they take a token, and a pool without that lock is
+// never filled.
 unsafe impl<T> Sync for Pool<T> {}
 
 impl<T> Pool<T> {
@@ -74,7 +75,8 @@ impl FreeList {
     /// of this size.
     #[inline]
     pub(crate) unsafe fn take(&self, py: Py, class: *mut PyObject) -> PyResult<Owned> {
-        // SAFETY: promised by the caller; a block is memory of an object of this size that is not in use.
+        // SAFETY: promised by the caller; a block is memory of an object of this size that is not
+        // in use.
         unsafe {
             Owned::take(
                 py,

@@ -88,7 +88,8 @@ pub(crate) unsafe fn simple(py: Py, object: *mut PyObject, wanted: &Wanted, plac
 /// As for [`simple`].
 #[inline(always)]
 unsafe fn in_place(py: Py, object: *mut PyObject, wanted: &Wanted, place: *mut TVMFFIAny) -> Option<bool> {
-    // SAFETY: promised by the caller; the functions are only called for objects of the class that they are for.
+    // SAFETY: promised by the caller; the functions are only called for objects of the class that
+    // they are for.
     unsafe {
         let class = py.type_of(object);
         if class == py.PyLong_Type() {
@@ -138,11 +139,13 @@ unsafe fn by_call(py: Py, object: *mut PyObject, wanted: &Wanted, place: *mut TV
 }
 
 /// # Safety
-/// The bytes are those of a text, which lives for as long as the value is used; `place` is writable.
+/// The bytes are those of a text, which lives for as long as the value is used; `place` is
+/// writable.
 #[inline]
 unsafe fn simple_text(bytes: &[u8], wanted: &Wanted, place: *mut TVMFFIAny) -> bool {
-    // SAFETY: promised by the caller; the bytes are those of a text, in UTF-8 and with a NUL behind them, and live as long as it. A function
-    // that is lent them takes a text and is of this artifact.
+    // SAFETY: promised by the caller; the bytes are those of a text, in UTF-8 and with a NUL behind
+    // them, and live as long as it. A function that is lent them takes a text and is of this
+    // artifact.
     unsafe {
         if wanted.lends_text {
             return embedded::lend_text(core::str::from_utf8_unchecked(bytes), place);
@@ -161,7 +164,8 @@ unsafe fn simple_text(bytes: &[u8], wanted: &Wanted, place: *mut TVMFFIAny) -> b
 /// `object` is alive, and stays so for as long as the value is used.
 #[inline(never)]
 pub(crate) unsafe fn argument(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFIAny, Keep), Refused> {
-    // SAFETY: promised by the caller; the functions are only called for objects of the class that they are for.
+    // SAFETY: promised by the caller; the functions are only called for objects of the class that
+    // they are for.
     unsafe {
         let mut view = TVMFFIAny::NONE;
         if simple(py, object, wanted, &mut view) {
@@ -272,7 +276,8 @@ unsafe fn other(
     references: usize,
 ) -> Result<(TVMFFIAny, Keep), Refused> {
     let Wanted { ty, kind, .. } = *wanted;
-    // SAFETY: promised by the caller; the functions are only called for objects of the class, or a subclass of it, that they are for.
+    // SAFETY: promised by the caller; the functions are only called for objects of the class, or a
+    // subclass of it, that they are for.
     unsafe {
         if kind == Kind::Function
             && (class == py.PyFunction_Type() || class == py.PyMethod_Type() || class == py.PyCFunction_Type())
@@ -492,7 +497,8 @@ const RUN: isize = 1 << 14;
 /// # Safety
 /// `object` is a live `list`.
 unsafe fn list(py: Py, object: *mut PyObject, wanted: &Wanted, parts: &mut Made) -> Result<(TVMFFIAny, Keep), Refused> {
-    // SAFETY: promised by the caller. Each element is shared while it is converted, since the list may lose it.
+    // SAFETY: promised by the caller. Each element is shared while it is converted, since the list
+    // may lose it.
     unsafe {
         let mut values: Vec<Any> = Vec::with_capacity(py.PyList_Size(object).max(0) as usize);
         let is_tuple = wanted.ty.key == "Tuple";
@@ -563,8 +569,8 @@ fn array(values: Vec<Any>) -> (TVMFFIAny, Keep) {
 /// `object` is a live `dict`.
 unsafe fn dict(py: Py, object: *mut PyObject, wanted: &Wanted, parts: &mut Made) -> Result<(TVMFFIAny, Keep), Refused> {
     let (key_type, value_type) = (wanted.element(0), Wanted::of(value_of_map(wanted.ty)));
-    // SAFETY: promised by the caller. Python code that runs meanwhile may change the dict, so all entries are shared before the first is
-    // converted.
+    // SAFETY: promised by the caller. Python code that runs meanwhile may change the dict, so all
+    // entries are shared before the first is converted.
     unsafe {
         let entries = py.entries(object)?;
         let mut pairs = Vec::with_capacity(entries.len());

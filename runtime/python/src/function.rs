@@ -240,7 +240,8 @@ pub(crate) fn of_class(py: Py, info: &'static FunctionInfo, name: &str) -> PyRes
 
 /// Creates the function object of a description.
 fn new(py: Py, callable: &'static Callable, module: &Owned) -> PyResult<Owned> {
-    // SAFETY: the class is alive and its objects have room for one pointer behind the header; the definition lives forever.
+    // SAFETY: the class is alive and its objects have room for one pointer behind the header; the
+    // definition lives forever.
     unsafe {
         let this = Owned::take(py, py.PyType_GenericAlloc(State::get(py).bound, 0))?;
         *pointer_place(py, this.as_ptr()) = ptr::from_ref(callable).cast_mut().cast();
@@ -255,7 +256,8 @@ unsafe extern "C" fn call(
     count: isize,
     names: *mut PyObject,
 ) -> *mut PyObject {
-    // SAFETY: the interpreter calls with its lock held, with `this` as `add` made it and arguments that live for the call.
+    // SAFETY: the interpreter calls with its lock held, with `this` as `add` made it and arguments
+    // that live for the call.
     let result = unsafe {
         let py = Py::held();
         let callable = &*(*pointer_place(py, this)).cast::<Callable>();
@@ -303,7 +305,8 @@ unsafe fn run_with(py: Py, callable: &Callable, views: &[TVMFFIAny]) -> PyResult
         return unsafe { run_for_parts(py, callable, views) };
     }
     let mut result = callable.before;
-    // SAFETY: promised by the caller; on success the result is an owned value, of which numbers and None own nothing.
+    // SAFETY: promised by the caller; on success the result is an owned value, of which numbers and
+    // None own nothing.
     unsafe {
         invoke(py, callable, views, &mut result).map_err(|error| exception::raise(py, &error))?;
         if result.type_index < type_index::RAW_STR {
@@ -320,7 +323,8 @@ unsafe fn run_for_parts(py: Py, callable: &Callable, views: &[TVMFFIAny]) -> PyR
     let ty = &callable.info.ret;
     let mut parts = MaybeUninit::uninit();
     let mut places = LentPlaces::new(&mut parts);
-    // SAFETY: promised by the caller: the function is one of this artifact. The elements are owned values.
+    // SAFETY: promised by the caller: the function is one of this artifact. The elements are owned
+    // values.
     unsafe {
         invoke(py, callable, views, places.result()).map_err(|error| exception::raise(py, &error))?;
         match places.written() {
@@ -344,8 +348,8 @@ pub(crate) unsafe fn invoke(
     result: &mut TVMFFIAny,
 ) -> Result<(), Error> {
     let entry_point = callable.entry_point;
-    // SAFETY: the entry point follows the ABI's convention, without a handle; the views live as long as the arguments; the result is
-    // writable, and what the function expects there.
+    // SAFETY: the entry point follows the ABI's convention, without a handle; the views live as
+    // long as the arguments; the result is writable, and what the function expects there.
     let mut call = || unsafe { entry_point(ptr::null_mut(), views.as_ptr(), views.len() as i32, result) };
     let status = if callable.releases { without_lock(py, call) } else { call() };
     if status != 0 {

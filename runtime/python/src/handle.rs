@@ -54,7 +54,8 @@ pub(crate) fn keywords_marker() -> Result<Any, Error> {
 /// # Safety
 /// `function` is a live function object, and the views are valid for the call.
 pub(crate) unsafe fn call_object(function: *mut TVMFFIObject, views: &[TVMFFIAny]) -> Result<Any, Error> {
-    // SAFETY: promised by the caller; on success the callee has written an owned value, or left None.
+    // SAFETY: promised by the caller; on success the callee has written an owned value, or left
+    // None.
     unsafe {
         let Some(entry_point) = embedded::body::<TVMFFIFunctionCell>(function).safe_call else {
             return Err(Error::internal_error("the function object has no entry point"));
@@ -66,7 +67,8 @@ pub(crate) unsafe fn call_object(function: *mut TVMFFIObject, views: &[TVMFFIAny
 }
 
 unsafe extern "C" fn call(this: *mut PyObject, args: *mut PyObject, kwargs: *mut PyObject) -> *mut PyObject {
-    // SAFETY: the interpreter calls with its lock held, with an object of the class, a tuple, and a dict or NULL.
+    // SAFETY: the interpreter calls with its lock held, with an object of the class, a tuple, and a
+    // dict or NULL.
     let result = unsafe {
         let py = Py::held();
         run(py, (*pointer_place(py, this)).cast(), args, kwargs)

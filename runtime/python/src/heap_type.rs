@@ -99,7 +99,8 @@ pub(crate) unsafe fn holder(py: Py, class: *mut PyObject, object: *mut TVMFFIObj
 /// # Safety
 /// As for [`holder`]; the reference is the caller's.
 pub(crate) unsafe fn holder_of_owned(py: Py, class: *mut PyObject, object: *mut TVMFFIObject) -> PyResult<Owned> {
-    // SAFETY: promised by the caller; an object of the class has room for a pointer behind its header.
+    // SAFETY: promised by the caller; an object of the class has room for a pointer behind its
+    // header.
     unsafe {
         let holder = HOLDERS.take(py, class);
         match &holder {
@@ -112,7 +113,8 @@ pub(crate) unsafe fn holder_of_owned(py: Py, class: *mut PyObject, object: *mut 
 
 /// Frees a Python object of [`holder`].
 pub(crate) unsafe extern "C" fn release(this: *mut PyObject) {
-    // SAFETY: the interpreter calls with its lock held for an object without references, whose pointer is an object or NULL.
+    // SAFETY: the interpreter calls with its lock held for an object without references, whose
+    // pointer is an object or NULL.
     unsafe {
         let py = Py::held();
         let object = (*pointer_place(py, this)).cast::<TVMFFIObject>();
@@ -129,8 +131,8 @@ pub(crate) unsafe extern "C" fn release(this: *mut PyObject) {
 /// Frees an object that owns nothing.
 #[inline(never)]
 pub(crate) unsafe extern "C" fn dealloc(this: *mut PyObject) {
-    // SAFETY: the interpreter calls with its lock held for an object without references; a class made of a specification has this slot, and
-    // each of its objects holds a reference to it.
+    // SAFETY: the interpreter calls with its lock held for an object without references; a class
+    // made of a specification has this slot, and each of its objects holds a reference to it.
     unsafe {
         let py = Py::held();
         let class = py.type_of(this);

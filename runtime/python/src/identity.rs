@@ -96,7 +96,8 @@ fn objects() -> MutexGuard<'static, Option<Objects>> {
 /// As for [`class::hold`].
 #[cold]
 pub(crate) unsafe fn hold(py: Py, class: *mut PyObject, object: *mut TVMFFIObject) -> PyResult<Owned> {
-    // SAFETY: promised by the caller: the reference is given up if there is a Python object, which has its own.
+    // SAFETY: promised by the caller: the reference is given up if there is a Python object, which
+    // has its own.
     unsafe {
         if !may_come_again(object) {
             return class::hold(py, class, object);
@@ -140,7 +141,8 @@ pub(crate) unsafe fn pickled(py: Py, this: *mut PyObject, object: *mut TVMFFIObj
 /// # Safety
 /// `object` is alive.
 unsafe fn object_alive(py: Py, object: *mut TVMFFIObject) -> PyResult<Option<Owned>> {
-    // SAFETY: promised by the caller; the table owns the reference, and nothing takes it out while it is locked.
+    // SAFETY: promised by the caller; the table owns the reference, and nothing takes it out while
+    // it is locked.
     unsafe {
         let reference = match objects().as_ref().and_then(|objects| objects.noted.get(&object.addr())) {
             Some(noted) => Owned::share(py, ptr::with_exposed_provenance_mut(noted.reference)),
@@ -159,7 +161,8 @@ unsafe fn object_alive(py: Py, object: *mut TVMFFIObject) -> PyResult<Option<Own
 /// # Safety
 /// `this` is alive, of a class that was made for a type, and holds the object.
 unsafe fn note(py: Py, this: *mut PyObject, object: *mut TVMFFIObject) -> PyResult<()> {
-    // SAFETY: promised by the caller; the class has weak references. References that leave the table are given up when it is not locked any more.
+    // SAFETY: promised by the caller; the class has weak references. References that leave the
+    // table are given up when it is not locked any more.
     unsafe {
         let reference = Owned::take(py, py.PyWeakref_NewRef(this, ptr::null_mut()))?;
         let noted = Noted { this: this.addr(), reference: reference.into_ptr().expose_provenance() };

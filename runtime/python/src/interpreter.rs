@@ -100,7 +100,8 @@ pub(crate) struct Call(bool);
 impl Call {
     /// Enters a call on this thread, which holds the lock.
     pub(crate) fn enter(py: Py) -> Self {
-        // SAFETY: the lock is held, so the thread has a state, which lives at least until the call returns to the interpreter.
+        // SAFETY: the lock is held, so the thread has a state, which lives at least until the call
+        // returns to the interpreter.
         let own = unsafe { py.PyThreadState_Get() };
         let (state, depth) = CALL.get();
         // Another interpreter on the same thread has its own state; such a call is not recorded.
@@ -138,7 +139,8 @@ impl Caller {
     /// Sets this thread, which holds the lock, as the waiting one until [`Caller::clear`].
     #[inline]
     pub(crate) fn set(&self, py: Py) {
-        // SAFETY: the lock is held, so the thread has a state, which lives at least until the call returns to the interpreter.
+        // SAFETY: the lock is held, so the thread has a state, which lives at least until the call
+        // returns to the interpreter.
         self.state.store(unsafe { py.PyThreadState_Get() }, Ordering::Relaxed);
         self.thread.store(this_thread(), Ordering::Relaxed);
     }
@@ -204,8 +206,8 @@ impl Lock {
         let state = caller.state_here();
         // SAFETY: a thread waits for the call, so the functions are known.
         let py = unsafe { Py::held() };
-        // SAFETY: the function may be called without the lock. When the state of this thread is the current one, this thread holds the lock:
-        // the state of another thread is another one.
+        // SAFETY: the function may be called without the lock. When the state of this thread is the
+        // current one, this thread holds the lock: the state of another thread is another one.
         if !state.is_null() && py.current_state().is_some_and(|current| unsafe { current() } == state) {
             return Some(Self { py, back: Back::No });
         }
@@ -221,8 +223,9 @@ impl Lock {
         if state.is_null() {
             state = CALL.get().0;
         }
-        // SAFETY: the functions are known, and those that are called before the lock is held may be called without it; it is held from there on.
-        // A state that is remembered is this thread's own, of a call that has not returned.
+        // SAFETY: the functions are known, and those that are called before the lock is held may be
+        // called without it; it is held from there on. A state that is remembered is this thread's
+        // own, of a call that has not returned.
         unsafe {
             let py = Py::held();
             if !state.is_null()

@@ -1,4 +1,5 @@
-//! NumPy's arrays as views for the time of a call: an array is read where it stands, and nothing is allocated.
+//! NumPy's arrays as views for the time of a call: an array is read where it stands, and nothing is
+//! allocated.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::MaybeUninit;
@@ -48,8 +49,8 @@ struct DescrFields {
 const ALIGNED: c_int = 0x0100;
 const WRITEABLE: c_int = 0x0400;
 
-/// The view of an array of NumPy's own class, described in `place`, which stays where it is for the call. `None`: the array has to go the
-/// way of all others.
+/// The view of an array of NumPy's own class, described in `place`, which stays where it is for the
+/// call. `None`: the array has to go the way of all others.
 ///
 /// # Safety
 /// `object` is alive for the call.
@@ -59,7 +60,8 @@ pub(crate) unsafe fn lend(
     wanted: &Wanted,
     place: &mut MaybeUninit<LentTensor>,
 ) -> Result<Option<TVMFFIAny>, Refused> {
-    // SAFETY: promised by the caller; the class says that the object is an array, whose fields and element type lie so.
+    // SAFETY: promised by the caller; the class says that the object is an array, whose fields and
+    // element type lie so.
     unsafe {
         if !py.is_plain() || py.type_of(object) != ndarray(py)? {
             return Ok(None);
@@ -111,8 +113,8 @@ impl LentTensor {
         TVMFFIAny::pointer(type_index::DL_TENSOR_PTR, (&raw const self.tensor).cast_mut().cast())
     }
 
-    /// A copy of the description of a tensor by another library, whose shape and strides other code may change meanwhile. `None`: it has too many
-    /// axes, or no shape.
+    /// A copy of the description of a tensor by another library, whose shape and strides other code
+    /// may change meanwhile. `None`: it has too many axes, or no shape.
     ///
     /// # Safety
     /// The description is valid.
@@ -124,7 +126,8 @@ impl LentTensor {
         let (mut shape, mut strides) = ([0; AXES], [0; AXES]);
         let mut row_major = 1;
         for axis in (0..ndim).rev() {
-            // SAFETY: promised by the caller: as many extents as axes, and strides, if there are any.
+            // SAFETY: promised by the caller: as many extents as axes, and strides, if there are
+            // any.
             unsafe {
                 shape[axis] = *tensor.shape.add(axis);
                 strides[axis] = if tensor.strides.is_null() { row_major } else { *tensor.strides.add(axis) };
@@ -138,8 +141,9 @@ impl LentTensor {
     }
 }
 
-/// The element type of an array, of this machine's byte order. NumPy numbers its own types: bool, then pairs of signed and unsigned integers
-/// from `char` to `long long`, then floats, then complex numbers; float16 is 23.
+/// The element type of an array, of this machine's byte order. NumPy numbers its own types: bool,
+/// then pairs of signed and unsigned integers from `char` to `long long`, then floats, then complex
+/// numbers; float16 is 23.
 fn data_type(descr: &DescrFields) -> Option<DLDataType> {
     let other_order = if cfg!(target_endian = "little") { b'>' } else { b'<' };
     if descr.byte_order as u8 == other_order {

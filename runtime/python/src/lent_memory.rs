@@ -68,7 +68,8 @@ static OWN: LentMemory = LentMemory {
     count_other,
 };
 
-// SAFETY: only libraries of this project register the name, with a table of this version's layout; they are never unloaded.
+// SAFETY: only libraries of this project register the name, with a table of this version's layout;
+// they are never unloaded.
 static TABLE: ProcessTable<LentMemory> =
     unsafe { ProcessTable::new("kernpack.lent_numpy_memory_v1", &OWN, |_theirs, _own| {}) };
 
@@ -77,7 +78,8 @@ static TABLE: ProcessTable<LentMemory> =
 pub(crate) fn with_holders<R>(py: Py, run: impl FnOnce(&mut Holders<'_>) -> R) -> R {
     let table = TABLE.get();
     let _locked = (!py.is_plain()).then(|| Locked::take(&table.is_locked));
-    // SAFETY: this thread holds the interpreter's lock, or that of the table, and `run` does not come here again.
+    // SAFETY: this thread holds the interpreter's lock, or that of the table, and `run` does not
+    // come here again.
     run(&mut Holders { places: unsafe { &mut *table.places.get() }, table })
 }
 

@@ -115,8 +115,9 @@ unsafe extern "C" fn call(
     names: *mut PyObject,
     number: u32,
 ) -> *mut PyObject {
-    // SAFETY: the interpreter calls with its lock held, with an object of the method's class and arguments that live for the call; a stub has
-    // a method before its descriptor is made, and methods live forever.
+    // SAFETY: the interpreter calls with its lock held, with an object of the method's class and
+    // arguments that live for the call; a stub has a method before its descriptor is made, and
+    // methods live forever.
     let result = unsafe {
         let py = Py::held();
         let callable = &*METHODS[usize::from(number as u8)].load(Ordering::Acquire);

@@ -108,7 +108,8 @@ impl Module {
         };
         let words = (py.header() + size_of::<DefinitionBody>()) / size_of::<usize>();
         let memory = Vec::leak(vec![0usize; words]).as_mut_ptr();
-        // SAFETY: the memory is ours and has room for a header, which CPython fills, and the body behind it.
+        // SAFETY: the memory is ours and has room for a header, which CPython fills, and the body
+        // behind it.
         unsafe { memory.byte_add(py.header()).cast::<DefinitionBody>().write(body) };
         Definition(memory.cast())
     }
@@ -278,7 +279,8 @@ unsafe fn refuse_import(name: &str, problem: &str) {
         kernpack_core::embedded::notice::notice(format_args!("kernpack: {name}: {problem}"));
         return;
     }
-    // SAFETY: the function and the variable of these names have these types in every version; the text lives for the call.
+    // SAFETY: the function and the variable of these names have these types in every version; the
+    // text lives for the call.
     unsafe {
         let set = core::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut PyObject, *const c_char)>(set);
         set(*class.cast::<*mut PyObject>(), text.as_ptr());

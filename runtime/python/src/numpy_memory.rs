@@ -76,7 +76,8 @@ pub(crate) unsafe fn fields(py: Py, array: *mut PyObject) -> *mut ArrayFields {
 }
 
 /// # Safety
-/// `array` is alive, and its class is [`ndarray`] or derived from it; the result is not used longer.
+/// `array` is alive, and its class is [`ndarray`] or derived from it; the result is not used
+/// longer.
 unsafe fn flags<'a>(py: Py, array: *mut PyObject) -> &'a AtomicI32 {
     // SAFETY: promised by the caller.
     unsafe { AtomicI32::from_ptr(&raw mut (*fields(py, array)).flags) }
@@ -95,7 +96,8 @@ impl Held {
     /// Holds the memory of an array.
     ///
     /// # Safety
-    /// `array` is alive until the memory is released, and its class is [`ndarray`], not NULL, or derived from it.
+    /// `array` is alive until the memory is released, and its class is [`ndarray`], not NULL, or
+    /// derived from it.
     #[inline]
     pub(crate) unsafe fn new(py: Py, array: *mut PyObject) -> Self {
         // SAFETY: promised by the caller. No code of Python runs.
@@ -136,7 +138,8 @@ impl Held {
     unsafe fn of_view(py: Py, view: *mut PyObject) -> Self {
         let class = NDARRAY.load(Ordering::Acquire);
         let dummy = DUMMY_ARRAY.load(Ordering::Acquire);
-        // SAFETY: promised by the caller; an array keeps its base. What else has led to the owner is kept here.
+        // SAFETY: promised by the caller; an array keeps its base. What else has led to the owner
+        // is kept here.
         unsafe {
             let mut owner = view;
             let mut kept;
@@ -181,7 +184,8 @@ impl Held {
     #[inline]
     pub(crate) fn release(self, py: Py) {
         let Lent { memory, owner } = self.lent;
-        // SAFETY: the owner is alive: the array that was held is, or it has a reference, which is given up once.
+        // SAFETY: the owner is alive: the array that was held is, or it has a reference, which is
+        // given up once.
         unsafe {
             if !memory.is_null() {
                 with_holders(py, |holders| {

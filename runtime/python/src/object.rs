@@ -7,7 +7,8 @@ use core::ptr::{self, NonNull};
 
 use crate::capi::{Py, PyObject, constant};
 
-/// A Python exception is set on this thread; the function that returns to the interpreter returns NULL.
+/// A Python exception is set on this thread; the function that returns to the interpreter returns
+/// NULL.
 #[derive(Debug)]
 pub(crate) struct Raised;
 
@@ -168,7 +169,8 @@ impl Py {
     /// # Safety
     /// `tuple` is a live `tuple`.
     pub(crate) unsafe fn put(self, tuple: &Owned, index: usize, item: Owned) -> PyResult<()> {
-        // SAFETY: promised by the caller; the function takes the reference over, also when it fails.
+        // SAFETY: promised by the caller; the function takes the reference over, also when it
+        // fails.
         match unsafe { self.PyTuple_SetItem(tuple.as_ptr(), index as isize, item.into_ptr()) } {
             0 => Ok(()),
             _ => Err(Raised),
@@ -269,7 +271,8 @@ impl Py {
     /// # Safety
     /// `dict` is a live `dict`, `key` a `str`.
     pub(crate) unsafe fn set_default(self, dict: *mut PyObject, key: &Owned, value: &Owned) -> PyResult<Owned> {
-        // SAFETY: promised by the caller. As for `dict_item`: a borrowed entry is shared before other code runs.
+        // SAFETY: promised by the caller. As for `dict_item`: a borrowed entry is shared before
+        // other code runs.
         unsafe {
             let Some(set) = self.PyDict_SetDefaultRef() else {
                 let found = self.PyDict_SetDefault(dict, key.as_ptr(), value.as_ptr());

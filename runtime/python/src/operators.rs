@@ -42,7 +42,8 @@ unsafe fn value_of(object: *mut TVMFFIObject) -> Any {
 }
 
 pub(crate) unsafe extern "C" fn repr(this: *mut PyObject) -> *mut PyObject {
-    // SAFETY: the interpreter calls with its lock held, with an object of a class derived from the base.
+    // SAFETY: the interpreter calls with its lock held, with an object of a class derived from the
+    // base.
     let text = unsafe {
         let py = Py::held();
         object_of(py, this).and_then(|object| {

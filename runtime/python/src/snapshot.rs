@@ -13,7 +13,8 @@ impl Py {
     /// `dict` is a live `dict`.
     pub(crate) unsafe fn entries(self, dict: *mut PyObject) -> PyResult<Vec<[Owned; 2]>> {
         let mut entries = Vec::new();
-        // SAFETY: promised by the caller. With the interpreter's lock no code runs between two steps, nor before a reference is counted.
+        // SAFETY: promised by the caller. With the interpreter's lock no code runs between two
+        // steps, nor before a reference is counted.
         unsafe {
             if self.is_plain() {
                 entries.reserve(self.PyDict_Size(dict).max(0) as usize);

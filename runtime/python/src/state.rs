@@ -34,7 +34,8 @@ impl State {
     /// The state that was created at the first import; it lives as long as the interpreter.
     #[inline]
     pub(crate) fn get(_: Py) -> &'static Self {
-        // SAFETY: `prepare` stores a state that lives forever, before anything of the module can be called.
+        // SAFETY: `prepare` stores a state that lives forever, before anything of the module can be
+        // called.
         unsafe { &*STATE.load(Ordering::Acquire) }
     }
 

@@ -1,5 +1,6 @@
-//! The storage of tensors like PyTorch's that are given as capsules. A capsule holds the tensor, and code of Python may give this another storage at any
-//! time (`t.data = other`, `t.set_()`): the memory is that of the storage, so the storage is held.
+//! The storage of tensors like PyTorch's that are given as capsules. A capsule holds the tensor,
+//! and code of Python may give this another storage at any time (`t.data = other`, `t.set_()`): the
+//! memory is that of the storage, so the storage is held.
 
 use core::ffi::CStr;
 use core::mem::ManuallyDrop;
@@ -46,7 +47,8 @@ impl Stored {
         }
     }
 
-    /// A tensor over the memory of one that the array gave, which holds both this one and the storage. The reference is taken over.
+    /// A tensor over the memory of one that the array gave, which holds both this one and the
+    /// storage. The reference is taken over.
     ///
     /// # Safety
     /// `object` is alive, and `tensor` a reference to a tensor.
@@ -58,7 +60,8 @@ impl Stored {
     ) -> Result<*mut TVMFFIObject, Refused> {
         let Self { storage, start: before } = self;
         let owner = Owner { tensor, storage: ManuallyDrop::new(storage) };
-        // SAFETY: promised by the caller; the owner has the reference, and what describes a tensor lives as long as that.
+        // SAFETY: promised by the caller; the owner has the reference, and what describes a tensor
+        // lives as long as that.
         unsafe {
             let DLTensor { data, device, ndim, dtype, shape, strides, byte_offset } =
                 *embedded::tensor::dl_tensor(tensor);
@@ -81,7 +84,8 @@ impl Stored {
     }
 }
 
-/// A tensor, and the storage that its memory is in. The storage is given back with the interpreter's lock.
+/// A tensor, and the storage that its memory is in. The storage is given back with the
+/// interpreter's lock.
 struct Owner {
     tensor: *mut TVMFFIObject,
     storage: ManuallyDrop<Owned>,
@@ -159,7 +163,8 @@ pub(crate) fn bit_is_set(bit: &str) -> Refused {
     Refused::Because { kind: "ValueError", clause }
 }
 
-/// The result of a method of an array's class that takes the array alone; `None` if the class has no such method.
+/// The result of a method of an array's class that takes the array alone; `None` if the class has
+/// no such method.
 ///
 /// # Safety
 /// `object` is alive.

@@ -142,7 +142,8 @@ pub(crate) unsafe fn of_buffer(
 /// # Safety
 /// `object` is alive.
 pub(crate) unsafe fn bytes_of_buffer(py: Py, object: *mut PyObject) -> Option<Vec<u8>> {
-    // SAFETY: promised by the caller; as in `of_buffer`. Without flags the function gives contiguous bytes or fails.
+    // SAFETY: promised by the caller; as in `of_buffer`. Without flags the function gives
+    // contiguous bytes or fails.
     unsafe {
         let mut buffer: Box<PyBuffer> = Box::new(core::mem::zeroed());
         if py.PyObject_GetBuffer(object, &raw mut *buffer, 0) != 0 {

@@ -69,7 +69,8 @@ unsafe fn reduced(py: Py, tensor: *mut TVMFFIObject) -> PyResult<Owned> {
 
 /// The function of the module for pickles of tensors.
 pub(crate) unsafe extern "C" fn make(_: *mut PyObject, arguments: *mut PyObject) -> *mut PyObject {
-    // SAFETY: the interpreter calls with its lock held, with a tuple; a new tensor is alive until its Python object holds it.
+    // SAFETY: the interpreter calls with its lock held, with a tuple; a new tensor is alive until
+    // its Python object holds it.
     let made = unsafe {
         let py = Py::held();
         from_python::result(py, arguments).and_then(|arguments| {

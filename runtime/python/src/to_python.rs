@@ -318,7 +318,8 @@ pub(crate) fn shape(py: Py, dimensions: &[i64]) -> PyResult<Owned> {
 /// `map` is a live map or dict.
 unsafe fn dict(py: Py, map: *mut TVMFFIObject, ty: &TypeSchema, parts: &mut Made) -> PyResult<Owned> {
     static ANY: TypeSchema = TypeSchema::new("Any");
-    // SAFETY: promised by the caller. Keys and values are those of this moment, whatever Python code does meanwhile.
+    // SAFETY: promised by the caller. Keys and values are those of this moment, whatever Python
+    // code does meanwhile.
     unsafe {
         let dict = Owned::take(py, py.PyDict_New())?;
         // The entries of a dict are a copy, with references of their own.

@@ -204,7 +204,8 @@ fn giver() -> Result<String, kernpack_core::Error> {
 }
 
 unsafe extern "C" fn object(this: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
-    // SAFETY: the interpreter's convention for methods: an object of a class that was offered, which has a pointer behind the header.
+    // SAFETY: the interpreter's convention for methods: an object of a class that was offered,
+    // which has a pointer behind the header.
     let found = unsafe {
         let py = Py::held();
         (|| {

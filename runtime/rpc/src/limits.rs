@@ -33,7 +33,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// A day for a session, an hour for a call and between calls, three quarters of the machine's memory, 4 GiB of uploads.
+    /// A day for a session, an hour for a call and between calls, three quarters of the machine's
+    /// memory, 4 GiB of uploads.
     fn default() -> Self {
         let hour = Duration::from_secs(3600);
         Self {

@@ -44,7 +44,8 @@ pub(crate) fn accept(listener: &UnixListener) -> io::Result<TcpStream> {
 fn widen(socket: &OwnedFd) {
     let bytes: libc::c_int = 256 << 10;
     let length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the descriptor is open, and the value is an int that lives for the call. What the system grants is enough.
+    // SAFETY: the descriptor is open, and the value is an int that lives for the call. What the
+    // system grants is enough.
     unsafe {
         libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, (&raw const bytes).cast(), length)
     };
@@ -139,7 +140,8 @@ mod tests {
         let port = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = port.local_addr().unwrap();
         let listener = listen(address).unwrap();
-        // SAFETY: the child makes system calls and allocates, which fork allows in glibc, and does not return.
+        // SAFETY: the child makes system calls and allocates, which fork allows in glibc, and does
+        // not return.
         let child = unsafe { libc::fork() };
         if child == 0 {
             // SAFETY: plain calls.

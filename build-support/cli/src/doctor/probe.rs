@@ -66,8 +66,8 @@ fn cuda() -> Result<Value> {
     };
     let (mut version, mut count) = (0, 0);
     let mut devices = Vec::new();
-    // SAFETY: the functions have these types in every driver (cuda.h); out-pointers are valid for the calls, and the name's buffer
-    // has the size that is passed.
+    // SAFETY: the functions have these types in every driver (cuda.h); out-pointers are valid for
+    // the calls, and the name's buffer has the size that is passed.
     unsafe {
         let get_version = function::<unsafe extern "C" fn(*mut c_int) -> c_int>(&library, "cuDriverGetVersion")?;
         check("cuDriverGetVersion", get_version(&mut version))?;

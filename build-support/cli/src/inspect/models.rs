@@ -76,7 +76,8 @@ fn arguments(model: &Value, key: &str) -> String {
     list(model, key).iter().map(argument).collect::<Vec<_>>().join(", ")
 }
 
-/// Formats an argument as `x: float32[2, 4]`, or `x: float32[batch, 4]` for an argument with a dynamic dimension.
+/// Formats an argument as `x: float32[2, 4]`, or `x: float32[batch, 4]` for an argument with a
+/// dynamic dimension.
 fn argument(argument: &Value) -> String {
     let mut shape: Vec<String> = list(argument, "shape").iter().map(Value::to_string).collect();
     if argument["extents"].is_array() {

@@ -1,4 +1,5 @@
-//! The import tree as an SVG picture: one box for each module, a row for each distance from the root.
+//! The import tree as an SVG picture: one box for each module, a row for each distance from the
+//! root.
 
 use std::fmt::Write;
 

@@ -77,7 +77,8 @@ impl Loaded {
 /// Like [`DESCRIBE`], with times of the kernels of models.
 pub(crate) const TIME_MODELS: &str = "describe-and-time-in-this-process";
 
-/// Starts the process that loads the file, and reads its answer. With `time`, the kernels of models are timed.
+/// Starts the process that loads the file, and reads its answer. With `time`, the kernels of models
+/// are timed.
 pub(crate) fn load(file: &Path, time: bool) -> Result<Loaded> {
     let file = file.canonicalize().map_err(|error| format!("cannot read {}: {error}", file.display()))?;
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;

@@ -1,4 +1,5 @@
-//! `METADATA` and `WHEEL` (<https://packaging.python.org/en/latest/specifications/core-metadata/>, binary distribution format).
+//! `METADATA` and `WHEEL` (<https://packaging.python.org/en/latest/specifications/core-metadata/>,
+//! binary distribution format).
 
 use super::inside::one_line;
 use super::package::Package;

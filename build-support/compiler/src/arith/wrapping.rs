@@ -206,7 +206,8 @@ pub(super) fn is_zero_for_some_sizes(sum: &Sum) -> bool {
         || sum.terms.iter().any(|term| !term.is_whole() || has_part(&term.index, takes_away))
 }
 
-/// Bounds of a quotient or a remainder of data: a divisor of 0 gives 0, and the smallest integer by -1 wraps.
+/// Bounds of a quotient or a remainder of data: a divisor of 0 gives 0, and the smallest integer by
+/// -1 wraps.
 pub(super) fn of_division(
     range: ConstInterval,
     x: ConstInterval,

@@ -1,4 +1,5 @@
-//! `FlexAttention` as nodes: products, the graphs that change scores and probabilities, and a softmax between them.
+//! `FlexAttention` as nodes: products, the graphs that change scores and probabilities, and a
+//! softmax between them.
 
 use kernpack_compiler::ir::{BF16, F16, F32, F64};
 

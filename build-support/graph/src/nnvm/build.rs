@@ -70,7 +70,8 @@ impl BuildOptions {
     }
 }
 
-/// Compiles a graph for a target: `CorrectLayout`, inference, the passes of the level, fusion, kernels.
+/// Compiles a graph for a target: `CorrectLayout`, inference, the passes of the level, fusion,
+/// kernels.
 ///
 /// # Errors
 /// Returns the error of a pass or a kernel, with the name of the node.

@@ -1,8 +1,9 @@
 //! The graph executor: runs the functions of a module in the order of a graph.
 //!
-//! A graph as JSON and a module make a module of kind `graph_executor`, whose functions are `set_input(name or number, tensor)`,
-//! `set_input_zero_copy`, `get_input(..)`, `get_num_inputs()`, `run()`, `get_output(number[, tensor to copy into])`, `get_num_outputs()`,
-//! `load_params(bytes)`, `get_node_names()`, `node_times(repeat)` and `debug_get_output(node, tensor)`.
+//! A graph as JSON and a module make a module of kind `graph_executor`, whose functions are
+//! `set_input(name or number, tensor)`, `set_input_zero_copy`, `get_input(..)`, `get_num_inputs()`,
+//! `run()`, `get_output(number[, tensor to copy into])`, `get_num_outputs()`, `load_params(bytes)`,
+//! `get_node_names()`, `node_times(repeat)` and `debug_get_output(node, tensor)`.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;

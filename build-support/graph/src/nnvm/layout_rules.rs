@@ -1,7 +1,8 @@
 //! The layouts that operators take and give (`FCorrectLayout`), for pass CorrectLayout.
 //!
-//! A layout is a text, empty if it is undefined. The rules are those of NNVM 0.5: operators that work on elements take any layout,
-//! operators with an attribute `layout` take that one, and others stay in the layout of the pass before.
+//! A layout is a text, empty if it is undefined. The rules are those of NNVM 0.5: operators that
+//! work on elements take any layout, operators with an attribute `layout` take that one, and others
+//! stay in the layout of the pass before.
 
 use kernpack::{Array, Function, Str};
 use linkme::distributed_slice;
@@ -96,7 +97,8 @@ fn usual(call: &mut LayoutCall) -> Result<()> {
     Ok(())
 }
 
-/// Keeps each input in the layout of the pass before. Without one, or with other axes, parts are joined: `NCHW16c` becomes `NCHW`.
+/// Keeps each input in the layout of the pass before. Without one, or with other axes, parts are
+/// joined: `NCHW16c` becomes `NCHW`.
 fn fixed(call: &mut LayoutCall) -> Result<()> {
     for (layout, last) in call.inputs.iter_mut().zip(&call.last_inputs) {
         *layout = if same_axes(layout, last)? { last.clone() } else { whole(layout)? };
@@ -108,7 +110,8 @@ fn same_axes(a: &str, b: &str) -> Result<bool> {
     Ok(!a.is_empty() && !b.is_empty() && Layout::parse(a)?.converts_to(&Layout::parse(b)?))
 }
 
-/// Two operands whose axes are aligned at the end: the one with fewer axes takes the last axes of the other.
+/// Two operands whose axes are aligned at the end: the one with fewer axes takes the last axes of
+/// the other.
 fn broadcast(call: &mut LayoutCall, first: &str) -> Result<()> {
     if call.inputs.iter().all(|layout| layout == first) {
         call.outputs.fill(first.to_owned());
@@ -172,7 +175,8 @@ fn own_layout(call: &mut LayoutCall) -> Result<()> {
     Ok(())
 }
 
-/// As [`own_layout`]. A layout that differs only in a part of the channels at its end is taken as it is.
+/// As [`own_layout`]. A layout that differs only in a part of the channels at its end is taken as
+/// it is.
 fn pooling(call: &mut LayoutCall) -> Result<()> {
     let given = call.inputs[0].clone();
     own_layout(call)?;
@@ -196,8 +200,8 @@ fn copied(call: &mut LayoutCall) -> Result<()> {
     Ok(())
 }
 
-/// The axes of the left factor without its last one, and those of the right factor without its first one. Transposed factors have
-/// their axes in the reverse order.
+/// The axes of the left factor without its last one, and those of the right factor without its
+/// first one. Transposed factors have their axes in the reverse order.
 fn matmul(call: &mut LayoutCall) -> Result<()> {
     fixed(call)?;
     call.outputs[0].clear();
@@ -257,7 +261,8 @@ fn concatenate(call: &mut LayoutCall) -> Result<()> {
     Ok(())
 }
 
-/// The data keeps a layout whose channels stay at their axis, with their part at the end: `NCHW16c`. The parameters follow: `C16c`.
+/// The data keeps a layout whose channels stay at their axis, with their part at the end:
+/// `NCHW16c`. The parameters follow: `C16c`.
 fn batch_norm(call: &mut LayoutCall) -> Result<()> {
     let given = call.inputs[0].clone();
     if given.is_empty() {

@@ -1,4 +1,5 @@
-//! NNVM for other languages: `kernpack.graph.build`, the graph executor, files with parameters, passes.
+//! NNVM for other languages: `kernpack.graph.build`, the graph executor, files with parameters,
+//! passes.
 
 use kernpack::{Any, Bytes, Map, Module, Result, Shape, Str, Tensor, error, packed_func};
 use linkme::distributed_slice;

@@ -30,7 +30,8 @@ impl Known {
         Self { name, since: since.parse().ok(), until: until.parse().ok() }
     }
 
-    /// Tells whether a version has the attribute; a model that does not say its version may have it.
+    /// Tells whether a version has the attribute; a model that does not say its version may have
+    /// it.
     fn is_of(self, version: Option<i64>) -> bool {
         let Some(version) = version else { return true };
         self.since.is_none_or(|since| version >= since) && self.until.is_none_or(|until| version < until)

@@ -1,7 +1,8 @@
 //! The wire format of protocol buffers: the fields of a message in sequence.
 //!
-//! Source: the encoding page of the protocol buffers documentation. A key is a varint, `number << 3 | type`; types are 0 varint, 1 eight bytes, 2 bytes with a
-//! length before them, 5 four bytes; 3 and 4 are groups, which ONNX has never had.
+//! Source: the encoding page of the protocol buffers documentation. A key is a varint,
+//! `number << 3 | type`; types are 0 varint, 1 eight bytes, 2 bytes with a length before them, 5
+//! four bytes; 3 and 4 are groups, which ONNX has never had.
 
 use crate::error::{Result, fail, require};
 

@@ -122,7 +122,8 @@ fn conv_integer(call: &Call) -> Result<Vec<Tensor>> {
     Ok(vec![sums])
 }
 
-/// Inputs: x, its scale and zero point, w, its scale and zero point, scale and zero point of the result, and a bias as `int32` in the scale of the sums.
+/// Inputs: x, its scale and zero point, w, its scale and zero point, scale and zero point of the
+/// result, and a bias as `int32` in the scale of the sums.
 fn linear(call: &Call) -> Result<Vec<Tensor>> {
     let (x, w, y_zero) = (call.input(0)?, call.input(3)?, call.input(7)?);
     let (sums, shape) = sums(call, x, w, call.optional(2), call.optional(5))?;

@@ -197,7 +197,8 @@ fn dynamic(call: &Call) -> Result<Vec<Tensor>> {
     Ok(vec![result, tensor(&[], |_| scale.at(none)), tensor(&[], |_| point.at(none))])
 }
 
-/// Inputs: a, its scale and zero point, b, its scale and zero point, scale and zero point of the result.
+/// Inputs: a, its scale and zero point, b, its scale and zero point, scale and zero point of the
+/// result.
 fn matmul(call: &Call) -> Result<Vec<Tensor>> {
     let (a, b, y_zero) = (call.input(0)?, call.input(3)?, call.input(7)?);
     let dtype = y_zero.dtype;

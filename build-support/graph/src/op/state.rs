@@ -1,4 +1,5 @@
-//! Operators that carry a state from one call to the next: linear attention, and a causal convolution.
+//! Operators that carry a state from one call to the next: linear attention, and a causal
+//! convolution.
 
 use kernpack_compiler::ir::{Buffer, DataTypeExt, Expr, F32, Stmt, Tensor};
 use kernpack_compiler::te::{self, extern_op, reduce_axis};

@@ -148,7 +148,8 @@ impl Graph {
         })
     }
 
-    /// Inputs: a, its scale and zero point, b, its scale and zero point, scale and zero point of the result.
+    /// Inputs: a, its scale and zero point, b, its scale and zero point, scale and zero point of
+    /// the result.
     fn linear(&self, number: usize) -> Option<Found> {
         let [Some(a), Some(a_scale), a_zero, Some(b), Some(b_scale), b_zero, Some(y_scale), Some(y_zero)] =
             self.nodes[number].inputs[..]

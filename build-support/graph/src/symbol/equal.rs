@@ -14,7 +14,8 @@ pub fn difference(left: &Graph, right: &Graph, names: bool) -> Result<Option<Str
     if a.nodes.len() != b.nodes.len() {
         return Ok(Some(format!("{} and {} nodes", a.nodes.len(), b.nodes.len())));
     }
-    // Versions tell apart reads of a variable before and after nodes that write to it. Without such nodes they mean nothing.
+    // Versions tell apart reads of a variable before and after nodes that write to it. Without such
+    // nodes they mean nothing.
     let versioned = |graph: &IndexedGraph, written: &[String], entry: &Entry| {
         let is_written = written.iter().any(|name| *name == graph.nodes[entry.node].node.name.as_str());
         Entry { version: if is_written { entry.version } else { 0 }, ..*entry }

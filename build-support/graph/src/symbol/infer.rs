@@ -202,7 +202,8 @@ fn own_key(graph: &Graph, key: &str, default: &str) -> Result<String> {
     if graph.attrs.get(key).is_some() { graph.attr(key) } else { Ok(default.to_owned()) }
 }
 
-/// The facts that are given for the variables: a map by name, or a list in the order of the variables.
+/// The facts that are given for the variables: a map by name, or a list in the order of the
+/// variables.
 fn given<T>(
     graph: &Graph,
     index: &IndexedGraph,

@@ -1,4 +1,5 @@
-//! Models whose inputs, weights and outputs are in half precision: sums are kept in single precision, and rounded once.
+//! Models whose inputs, weights and outputs are in half precision: sums are kept in single
+//! precision, and rounded once.
 
 use kernpack::Tensor;
 use kernpack_compiler::codegen::Target;

@@ -42,7 +42,8 @@ fn boxes_to_begin_with() {
 fn network() -> [Tensor; 3] {
     let scores = floats(&[1, 3, 3], &[0.2, 0.5, 0.3, 0.25, 0.3, 0.45, 0.7, 0.1, 0.2]);
     let mut moved = [0.0; 12];
-    // The second box goes to the right by a tenth of a tenth of its width, and is e to the 0.2 times as high.
+    // The second box goes to the right by a tenth of a tenth of its width, and is e to the 0.2
+    // times as high.
     moved[4] = 0.1;
     moved[7] = 1.0;
     let anchors = [-0.1, -0.1, 0.1, 0.1, 0.2, 0.2, 0.6, 0.6, 1.2, 1.2, 1.5, 1.5];

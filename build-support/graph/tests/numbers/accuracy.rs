@@ -10,7 +10,8 @@ use kernpack_graph::{Attr, Constant, op};
 
 use super::program::{Program, known};
 
-// SAFETY: functions of the C library that every std program is linked with; they take and give plain doubles.
+// SAFETY: functions of the C library that every std program is linked with; they take and give
+// plain doubles.
 unsafe extern "C" {
     safe fn erf(x: f64) -> f64;
     safe fn erfc(x: f64) -> f64;
@@ -112,7 +113,8 @@ const ROWS: &[Row] = &[
     ("Shrink", 0.0, 0.0, |x| if (-0.5..=0.5).contains(&x) { 0.0 } else { x }, own),
 ];
 
-/// An activation with attributes, the largest errors in single and half precision, and the function.
+/// An activation with attributes, the largest errors in single and half precision, and the
+/// function.
 type Shaped = (&'static str, &'static [(&'static str, f32)], [f64; 2], fn(f64) -> f64, Size);
 
 /// Activations whose attributes are not the default ones.

@@ -223,7 +223,8 @@ fn of_reductions() {
     }
 }
 
-/// Shapes and windows: strides of 1 and 2, with padding and without, larger and smaller than a vector, far apart.
+/// Shapes and windows: strides of 1 and 2, with padding and without, larger and smaller than a
+/// vector, far apart.
 const POOLS: &[(&[i64], Given, bool)] = &[
     (&[1, 2, 9, 37], &[("kernel_shape", &[3, 3]), ("pads", &[1, 1, 1, 1])], true),
     (&[1, 2, 6, 40], &[("kernel_shape", &[3, 3])], false),

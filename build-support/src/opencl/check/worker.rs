@@ -192,7 +192,8 @@ fn build(library: &Library, platform: &str, device: &str, file: &str) -> Result<
         return Ok(format!("clCreateProgramWithSource failed ({status})\n"));
     }
     let options = std::ffi::CString::new(opencl_options(code.as_ref())).unwrap_or_default();
-    // SAFETY: program and device belong together; the options, those of kernpack's runtime, live for the call.
+    // SAFETY: program and device belong together; the options, those of kernpack's runtime, live
+    // for the call.
     let built = unsafe { build_program(program, 1, &device, options.as_ptr(), None, null_mut()) };
     // SAFETY: as above; it writes a size, then as many bytes.
     let log =

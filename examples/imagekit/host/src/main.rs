@@ -1,7 +1,9 @@
-//! Runs every function of libimagekit.so on a photograph, from Rust, and compares with NumPy and SciPy.
+//! Runs every function of libimagekit.so on a photograph, from Rust, and compares with NumPy and
+//! SciPy.
 //!
 //! - `IMAGEKIT_LIBRARY`: the library, for example `target/release/libimagekit.so`
-//! - `KERNPACK_DEMO_DIR`: the folder that prepare.py filled; the pictures go into its folder `rust/`
+//! - `KERNPACK_DEMO_DIR`: the folder that prepare.py filled; the pictures go into its folder
+//!   `rust/`
 //!
 //! The exit status is 1 if a check fails.
 
@@ -103,8 +105,8 @@ fn run() -> Result<usize, Failure> {
     Ok(report.failed())
 }
 
-/// An object with fields, and functions that take it. This program has no `Histogram` type: it holds a value of any type
-/// and reads the fields by name.
+/// An object with fields, and functions that take it. This program has no `Histogram` type: it
+/// holds a value of any type and reads the fields by name.
 fn check_histogram(imagekit: &Module, gray: &Tensor, report: &mut Report, pictures: &Path) -> Result<(), Failure> {
     let histogram = imagekit.function("histogram")?;
     let bins = |histogram: &Any| histogram.field("bins")?.to::<Array<i64>>();
@@ -225,7 +227,8 @@ fn save_tensor(path: &Path, image: &Tensor, brightest: f32) -> Result<(), Failur
     picture::write_gray(path, image.shape()[1] as usize, &image.view::<f32>()?.to_vec(), brightest)
 }
 
-/// The histogram as a picture of 512 x 200: one bar of two pixels per level, bars up to the threshold darker.
+/// The histogram as a picture of 512 x 200: one bar of two pixels per level, bars up to the
+/// threshold darker.
 fn bar_chart(bins: &[i64], threshold: i64) -> Vec<f32> {
     let highest = bins.iter().copied().max().unwrap_or(1).max(1);
     let mut chart = vec![255.0; 512 * 200];

@@ -185,7 +185,8 @@ impl RegisteredField {
         let ty = &self.ty;
         quote! {
             struct #marker;
-            // SAFETY: the compiler's own offset of a field of this type, which the owner's definition has at this place.
+            // SAFETY: the compiler's own offset of a field of this type, which the owner's
+            // definition has at this place.
             unsafe impl __k::FieldAt for #marker {
                 type Owner = #owner;
                 type Value = #ty;

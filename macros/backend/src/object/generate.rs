@@ -56,8 +56,8 @@ pub(super) fn generate(definition: &Definition, crate_name: &str) -> TokenStream
                 }
             }
 
-            // SAFETY: `#[repr(C)]`, alignment and the place of the base are checked above; the index is that of the
-            // definition above, which describes this layout.
+            // SAFETY: `#[repr(C)]`, alignment and the place of the base are checked above; the
+            // index is that of the definition above, which describes this layout.
             unsafe impl #krate::Object for #ident {
                 const TYPE_KEY: &'static ::core::primitive::str = #key;
                 type Parent = #parent;

@@ -1,4 +1,5 @@
-//! `#[derive(Object)]`: a struct as an object type, with reflection of its public fields and registration.
+//! `#[derive(Object)]`: a struct as an object type, with reflection of its public fields and
+//! registration.
 
 mod attributes;
 mod definition;

@@ -105,7 +105,8 @@ fn register_missing(files: &[Rows]) -> Result<()> {
     })
 }
 
-/// For programs whose build script calls `kernpack_build::export_abi()`: see `registration` of kernpack-core.
+/// For programs whose build script calls `kernpack_build::export_abi()`: see `registration` of
+/// kernpack-core.
 extern "C" fn exported_functions() -> i32 {
     guard_nameless(if cfg!(feature = "embedded") { register_host_functions } else { || Ok(()) })
 }

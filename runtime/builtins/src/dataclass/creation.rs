@@ -16,7 +16,8 @@ static NEW: AttrColumn = AttrColumn::new("__ffi_new__");
 pub(crate) fn create_empty(info: TypeInfo) -> Result<Any> {
     if let Some(creator) = info.metadata().and_then(|metadata| metadata.creator) {
         let mut object = core::ptr::null_mut();
-        // SAFETY: the ABI's convention of creators: on success `object` is an object whose reference is ours.
+        // SAFETY: the ABI's convention of creators: on success `object` is an object whose
+        // reference is ours.
         unsafe {
             Error::check(creator(&mut object))?;
             if object.is_null() {

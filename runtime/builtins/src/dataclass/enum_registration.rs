@@ -1,5 +1,6 @@
-//! Registers a Rust enum as an enum of the ABI: a type derived from `ffi.IntEnum` or `ffi.StrEnum`, and one object for each variant,
-//! which the type's `ffi.EnumState` lists under its integer and its name.
+//! Registers a Rust enum as an enum of the ABI: a type derived from `ffi.IntEnum` or `ffi.StrEnum`,
+//! and one object for each variant, which the type's `ffi.EnumState` lists under its integer and
+//! its name.
 
 use core::ffi::c_void;
 
@@ -158,7 +159,8 @@ unsafe extern "C" fn to_instance(
     result: *mut TVMFFIAny,
 ) -> i32 {
     guard_nameless(|| {
-        // SAFETY: the ABI's calling convention; the handle is a function made with an enum's definition.
+        // SAFETY: the ABI's calling convention; the handle is a function made with an enum's
+        // definition.
         let (def, args) = unsafe { (*embedded::closure_of::<&'static EnumDef>(this), views(args, num_args)) };
         let [value] = args else {
             bail!(TypeError, "expected one value to convert to {}, got {}", def.key, args.len());
@@ -226,7 +228,8 @@ fn join_instances(def: &EnumDef, index: i32, entries: &[TVMFFIAny]) -> Result<Ve
     }
     if found.len() == def.variants.len() && entries.len() == found.len() {
         for object in &found {
-            // SAFETY: the list keeps the instance alive; the Rust side takes a reference of its own.
+            // SAFETY: the list keeps the instance alive; the Rust side takes a reference of its
+            // own.
             unsafe { embedded::inc_ref(*object) };
         }
         return Ok(found);

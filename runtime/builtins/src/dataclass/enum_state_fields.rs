@@ -1,4 +1,5 @@
-//! Setters of the containers in an enum's state: `List<Object>`, `Dict<Any, Object>`, `Dict<str, Dict<Object, Any>>`.
+//! Setters of the containers in an enum's state: `List<Object>`, `Dict<Any, Object>`,
+//! `Dict<str, Dict<Object, Any>>`.
 //!
 //! A list or dict whose content fits is shared; an array or map is copied into one.
 
@@ -47,7 +48,8 @@ pub(super) unsafe extern "C" fn set_attrs(field: *mut c_void, value: *const TVMF
 
 #[inline]
 unsafe fn store(field: *mut c_void, new: *mut TVMFFIObject) -> Result<()> {
-    // SAFETY: the caller passes a field that owns an object, and gives up its reference to the new one.
+    // SAFETY: the caller passes a field that owns an object, and gives up its reference to the new
+    // one.
     unsafe {
         let old = field.cast::<*mut TVMFFIObject>().replace(new);
         if !old.is_null() {

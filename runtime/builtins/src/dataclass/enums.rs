@@ -1,4 +1,5 @@
-//! Enums: types whose instances are a fixed set of objects, each with an integer and a name; and the table of a type's instances.
+//! Enums: types whose instances are a fixed set of objects, each with an integer and a name; and
+//! the table of a type's instances.
 
 use crate::abi::{TVMFFIAny, TVMFFIFieldSetter, TVMFFIObject, field_flag, seq_hash_kind, type_index};
 use crate::definition::field::BuiltinField;

@@ -83,7 +83,8 @@ impl Kind {
     }
 }
 
-// SAFETY of the getters: the ABI's convention: `field` is the address of a field of this kind, `result` is writable.
+// SAFETY of the getters: the ABI's convention: `field` is the address of a field of this kind,
+// `result` is writable.
 
 #[inline]
 unsafe extern "C" fn get_float(field: *mut c_void, result: *mut TVMFFIAny) -> i32 {
@@ -167,7 +168,8 @@ unsafe extern "C" fn call_setter(
     num_args: i32,
     _result: *mut TVMFFIAny,
 ) -> i32 {
-    // SAFETY: the handle is a function object that `make_setter` made; the rest is the ABI's calling convention.
+    // SAFETY: the handle is a function object that `make_setter` made; the rest is the ABI's
+    // calling convention.
     unsafe {
         let setter: &Setter = embedded::closure_of(this);
         let [field, value, ..] = views(args, num_args) else { return wrong_count(num_args) };

@@ -117,7 +117,8 @@ impl Init {
             return Err(self.too_many(positional));
         }
         for (index, arg) in self.positional.iter().zip(&args[..positional]) {
-            // SAFETY: the caller passes an object of the type that is under construction, and valid views.
+            // SAFETY: the caller passes an object of the type that is under construction, and valid
+            // views.
             unsafe { self.set(object, *index as usize, arg, Origin::Argument)? };
             set.insert(*index as usize);
         }
@@ -198,7 +199,8 @@ impl Init {
     #[inline]
     unsafe fn set(&self, object: *mut TVMFFIObject, index: usize, value: &TVMFFIAny, origin: Origin) -> Result<()> {
         let field = self.fields[index];
-        // SAFETY: the caller passes an object of the type that is under construction, and a valid view.
+        // SAFETY: the caller passes an object of the type that is under construction, and a valid
+        // view.
         match unsafe { field.set(object, &AnyView::from_raw(*value)) } {
             Ok(()) => Ok(()),
             Err(error) => Err(self.refused(field.as_raw(), error, origin)),
@@ -213,7 +215,8 @@ impl Init {
             Origin::Default => b"default for field",
         };
         let cause = error.into_raw();
-        // SAFETY: the error object is alive until its reference is given up, and so are its texts; the table keeps the names.
+        // SAFETY: the error object is alive until its reference is given up, and so are its texts;
+        // the table keeps the names.
         unsafe {
             let cell = embedded::body::<TVMFFIErrorCell>(cause);
             let mut message =
@@ -253,8 +256,8 @@ impl Init {
 }
 
 unsafe extern "C" fn call(this: *mut c_void, args: *const TVMFFIAny, num_args: i32, result: *mut TVMFFIAny) -> i32 {
-    // SAFETY: the handle is a function object that `register` made; the rest is the ABI's calling convention, in which a view is
-    // transparent over the raw struct.
+    // SAFETY: the handle is a function object that `register` made; the rest is the ABI's calling
+    // convention, in which a view is transparent over the raw struct.
     unsafe {
         let init: &Init = embedded::closure_of(this);
         let views = views(args, num_args);

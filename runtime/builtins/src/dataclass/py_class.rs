@@ -113,7 +113,8 @@ impl Layout {
     /// The object is alive, of this type or derived from it, and not changed meanwhile.
     pub(crate) unsafe fn copy(&self, source: *mut TVMFFIObject) -> Result<Any> {
         let copy = self.new_object()?;
-        // SAFETY: both have the fields of this type, which are within its size; each owner is retained once.
+        // SAFETY: both have the fields of this type, which are within its size; each owner is
+        // retained once.
         unsafe {
             let object = copy.as_view().as_raw().payload.v_obj;
             let (from, to) = (source.byte_add(HEADER_SIZE), object.byte_add(HEADER_SIZE));
@@ -181,7 +182,8 @@ pub(crate) unsafe fn layout_of_copy(function: *mut TVMFFIObject) -> Option<&'sta
 }
 
 unsafe fn layout_in(function: *mut TVMFFIObject, ours: SafeCall) -> Option<&'static Layout> {
-    // SAFETY: the caller passes a live function; one with such an entry point holds a layout, which lives as long as the process.
+    // SAFETY: the caller passes a live function; one with such an entry point holds a layout, which
+    // lives as long as the process.
     unsafe {
         let call = embedded::body::<TVMFFIFunctionCell>(function).safe_call?;
         core::ptr::fn_addr_eq(call, ours).then(|| *embedded::closure_of(function.cast()))
@@ -190,7 +192,8 @@ unsafe fn layout_in(function: *mut TVMFFIObject, ours: SafeCall) -> Option<&'sta
 
 unsafe extern "C" fn call_new(this: *mut c_void, args: *const TVMFFIAny, num_args: i32, result: *mut TVMFFIAny) -> i32 {
     static SIGNATURE: Signature = Signature::Typed(&[], &OBJECT);
-    // SAFETY: the handle is a function object that `register` made; the rest is the ABI's calling convention.
+    // SAFETY: the handle is a function object that `register` made; the rest is the ABI's calling
+    // convention.
     unsafe {
         let layout: &Layout = embedded::closure_of::<&Layout>(this);
         if !check("", &SIGNATURE, views(args, num_args)) {
@@ -231,8 +234,8 @@ unsafe extern "C" fn call_copy(
     }
 }
 
-/// `ffi._PyClassRegisterTypeAttrColumns`: registers `__ffi_init__`, `__ffi_new__` and `__ffi_shallow_copy__` of a type whose
-/// fields are registered.
+/// `ffi._PyClassRegisterTypeAttrColumns`: registers `__ffi_init__`, `__ffi_new__` and
+/// `__ffi_shallow_copy__` of a type whose fields are registered.
 pub(super) fn register(args: &Arguments<'_>) -> Result<Any> {
     let (index, total_size) = (args.int(0) as i32, args.int(1) as i32);
     let info = known_type(index)?;

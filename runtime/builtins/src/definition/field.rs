@@ -64,7 +64,8 @@ impl BuiltinField {
 
 /// Reads a slot of type `Any` (also a text).
 pub(crate) unsafe extern "C" fn get_any(field: *mut c_void, result: *mut TVMFFIAny) -> i32 {
-    // SAFETY: the field owns a valid value, and `result` is writable: the ABI's convention of getters.
+    // SAFETY: the field owns a valid value, and `result` is writable: the ABI's convention of
+    // getters.
     unsafe { result.write(release::retain(&*field.cast::<TVMFFIAny>())) };
     0
 }

@@ -154,7 +154,8 @@ impl Builtin {
             flags: 0,
             method: TVMFFIAny::pointer(type_index::FUNCTION, function.cast()),
         };
-        // SAFETY: all texts are valid for the call; the table takes a reference of its own, and ours is released.
+        // SAFETY: all texts are valid for the call; the table takes a reference of its own, and
+        // ours is released.
         unsafe {
             let status = (provider::api().function_set_global_from_method_info)(&info, 0);
             embedded::dec_ref(function);
@@ -164,7 +165,8 @@ impl Builtin {
 }
 
 unsafe extern "C" fn call(this: *mut c_void, args: *const TVMFFIAny, num_args: i32, result: *mut TVMFFIAny) -> i32 {
-    // SAFETY: the handle is a function object made by `new_object`; the rest is the ABI's calling convention.
+    // SAFETY: the handle is a function object made by `new_object`; the rest is the ABI's calling
+    // convention.
     unsafe {
         let builtin: &'static Builtin = embedded::closure_of::<&'static Builtin>(this);
         let views = views(args, num_args);

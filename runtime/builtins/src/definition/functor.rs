@@ -25,7 +25,8 @@ pub(crate) fn functor<T: Send + Sync + 'static>(state: T, step: fn(&T, i64) -> R
 }
 
 unsafe extern "C" fn call<T>(this: *mut c_void, args: *const TVMFFIAny, num_args: i32, result: *mut TVMFFIAny) -> i32 {
-    // SAFETY: the handle is a function object made by `functor`; the rest is the ABI's calling convention.
+    // SAFETY: the handle is a function object made by `functor`; the rest is the ABI's calling
+    // convention.
     unsafe {
         let functor: &Functor<T> = embedded::closure_of(this);
         let views = views(args, num_args);

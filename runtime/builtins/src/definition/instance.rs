@@ -112,7 +112,8 @@ pub(crate) fn create<T: Body + Default>(_: &Arguments<'_>) -> Result<Any> {
 }
 
 fn shallow_copy<T: Body + Clone>(args: &Arguments<'_>) -> Result<Any> {
-    // SAFETY: the signature only accepts objects of this type and of those derived from it, which begin with its body.
+    // SAFETY: the signature only accepts objects of this type and of those derived from it, which
+    // begin with its body.
     let body = unsafe { embedded::body::<T>(args.object(0)) };
     Ok(instance(body.clone()))
 }

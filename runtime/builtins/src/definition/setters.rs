@@ -25,8 +25,8 @@ impl ObjectField for OptionalObject {
     const TYPE: &'static Type = &OPTIONAL_OBJECT;
 }
 
-// SAFETY of the setters: the ABI's convention: `field` is the address of a field of this kind in an object that no other code
-// uses meanwhile, `value` a valid view.
+// SAFETY of the setters: the ABI's convention: `field` is the address of a field of this kind in an
+// object that no other code uses meanwhile, `value` a valid view.
 
 /// Stores any value.
 ///

@@ -133,7 +133,8 @@ impl BuiltinType {
     pub(crate) fn register(&'static self) -> Result<()> {
         let api = provider::api();
         let index = self.index.get();
-        // SAFETY: all texts and values are valid for the calls; the tables copy texts and take references of their own.
+        // SAFETY: all texts and values are valid for the calls; the tables copy texts and take
+        // references of their own.
         unsafe {
             for field in self.fields {
                 let metadata = type_schema_json(field.schema);
@@ -185,7 +186,8 @@ impl BuiltinMethod {
             flags: if self.is_static { field_flag::IS_STATIC_METHOD } else { 0 },
             method: TVMFFIAny::pointer(type_index::FUNCTION, function.cast()),
         };
-        // SAFETY: all texts are valid for the call; the table takes a reference of its own, and ours is released.
+        // SAFETY: all texts are valid for the call; the table takes a reference of its own, and
+        // ours is released.
         unsafe {
             let status = (provider::api().type_register_method)(index, &info);
             embedded::dec_ref(function);
@@ -218,6 +220,7 @@ impl Attr {
 
 fn register_value(index: i32, column: &str, value: &TVMFFIAny) -> Result<()> {
     let column = TVMFFIByteArray::new(column.as_bytes());
-    // SAFETY: name and value are valid for the call; the callers pass a live function or a plain value.
+    // SAFETY: name and value are valid for the call; the callers pass a live function or a plain
+    // value.
     Error::check(unsafe { (provider::api().type_register_attr)(index, &column, value) })
 }

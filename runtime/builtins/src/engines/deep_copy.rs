@@ -222,7 +222,8 @@ impl Copier {
         let top = self.frames.len() - 1;
         loop {
             let frame = &mut self.frames[top];
-            // SAFETY: the object of a frame is alive and of a type that has the field; its children are alive, too.
+            // SAFETY: the object of a frame is alive and of a type that has the field; its children
+            // are alive, too.
             unsafe {
                 let mut kept = Any::NONE;
                 let value = match frame.children {
@@ -432,7 +433,8 @@ fn is_plain(field: Field) -> bool {
 /// Adds the copy of a child to the copy of its parent.
 #[inline]
 unsafe fn feed(frame: &mut Frame, copy: Any) -> Result<()> {
-    // SAFETY: the caller passes a frame whose copy is ours; an array has the capacity for all elements.
+    // SAFETY: the caller passes a frame whose copy is ours; an array has the capacity for all
+    // elements.
     unsafe {
         let target = frame.target;
         match frame.info.index() {

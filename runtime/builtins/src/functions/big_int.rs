@@ -187,8 +187,9 @@ pub(crate) fn to_decimal(words: &[u8]) -> String {
     text
 }
 
-/// `high * 2^64 + low` divided by [`POWER`]: quotient and remainder; `high` is below the power. (Two multiplications instead of a
-/// division: Moeller and Granlund, "Improved division by invariant integers".)
+/// `high * 2^64 + low` divided by [`POWER`]: quotient and remainder; `high` is below the power.
+/// (Two multiplications instead of a division: Moeller and Granlund, "Improved division by
+/// invariant integers".)
 #[inline]
 fn divide(high: u64, low: u64) -> (u64, u64) {
     const RECIPROCAL: u64 = (u128::MAX / POWER as u128 - (1 << 64)) as u64;

@@ -37,7 +37,8 @@ pub(crate) const BUILTINS: &[Builtin] = &[
         run: |args| {
             let value = args.owned(2)?.into_raw();
             let list = ListArgument::new(args, 0);
-            // SAFETY: the argument is a list; the old value is released last, because its destructor may use the list.
+            // SAFETY: the argument is a list; the old value is released last, because its
+            // destructor may use the list.
             unsafe { release(shared::replace(list.object(), args.int(1), value)?) };
             Ok(Any::NONE)
         },

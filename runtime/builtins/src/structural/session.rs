@@ -147,8 +147,9 @@ impl Drop for Session {
 }
 
 unsafe extern "C" fn enter(this: *mut c_void, args: *const TVMFFIAny, num_args: i32, result: *mut TVMFFIAny) -> i32 {
-    // SAFETY: the handle is a function object made by `functions`; the rest is the ABI's calling convention: an error that is
-    // returned counts as raised for the engine, which is the only one that has the function.
+    // SAFETY: the handle is a function object made by `functions`; the rest is the ABI's calling
+    // convention: an error that is returned counts as raised for the engine, which is the only one
+    // that has the function.
     unsafe {
         let slot: &Slot = embedded::closure_of(this);
         let outcome = if num_args >= 2 {

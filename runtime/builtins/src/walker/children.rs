@@ -7,7 +7,8 @@ use kernpack_core::reflect::{Field, Fields, TypeInfo};
 
 /// The remaining children of an object.
 ///
-/// Lists and dicts may change while a hook runs or on another thread, so that their content is copied first.
+/// Lists and dicts may change while a hook runs or on another thread, so that their content is
+/// copied first.
 pub(crate) enum Children {
     /// The elements of an array.
     Array(core::slice::Iter<'static, TVMFFIAny>),

@@ -14,7 +14,8 @@ pub(crate) struct Frozen {
 
 impl Frozen {
     /// # Safety
-    /// `container` is a live array, list, map or dict, and stays alive as long as the result is used.
+    /// `container` is a live array, list, map or dict, and stays alive as long as the result is
+    /// used.
     #[inline]
     pub(crate) unsafe fn of(container: *mut TVMFFIObject) -> Self {
         // SAFETY: promised by the caller.

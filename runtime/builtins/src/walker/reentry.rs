@@ -101,8 +101,9 @@ pub(crate) unsafe fn call_hook<const N: usize>(
 }
 
 unsafe extern "C" fn enter(this: *mut c_void, args: *const TVMFFIAny, num_args: i32, result: *mut TVMFFIAny) -> i32 {
-    // SAFETY: the handle is a function object made by `Reentry::new`; the rest is the ABI's calling convention. The operation
-    // waits for the hook on this thread, and lends itself to whom the hook calls.
+    // SAFETY: the handle is a function object made by `Reentry::new`; the rest is the ABI's calling
+    // convention. The operation waits for the hook on this thread, and lends itself to whom the
+    // hook calls.
     unsafe {
         let closure: &Closure = embedded::closure_of(this);
         let views = views(args, num_args);

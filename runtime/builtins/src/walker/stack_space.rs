@@ -55,7 +55,8 @@ fn stack_start() -> Option<usize> {
 fn stack_start() -> Option<usize> {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let (mut start, mut size) = (core::ptr::null_mut(), 0);
-    // SAFETY: the attributes are initialized by the first call, read by the second one and destroyed by the third one.
+    // SAFETY: the attributes are initialized by the first call, read by the second one and
+    // destroyed by the third one.
     unsafe {
         if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
             return None;

@@ -36,7 +36,8 @@ pub(super) fn array_of(values: impl Iterator<Item = Any>) -> Any {
 
 impl<T> Array<T> {
     pub(super) fn as_views(&self) -> &[AnyView<'_>] {
-        // SAFETY: the object is an array; arrays are only changed by their sole owner, and `self` holds a reference.
+        // SAFETY: the object is an array; arrays are only changed by their sole owner, and `self`
+        // holds a reference.
         unsafe { views(self.object.as_ptr()) }
     }
 

@@ -11,7 +11,8 @@ use crate::object::{ObjRef, ObjectRoot};
 use crate::value::{Any, Arg, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema, raw_handle, sequence};
 use crate::{AnyView, Error, Result};
 
-/// A mutable sequence of values, shared with every language: `tvm_ffi.List` in Python, `tvm::ffi::List` in C++.
+/// A mutable sequence of values, shared with every language: `tvm_ffi.List` in Python,
+/// `tvm::ffi::List` in C++.
 ///
 /// A `List` is a handle. Its clones, the fields and arguments that hold it, and the handles of
 /// other languages all refer to the same list, and all of them see a change. For an immutable
@@ -62,7 +63,8 @@ fn in_memory<T>(outcome: core::result::Result<T, embedded::failure::Failure>) ->
     outcome.unwrap_or_else(|failure| panic!("a list cannot grow: {}", failure.message()))
 }
 
-// SAFETY of the methods: the object is a list and lives as long as `self`; values that are passed on are owned.
+// SAFETY of the methods: the object is a list and lives as long as `self`; values that are passed
+// on are owned.
 
 impl<T> List<T> {
     /// Creates an empty list.
@@ -426,7 +428,8 @@ impl<'a, T: for<'b> FromAny<'b>> FromAny<'a> for List<T> {
             T::from_any(element).map_err(|mismatch| in_element::<T, Self>(mismatch, index, element))?;
         }
         let object = value.object().ok_or(Mismatch::TYPE)?;
-        // SAFETY: the object is an array or list, kept alive by the view; the reference is this one.
+        // SAFETY: the object is an array or list, kept alive by the view; the reference is this
+        // one.
         unsafe {
             if (*object).type_index == type_index::LIST {
                 embedded::inc_ref(object);

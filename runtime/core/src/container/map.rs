@@ -103,8 +103,8 @@ impl<K: for<'a> FromAny<'a>, V: for<'a> FromAny<'a>> Map<K, V> {
     /// As for [`Map::iter`].
     pub fn get<Q: ToArg + ?Sized>(&self, key: &Q) -> Option<V> {
         let key = key.to_arg();
-        // SAFETY: the object is a map and lives as long as `self`; `key` is a valid view for the call. Maps are only changed
-        // by their sole owner, and `self` holds a reference.
+        // SAFETY: the object is a map and lives as long as `self`; `key` is a valid view for the
+        // call. Maps are only changed by their sole owner, and `self` holds a reference.
         unsafe {
             let value = embedded::map::get(self.object.as_ptr(), &key.as_raw()).ok().flatten()?;
             Some(converted(&AnyView::from_raw(value)))

@@ -147,7 +147,8 @@ impl DeviceApi for Cpu {
 
     unsafe fn copy(&self, source: Place, target: Place, size: usize, _: RawStream) -> Result<()> {
         if size > 0 {
-            // SAFETY: the caller promises `size` bytes that do not overlap in both places, which are CPU memory.
+            // SAFETY: the caller promises `size` bytes that do not overlap in both places, which
+            // are CPU memory.
             unsafe { ptr::copy_nonoverlapping(source.address().cast::<u8>(), target.address().cast(), size) };
         }
         Ok(())

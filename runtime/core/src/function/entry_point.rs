@@ -18,7 +18,8 @@ macro_rules! __entry_point {
             num_args: ::core::primitive::i32,
             result: *mut $crate::generated_code::TVMFFIAny,
         ) -> ::core::primitive::i32 {
-            // SAFETY: the caller of a packed function passes `num_args` valid views and a writable result.
+            // SAFETY: the caller of a packed function passes `num_args` valid views and a writable
+            // result.
             unsafe {
                 $crate::generated_code::$function$(::<$count, _>)?($($before,)* args, num_args, result $(, $body)?)
             }
@@ -75,7 +76,8 @@ macro_rules! __getter {
             object: *mut $crate::generated_code::c_void,
             result: *mut $crate::generated_code::TVMFFIAny,
         ) -> ::core::primitive::i32 {
-            // SAFETY: the property is registered at offset 0, so the caller passes a live object and a writable result.
+            // SAFETY: the property is registered at offset 0, so the caller passes a live object
+            // and a writable result.
             unsafe { $crate::generated_code::call_getter(&$info, object, result, $body) }
         }
     };

@@ -67,7 +67,8 @@ impl Function {
     #[inline]
     pub(crate) fn call_raw(&self, args: &[TVMFFIAny]) -> Result<Any> {
         let Some(entry_point) = self.entry_point() else { return Err(no_entry_point()) };
-        // SAFETY: the entry point belongs to this object; the arguments are valid views for the call.
+        // SAFETY: the entry point belongs to this object; the arguments are valid views for the
+        // call.
         unsafe { invoke(entry_point, self.object.as_ptr().cast(), args) }
     }
 
@@ -124,7 +125,8 @@ pub(crate) unsafe fn invoke_as<R: for<'a> FromAny<'a>>(
 /// As for [`invoke`]; `result` is None.
 #[inline]
 unsafe fn invoke_into(entry_point: SafeCall, handle: *mut c_void, args: &[TVMFFIAny], result: &mut Any) -> Result<()> {
-    // SAFETY: promised by the caller; on success the callee writes an owned value, else it leaves None.
+    // SAFETY: promised by the caller; on success the callee writes an owned value, else it leaves
+    // None.
     let status = unsafe { entry_point(handle, args.as_ptr(), args.len() as i32, result.as_raw_mut()) };
     if status != 0 {
         return Err(Error::take_raised());

@@ -8,7 +8,8 @@ use crate::layout::byte_range;
 use crate::value::{AnyView, FromArg, IntoAny, Mismatch, ResultPlace, sequence};
 use crate::{Error, Result, embedded};
 
-/// Runs a packed function's body: checks the number of arguments, catches panics, raises errors, writes the result.
+/// Runs a packed function's body: checks the number of arguments, catches panics, raises errors,
+/// writes the result.
 ///
 /// # Safety
 /// `args` points to `num_args` valid views that live for the call, and `result` is writable and

@@ -62,7 +62,8 @@ fn wrong_element(args: &[Arg<'_>], elements: &[&str]) -> Option<(usize, String)>
     args.iter().zip(elements).enumerate().filter(|(_, (_, element))| !element.is_empty()).find_map(
         |(index, (arg, element))| {
             let raw = arg.as_raw();
-            // SAFETY: a view is transparent over the raw struct, and what it borrows lives as long as the argument.
+            // SAFETY: a view is transparent over the raw struct, and what it borrows lives as long
+            // as the argument.
             let view = unsafe { &*(&raw const raw).cast::<AnyView<'_>>() };
             let dtype = layout::element_type(view)?;
             (!is_called(dtype, element)).then(|| (index, format!("expected a tensor of {element}, got one of {dtype}")))

@@ -86,7 +86,8 @@ impl<'a> Layout<'a> {
         if tensor.shape.is_null() {
             return Err(format!("the tensor has {ndim} dimensions but no shape"));
         }
-        // SAFETY: DLPack: shape, and strides unless NULL, point to `ndim` integers that live as long as the tensor.
+        // SAFETY: DLPack: shape, and strides unless NULL, point to `ndim` integers that live as
+        // long as the tensor.
         let (shape, strides) = unsafe {
             (
                 core::slice::from_raw_parts(tensor.shape, ndim),
@@ -192,7 +193,8 @@ fn plain_elements_of<'a, T: Element>(tensor: &'a DLTensor) -> Option<(*mut T, La
     if !is_of_type || ndim > 16 || tensor.shape.is_null() || tensor.data.is_null() {
         return None;
     }
-    // SAFETY: DLPack: shape, and strides unless NULL, point to `ndim` integers that live as long as the tensor.
+    // SAFETY: DLPack: shape, and strides unless NULL, point to `ndim` integers that live as long as
+    // the tensor.
     let shape = unsafe { core::slice::from_raw_parts(tensor.shape, ndim) };
     let mut len = 1usize;
     for (axis, &dimension) in shape.iter().enumerate().rev() {
@@ -306,7 +308,8 @@ fn is_row_major(tensor: &DLTensor) -> bool {
     }
     let mut expected = 1i64;
     for axis in (0..ndim).rev() {
-        // SAFETY: DLPack: shape and strides point to `ndim` integers that live as long as the tensor.
+        // SAFETY: DLPack: shape and strides point to `ndim` integers that live as long as the
+        // tensor.
         let (dimension, stride) = unsafe { (*tensor.shape.add(axis), *tensor.strides.add(axis)) };
         if stride != expected || dimension < 0 {
             return false;

@@ -14,7 +14,8 @@ use crate::provider::{self, Origin};
 use crate::value::{Any, AnyView, Arg, Bytes, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema, raw_handle};
 use crate::{Result, embedded};
 
-/// A counted reference to a module: a loaded library, a device image, or a module of any other kind.
+/// A counted reference to a module: a loaded library, a device image, or a module of any other
+/// kind.
 #[derive(Clone)]
 #[repr(transparent)]
 pub struct Module {
@@ -228,7 +229,8 @@ impl Module {
     /// Kind: `library`, `cuda`, ... Empty if a C++ module fails to return it.
     #[inline]
     pub fn kind(&self) -> String {
-        // SAFETY: the object is a live module; its kind is a NUL-terminated string that lives as long as it.
+        // SAFETY: the object is a live module; its kind is a NUL-terminated string that lives as
+        // long as it.
         unsafe {
             let (vtable, this) = vtable_of(self.object.as_ptr());
             let kind = cpp_call::call_simple(vtable.kind as _, this);

@@ -24,7 +24,8 @@ struct ImportTable {
 
 static OWN: ImportTable = ImportTable { changes: AtomicU64::new(2), acquire, release };
 
-// SAFETY: only libraries of this project register the name, with a table of this version's layout; they are never unloaded.
+// SAFETY: only libraries of this project register the name, with a table of this version's layout;
+// they are never unloaded.
 static TABLE: ProcessTable<ImportTable> = unsafe { ProcessTable::new("kernpack.import_order_v1", &OWN, join) };
 
 /// Makes every number that our table has given out older than all later numbers of their table.

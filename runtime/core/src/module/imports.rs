@@ -208,7 +208,8 @@ impl Module {
         if let Some(known) = self.found_before(&key) {
             return known.to();
         }
-        // SAFETY: the object is a live module, whose cell owns a map that is only used under the lock.
+        // SAFETY: the object is a live module, whose cell owns a map that is only used under the
+        // lock.
         let mut found = unsafe { (*embedded::body_ptr::<TVMFFIModuleCell>(self.as_ptr())).import_lookup_cache };
         if is_nothing_found(found) {
             let Ok(own) = embedded::map::new_map(Vec::new()) else { return Ok(function) };

@@ -144,7 +144,8 @@ unsafe fn flag_of(record: *mut Record, owner: &'static TypeDef, index: usize) ->
 /// Returns whether a field of an incomplete object has a value.
 ///
 /// # Safety
-/// The object is alive, its state was `Incomplete(record)`, and its type is `owner` or derived from it.
+/// The object is alive, its state was `Incomplete(record)`, and its type is `owner` or derived from
+/// it.
 pub(super) unsafe fn is_set(object: *mut TVMFFIObject, record: u32, owner: &'static TypeDef, index: usize) -> bool {
     // SAFETY: promised by the caller.
     unsafe { *flag_of(record_at(object, record), owner, index) != 0 }

@@ -144,7 +144,8 @@ impl TypeIndexCell {
 }
 
 impl TypeDef {
-    /// Registers the type with the provider, or joins the same type of another Kernpack library; its ancestors first.
+    /// Registers the type with the provider, or joins the same type of another Kernpack library;
+    /// its ancestors first.
     ///
     /// # Errors
     /// Returns an error if the key is taken by another type; this artifact's type then gets its own

@@ -101,7 +101,8 @@ impl RegisteredEnum {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Instance(*mut TVMFFIObject);
 
-// SAFETY: the pointer is to an object with an atomic count, of which this holds one reference forever.
+// SAFETY: the pointer is to an object with an atomic count, of which this holds one reference
+// forever.
 unsafe impl Send for Instance {}
 // SAFETY: as above.
 unsafe impl Sync for Instance {}

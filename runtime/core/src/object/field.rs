@@ -216,7 +216,8 @@ unsafe extern "C" fn get<F: FieldAt>(field: *mut c_void, result: *mut TVMFFIAny)
 /// has to report an error.
 ///
 /// # Safety
-/// `field` is the address of the field in a live object of its type, to which the caller owns a reference.
+/// `field` is the address of the field in a live object of its type, to which the caller owns a
+/// reference.
 unsafe fn text_in_place<F: FieldAt>(field: *mut c_void) -> Option<*const [u8]> {
     // SAFETY: promised by the caller; a complete object of the type has a `Value` there.
     unsafe {

@@ -12,7 +12,8 @@ use crate::value::{
 };
 use crate::{Function, embedded, provider};
 
-/// A counted reference to an object of type `T` or of a type derived from it. Never null; cloning adds a reference.
+/// A counted reference to an object of type `T` or of a type derived from it. Never null; cloning
+/// adds a reference.
 #[repr(transparent)]
 pub struct ObjRef<T: Object> {
     object: NonNull<TVMFFIObject>,
@@ -147,7 +148,8 @@ impl<T: Object> ObjRef<T> {
     where
         T: ObjectStruct,
     {
-        // SAFETY: `self` keeps the object alive. There is no other reference, and none can be made as long as `self` is borrowed.
+        // SAFETY: `self` keeps the object alive. There is no other reference, and none can be made
+        // as long as `self` is borrowed.
         unsafe { embedded::is_unique(self.as_ptr()).then(|| &mut *embedded::body_ptr(self.as_ptr())) }
     }
 
@@ -213,7 +215,8 @@ fn is_derived(index: i32, expected: i32) -> bool {
     }
 }
 
-/// Checks that an object may be used as a `T`: its type is `T` or derived from it, and it is complete.
+/// Checks that an object may be used as a `T`: its type is `T` or derived from it, and it is
+/// complete.
 ///
 /// # Safety
 /// The object is alive, and the caller has counted a reference to it.

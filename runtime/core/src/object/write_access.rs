@@ -96,7 +96,8 @@ fn thread_number() -> u32 {
 }
 
 fn word<'a>(object: *mut TVMFFIObject) -> &'a AtomicU32 {
-    // SAFETY: the callers pass a live object; Kernpack accesses this word of objects only atomically, and the ABI leaves it unused.
+    // SAFETY: the callers pass a live object; Kernpack accesses this word of objects only
+    // atomically, and the ABI leaves it unused.
     unsafe { AtomicU32::from_ptr(&raw mut (*object).padding) }
 }
 

@@ -21,7 +21,8 @@ struct PoolTable {
 
 static OWN: PoolTable = PoolTable { threads: thread_pool::parallel_threads, launch: thread_pool::parallel_launch };
 
-// SAFETY: only libraries of this project register the name, with a table of this version's layout; they are never unloaded.
+// SAFETY: only libraries of this project register the name, with a table of this version's layout;
+// they are never unloaded.
 static TABLE: ProcessTable<PoolTable> =
     unsafe { ProcessTable::new("kernpack.parallel_pool_v1", &OWN, |_theirs, _own| {}) };
 

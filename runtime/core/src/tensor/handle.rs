@@ -28,7 +28,8 @@ struct Body<S> {
     storage: S,
 }
 
-// SAFETY: the pointers in `tensor` point into `dimensions` and `storage`; the body is dropped on one thread.
+// SAFETY: the pointers in `tensor` point into `dimensions` and `storage`; the body is dropped on
+// one thread.
 unsafe impl<S: Send> Send for Body<S> {}
 
 // The pointer may come from another handle of the object, so its data is not written in place.
@@ -214,7 +215,8 @@ impl Tensor {
     /// As for [`Tensor::view`], and a ValueError if the tensor is shared.
     pub fn view_mut<T: Element>(&mut self) -> Result<TensorViewMut<'_, T>> {
         self.check_not_shared()?;
-        // SAFETY: the data belongs to this object alone, which has one reference, borrowed exclusively.
+        // SAFETY: the data belongs to this object alone, which has one reference, borrowed
+        // exclusively.
         unsafe { TensorViewMut::of(self.dl_tensor()) }.map_err(|mismatch| self.mismatch(mismatch))
     }
 

@@ -1,4 +1,5 @@
-//! Tensors: [`Tensor`] owns a reference, [`TensorView`] and [`TensorViewMut`] give typed access to the elements.
+//! Tensors: [`Tensor`] owns a reference, [`TensorView`] and [`TensorViewMut`] give typed access to
+//! the elements.
 //!
 //! Memory is shared with NumPy, PyTorch and other frameworks through DLPack, without copying in
 //! either direction.

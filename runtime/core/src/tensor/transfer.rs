@@ -39,7 +39,8 @@ impl Tensor {
         Ok(target)
     }
 
-    /// Copies the elements of a tensor of the same shape and element type into this one, which is contiguous.
+    /// Copies the elements of a tensor of the same shape and element type into this one, which is
+    /// contiguous.
     ///
     /// A tensor in CPU memory needs the only reference, and must be created by Rust, as for
     /// [`Tensor::view_mut`]: other code may be reading it. Memory of other devices is written in
@@ -207,7 +208,8 @@ impl<'a> Gather<'a> {
     }
 
     /// # Safety
-    /// `source` is the first of the elements, which can be read; `target` has room for all of them. The target is not the source.
+    /// `source` is the first of the elements, which can be read; `target` has room for all of them.
+    /// The target is not the source.
     unsafe fn run(&self, source: *const u8, target: *mut u8) {
         let shape = self.layout.shape;
         // The last axis is copied as one piece if it does not have gaps.

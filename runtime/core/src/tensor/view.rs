@@ -126,7 +126,8 @@ impl<'a, T: Element> TensorViewMut<'a, T> {
     /// Writes the element at `index`; returns false if out of range.
     pub fn set(&mut self, index: &[usize], value: T) -> bool {
         let Some(offset) = self.layout.offset(index) else { return false };
-        // SAFETY: the index is in range, so the element is part of the tensor; this view is the only one.
+        // SAFETY: the index is in range, so the element is part of the tensor; this view is the
+        // only one.
         unsafe { self.first.offset(offset).write(value) };
         true
     }
@@ -201,7 +202,8 @@ macro_rules! shared_methods {
             /// Borrows the element at `index`; `None` if out of range.
             pub(super) fn element(&self, index: &[usize]) -> Option<&T> {
                 let offset = self.layout.offset(index)?;
-                // SAFETY: the index is in range, so the element is part of the tensor, which `self` borrows.
+                // SAFETY: the index is in range, so the element is part of the tensor, which `self`
+                // borrows.
                 Some(unsafe { &*self.first.offset(offset) })
             }
 

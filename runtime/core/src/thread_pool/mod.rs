@@ -35,7 +35,8 @@ pub(crate) type Lambda =
 /// regardless of `num_task`: the number in the task's environment is the one that counts.
 ///
 /// # Safety
-/// `lambda` is NULL, or can be called with `data` for each task, on several threads at the same time.
+/// `lambda` is NULL, or can be called with `data` for each task, on several threads at the same
+/// time.
 pub(crate) unsafe extern "C" fn parallel_launch(lambda: Option<Lambda>, data: *mut c_void, num_task: c_int) -> c_int {
     status(match lambda {
         // SAFETY: promised by the caller.

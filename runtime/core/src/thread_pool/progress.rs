@@ -16,7 +16,8 @@ const GRACE: Duration = Duration::from_millis(5);
 /// One task, in both halves of [`Progress::standing`].
 const ONE: u64 = (1 << 32) | 1;
 
-/// The tasks of a launch, by number. Every task is claimed once, and the claiming thread runs it to its end.
+/// The tasks of a launch, by number. Every task is claimed once, and the claiming thread runs it to
+/// its end.
 pub(super) struct Progress {
     tasks: u32,
     /// The lowest unclaimed task number.

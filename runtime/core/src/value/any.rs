@@ -195,8 +195,8 @@ impl Any {
     /// Borrows the value as a view.
     #[inline]
     pub const fn as_view(&self) -> &AnyView<'_> {
-        // SAFETY: both are transparent over the same struct, an owned value is a valid view, and it lives as long as the
-        // borrow.
+        // SAFETY: both are transparent over the same struct, an owned value is a valid view, and it
+        // lives as long as the borrow.
         unsafe { &*core::ptr::from_ref(self).cast::<AnyView<'_>>() }
     }
 

@@ -170,7 +170,8 @@ impl<'a> LentPlaces<'a> {
     /// The call has succeeded.
     #[inline]
     pub unsafe fn written(self) -> Written<'a> {
-        // SAFETY: promised by the caller: an owned value, or what the mark says in the memory that was lent.
+        // SAFETY: promised by the caller: an owned value, or what the mark says in the memory that
+        // was lent.
         unsafe {
             let parts = self.result.payload.v_ptr;
             match self.result.type_index {

@@ -181,7 +181,8 @@ fn unsigned(value: &AnyView<'_>, name: &str) -> Result<u64, Mismatch> {
 /// Converts a big integer whose two words represent a number between 2^63 and 2^64 - 1.
 #[cold]
 fn from_big_int(value: &AnyView<'_>, name: &str) -> Result<u64, Mismatch> {
-    // SAFETY: the type index says that the payload is a big integer; its words live as long as the view.
+    // SAFETY: the type index says that the payload is a big integer; its words live as long as the
+    // view.
     let words = unsafe { embedded::big_int::content(value.as_raw()).as_slice() };
     match words.as_chunks().0 {
         [low, [0, 0, 0, 0, 0, 0, 0, 0]] => Ok(u64::from_ne_bytes(*low)),
@@ -324,7 +325,8 @@ fn float_of_big_int(value: &AnyView<'_>) -> Result<f64, Mismatch> {
     if value.type_index() != type_index::BIG_INT {
         return Err(Mismatch::TYPE);
     }
-    // SAFETY: the type index says that the payload is a big integer; its words live as long as the view.
+    // SAFETY: the type index says that the payload is a big integer; its words live as long as the
+    // view.
     let float = unsafe { embedded::big_int::to_float(embedded::big_int::content(value.as_raw()).as_slice()) };
     if float.is_infinite() {
         Err(Mismatch::value("the integer is too large for a float".to_owned()))

@@ -4,7 +4,8 @@ use crate::embedded::{self, list::shared::Contents};
 
 /// Borrows owned values as views.
 fn as_views(values: &[TVMFFIAny]) -> &[AnyView<'_>] {
-    // SAFETY: a view is transparent over the raw struct, and owned values are valid views for as long as they are borrowed.
+    // SAFETY: a view is transparent over the raw struct, and owned values are valid views for as
+    // long as they are borrowed.
     unsafe { core::slice::from_raw_parts(values.as_ptr().cast(), values.len()) }
 }
 

@@ -144,7 +144,8 @@ pub(crate) unsafe fn backtrace(
     };
     let extent = Extent { below, skip: given.is_some().into(), cross_boundary };
     let written = LAST.try_with(|last| {
-        // SAFETY: only this function uses the slot, on its own thread, and no reference to it stays.
+        // SAFETY: only this function uses the slot, on its own thread, and no reference to it
+        // stays.
         unsafe {
             let last = &mut *last.get();
             write(&mut last.text, given, &extent);

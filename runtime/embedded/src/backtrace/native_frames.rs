@@ -36,7 +36,8 @@ pub(super) struct FrameLine {
 }
 
 impl FrameLine {
-    /// `file` and `line` are known only where there is debug information. A frame without a symbol is hidden.
+    /// `file` and `line` are known only where there is debug information. A frame without a symbol
+    /// is hidden.
     pub(super) fn new(symbol: Option<&str>, place: Option<(&str, u32)>) -> Self {
         const BOUNDARIES: [&str; 5] =
             ["TVMFFIFunctionCall", "slot_tp_call", "object_is_not_callable", "_Py", "PyObject"];

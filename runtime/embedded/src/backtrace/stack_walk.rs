@@ -39,7 +39,8 @@ unsafe extern "C" fn visit_frame(context: *mut UnwindContext, argument: *mut c_v
     }
 }
 
-/// Visits the frames of this thread, the most recent one first, until `visit` returns false. It must not panic.
+/// Visits the frames of this thread, the most recent one first, until `visit` returns false. It
+/// must not panic.
 pub(super) fn walk(mut visit: Visit<'_>) {
     // SAFETY: the argument lives during the call, which is the only one that uses it.
     unsafe { _Unwind_Backtrace(visit_frame, (&raw mut visit).cast()) };

@@ -1,8 +1,9 @@
 //! Hash and equality of map keys, bit-identical to the inline computation of C++ code.
 //!
-//! Strings and bytes go by content whatever their form, large integers by their words, other objects by the hooks of
-//! their type (attributes `__any_hash__` and `__any_equal__`) or else by address, everything else by type and payload.
-//! The hooks of large integers give the same, but only processes with all built-in types have them.
+//! Strings and bytes go by content whatever their form, large integers by their words, other
+//! objects by the hooks of their type (attributes `__any_hash__` and `__any_equal__`) or else by
+//! address, everything else by type and payload. The hooks of large integers give the same, but
+//! only processes with all built-in types have them.
 
 use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
@@ -188,8 +189,8 @@ fn hook(column: &Column, type_index: i32) -> Option<TVMFFIAny> {
     if found.is_null() {
         found = look_up(column)?;
     }
-    // SAFETY: columns never move and never shrink, and `data` holds at least `size` values. A value's type index is written
-    // last.
+    // SAFETY: columns never move and never shrink, and `data` holds at least `size` values. A
+    // value's type index is written last.
     unsafe {
         let size = AtomicI32::from_ptr(&raw mut (*found).size).load(Ordering::Acquire);
         let offset = type_index.wrapping_sub((*found).begin_index);
@@ -258,7 +259,8 @@ unsafe fn call_function(function: &TVMFFIAny, attribute: &str, args: &[TVMFFIAny
             function.type_index
         )));
     }
-    // SAFETY: the value is a function, which the column keeps alive; the arguments are valid values.
+    // SAFETY: the value is a function, which the column keeps alive; the arguments are valid
+    // values.
     unsafe { call(function.payload.v_obj, args) }
 }
 

@@ -1,4 +1,5 @@
-//! Integers outside the range of `i64`: 64-bit words, two's complement, least significant first, of minimal length.
+//! Integers outside the range of `i64`: 64-bit words, two's complement, least significant first, of
+//! minimal length.
 
 use crate::abi::{TVMFFIAny, TVMFFIBigIntCell, TVMFFIByteArray, type_index};
 

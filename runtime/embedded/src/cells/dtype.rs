@@ -1,4 +1,5 @@
-//! Data types as text: `float32`, `uint8x4`, `bfloat16xvscalex4`, `float8_e4m3fn`, `custom[name]8`, and their aliases.
+//! Data types as text: `float32`, `uint8x4`, `bfloat16xvscalex4`, `float8_e4m3fn`, `custom[name]8`,
+//! and their aliases.
 //!
 //! ```
 //! use kernpack::sys::embedded::dtype;
@@ -294,11 +295,13 @@ fn custom_name(code: u8) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// Calls a global function of the implementation that serves the process, with one argument, which is released.
+/// Calls a global function of the implementation that serves the process, with one argument, which
+/// is released.
 fn call_global(name: &str, argument: TVMFFIAny) -> Result<TVMFFIAny, Failure> {
     let array = crate::abi::TVMFFIByteArray::new(name.as_bytes());
     let mut function = core::ptr::null_mut();
-    // SAFETY: the name lives during the call, which gives us a reference or NULL; the argument is ours.
+    // SAFETY: the name lives during the call, which gives us a reference or NULL; the argument is
+    // ours.
     unsafe {
         let status = (super::serving::serving().function_get_global)(&raw const array, &raw mut function);
         let result = if status != 0 {

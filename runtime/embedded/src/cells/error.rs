@@ -22,8 +22,9 @@ struct ErrorBody {
     unnamed: usize,
 }
 
-// SAFETY: everything that can change is behind the mutex; the cell's `backtrace` is written while it is held, and the
-// ABI leaves it to callers not to update a backtrace while another thread reads it.
+// SAFETY: everything that can change is behind the mutex; the cell's `backtrace` is written while
+// it is held, and the ABI leaves it to callers not to update a backtrace while another thread reads
+// it.
 unsafe impl Send for ErrorBody {}
 // SAFETY: as above.
 unsafe impl Sync for ErrorBody {}
@@ -217,8 +218,9 @@ unsafe fn store(
 /// # Safety
 /// `object` is a live error to which nothing else refers.
 pub unsafe fn name_frame(object: *mut TVMFFIObject, function: &str) -> bool {
-    // SAFETY: promised by the caller: an error's cell follows its header. An error with this function is one that `store` made, which has its texts in
-    // its tail, the backtrace last, unless there are later ones.
+    // SAFETY: promised by the caller: an error's cell follows its header. An error with this
+    // function is one that `store` made, which has its texts in its tail, the backtrace last,
+    // unless there are later ones.
     unsafe {
         let error = object.cast::<ObjectCell<ErrorBody>>();
         let own: unsafe extern "C" fn(TVMFFIObjectHandle, *const TVMFFIByteArray, i32) = update_backtrace;
@@ -247,7 +249,8 @@ unsafe extern "C" fn update_backtrace(this: TVMFFIObjectHandle, backtrace: *cons
     if this.is_null() || backtrace.is_null() {
         return;
     }
-    // SAFETY: this function is only reachable through an error that `new_error` made; the caller passes valid bytes.
+    // SAFETY: this function is only reachable through an error that `new_error` made; the caller
+    // passes valid bytes.
     unsafe {
         let error = &raw mut (*this.cast::<ObjectCell<ErrorBody>>()).body;
         let addition = (*backtrace).as_slice();

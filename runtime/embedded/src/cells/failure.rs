@@ -92,7 +92,8 @@ impl Failure {
         Self { cause: Box::new(Cause::Raised(RaisedError(error))) }
     }
 
-    /// Takes the error that a failed call left on this thread, from the implementation that serves the process.
+    /// Takes the error that a failed call left on this thread, from the implementation that serves
+    /// the process.
     #[cold]
     pub fn take_raised() -> Self {
         let mut error = null_mut();

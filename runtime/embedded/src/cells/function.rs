@@ -13,7 +13,8 @@ struct FunctionBody<C> {
     closure: C,
 }
 
-/// Creates a function whose `safe_call` finds `closure` in the object that it receives; see [`closure_of`].
+/// Creates a function whose `safe_call` finds `closure` in the object that it receives; see
+/// [`closure_of`].
 pub fn new_function<C>(safe_call: SafeCall, closure: C) -> *mut TVMFFIObject {
     let cell = TVMFFIFunctionCell { safe_call: Some(safe_call), cpp_call: core::ptr::null_mut() };
     new_object(type_index::FUNCTION, FunctionBody { cell, closure })
@@ -39,7 +40,8 @@ struct Context {
 impl Drop for Context {
     fn drop(&mut self) {
         if let Some(deleter) = self.deleter {
-            // SAFETY: the creator of the function gave this deleter for this context; it is called once.
+            // SAFETY: the creator of the function gave this deleter for this context; it is called
+            // once.
             unsafe { deleter(self.this) }
         }
     }
@@ -51,15 +53,17 @@ unsafe extern "C" fn call_with_context(
     num_args: i32,
     result: *mut TVMFFIAny,
 ) -> i32 {
-    // SAFETY: this entry point is only installed by `trampoline_function`; the arguments are passed on as they came.
+    // SAFETY: this entry point is only installed by `trampoline_function`; the arguments are passed
+    // on as they came.
     unsafe {
         let context = closure_of::<Context>(handle);
         (context.safe_call)(context.this, args, num_args, result)
     }
 }
 
-/// The semantics of `TVMFFIFunctionCreate`: with neither context nor deleter, `safe_call` itself is the entry point (it
-/// receives the function object); otherwise it receives `this`, and `deleter(this)` runs when the function dies.
+/// The semantics of `TVMFFIFunctionCreate`: with neither context nor deleter, `safe_call` itself is
+/// the entry point (it receives the function object); otherwise it receives `this`, and
+/// `deleter(this)` runs when the function dies.
 pub fn trampoline_function(
     this: *mut c_void,
     safe_call: SafeCall,

@@ -29,7 +29,8 @@ pub struct ObjectCell<T> {
 
 /// Allocates an object that owns `body`. The caller owns the one strong reference.
 ///
-/// `body` is dropped when the last strong reference goes; the storage is freed when the last weak one does.
+/// `body` is dropped when the last strong reference goes; the storage is freed when the last weak
+/// one does.
 #[inline]
 pub fn new_object<T>(type_index: i32, body: T) -> *mut TVMFFIObject {
     new_object_with_tail(type_index, body, 0)
@@ -170,7 +171,8 @@ unsafe fn delete_with_body(
         // SAFETY: the last strong reference is gone; the same call is made again later if it is
         // deferred.
         let Some(_level) = (unsafe { release::descend(this, flags, deleter) }) else { return };
-        // A panicking destructor must not unwind into foreign code; `extern "C"` turns it into an abort, so catch it here.
+        // A panicking destructor must not unwind into foreign code; `extern "C"` turns it into an
+        // abort, so catch it here.
         // SAFETY: the last strong reference is gone.
         let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| unsafe { drop_body(this) }));
         if let Err(payload) = dropped {
@@ -219,7 +221,8 @@ pub unsafe fn body_ptr<T>(object: *mut TVMFFIObject) -> *mut T {
 
 #[inline]
 pub(super) unsafe fn counts<'a>(object: *mut TVMFFIObject) -> &'a AtomicU64 {
-    // SAFETY: the caller passes a live object; its count is only ever accessed atomically, by all languages.
+    // SAFETY: the caller passes a live object; its count is only ever accessed atomically, by all
+    // languages.
     unsafe { AtomicU64::from_ptr(&raw mut (*object).combined_ref_count) }
 }
 
@@ -294,7 +297,8 @@ unsafe impl Counted for TVMFFIObject {
 #[cold]
 #[inline(never)]
 unsafe fn last_strong_gone(object: *mut TVMFFIObject, last: LastStrong) {
-    // SAFETY: the caller gave up the last strong reference; the weak reference of the strong ones keeps the storage.
+    // SAFETY: the caller gave up the last strong reference; the weak reference of the strong ones
+    // keeps the storage.
     unsafe {
         let deleter = (*object).deleter;
         if last.is_last_of_all(counts(object)) {

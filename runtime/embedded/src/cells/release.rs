@@ -44,7 +44,8 @@ pub fn is_object(value: &TVMFFIAny) -> bool {
 #[inline]
 pub unsafe fn retain(value: &TVMFFIAny) -> TVMFFIAny {
     if is_object(value) {
-        // SAFETY: the payload of an object index is an object; the caller promises that it is alive.
+        // SAFETY: the payload of an object index is an object; the caller promises that it is
+        // alive.
         unsafe { inc_ref(value.payload.v_obj) };
     }
     *value
@@ -224,7 +225,8 @@ unsafe fn borrowed_to_owned(view: &TVMFFIAny) -> Result<TVMFFIAny, Failure> {
             None => Err(Failure::value("expected bytes, got a NULL `TVMFFIByteArray*`")),
         },
         type_index::OBJECT_RVALUE_REF => {
-            // SAFETY: the payload of an rvalue reference points to an object pointer of the caller, which it lets us take.
+            // SAFETY: the payload of an rvalue reference points to an object pointer of the caller,
+            // which it lets us take.
             unsafe {
                 let slot = view.payload.v_ptr.cast::<*mut TVMFFIObject>();
                 if slot.is_null() || (*slot).is_null() {

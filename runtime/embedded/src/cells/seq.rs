@@ -51,13 +51,14 @@ pub fn new_array(elements: Vec<TVMFFIAny>) -> *mut TVMFFIObject {
 /// Like [`new_array`], with room for `capacity` elements (at least as many as given).
 pub fn new_array_with_capacity(elements: Vec<TVMFFIAny>, capacity: usize) -> *mut TVMFFIObject {
     let array = empty_array(capacity.max(elements.len()));
-    // SAFETY: the array is new and ours and has room for the elements, which are plain data: copying moves their ownership
-    // into it.
+    // SAFETY: the array is new and ours and has room for the elements, which are plain data:
+    // copying moves their ownership into it.
     unsafe { append_moved(array, &elements) };
     array
 }
 
-/// Creates an array of owned copies of views (a packed function's arguments); the caller owns the reference.
+/// Creates an array of owned copies of views (a packed function's arguments); the caller owns the
+/// reference.
 ///
 /// # Errors
 /// A view cannot be converted to an owned value: see [`to_owned`].
@@ -115,12 +116,14 @@ const EMPTY: SeqBody =
 /// Creates a list that owns `elements`; the caller owns the reference.
 pub fn new_list(elements: Vec<TVMFFIAny>) -> *mut TVMFFIObject {
     let list = empty_list(elements.len());
-    // SAFETY: the list is new and ours and has room for the elements, whose ownership moves into it.
+    // SAFETY: the list is new and ours and has room for the elements, whose ownership moves into
+    // it.
     unsafe { append_moved(list, &elements) };
     list
 }
 
-/// Creates a list of owned copies of views (a packed function's arguments); the caller owns the reference.
+/// Creates a list of owned copies of views (a packed function's arguments); the caller owns the
+/// reference.
 ///
 /// # Errors
 /// A view cannot be converted to an owned value: see [`to_owned`].
@@ -265,7 +268,8 @@ pub unsafe fn get(seq: *mut TVMFFIObject, index: i64) -> Result<TVMFFIAny, Failu
 /// # Safety
 /// As for [`get`]; `value` is a valid value or view.
 pub unsafe fn contains(seq: *mut TVMFFIObject, value: &TVMFFIAny) -> Result<bool, Failure> {
-    // SAFETY: promised by the caller. The cell is read again each time: a hook may have changed a list.
+    // SAFETY: promised by the caller. The cell is read again each time: a hook may have changed a
+    // list.
     unsafe {
         let mut index = 0;
         while index < (*cell(seq)).size {
@@ -284,7 +288,8 @@ pub unsafe fn contains(seq: *mut TVMFFIObject, value: &TVMFFIAny) -> Result<bool
 /// `IndexError`: there is no such element.
 ///
 /// # Safety
-/// `seq` is a live array or list, no other code uses it during the call, and an array is not shared.
+/// `seq` is a live array or list, no other code uses it during the call, and an array is not
+/// shared.
 pub unsafe fn remove(seq: *mut TVMFFIObject, index: i64) -> Result<TVMFFIAny, Failure> {
     // SAFETY: promised by the caller.
     unsafe {
@@ -337,8 +342,8 @@ fn out_of_bounds(index: i64, size: i64) -> Failure {
 /// # Safety
 /// As for [`remove`].
 pub unsafe fn clear(seq: *mut TVMFFIObject) {
-    // SAFETY: promised by the caller. Each element is out of the sequence before its destructor runs, which may look at the
-    // sequence or change it.
+    // SAFETY: promised by the caller. Each element is out of the sequence before its destructor
+    // runs, which may look at the sequence or change it.
     unsafe {
         let cell = cell(seq);
         release_elements(core::iter::from_fn(|| {

@@ -27,7 +27,8 @@ struct TensorBody<Owner> {
 /// the reference.
 ///
 /// # Errors
-/// `ValueError` when shape and strides differ in length or there are more than `i32::MAX` dimensions.
+/// `ValueError` when shape and strides differ in length or there are more than `i32::MAX`
+/// dimensions.
 pub fn new_tensor<Owner>(
     data: *mut c_void,
     device: DLDevice,
@@ -58,7 +59,8 @@ pub fn new_tensor<Owner>(
         byte_offset,
     };
     let object = new_object_with_tail(type_index::TENSOR, TensorBody { tensor, owner }, 2 * size_of_val(shape));
-    // SAFETY: the object is new and ours; its tail has room for shape and strides and is aligned to 8.
+    // SAFETY: the object is new and ours; its tail has room for shape and strides and is aligned
+    // to 8.
     unsafe {
         let cell = object.cast::<ObjectCell<TensorBody<Owner>>>();
         let tail = cell.add(1).cast::<i64>();
@@ -202,7 +204,8 @@ unsafe fn import<M: Managed>(
         unsafe { set_read_only(object) };
     }
     if missing_strides > 0 {
-        // SAFETY: the object is new and ours; its tail has room for the strides and is aligned to 8.
+        // SAFETY: the object is new and ours; its tail has room for the strides and is aligned
+        // to 8.
         unsafe {
             let cell = object.cast::<ObjectCell<TensorBody<Imported<M>>>>();
             let strides = cell.add(1).cast::<i64>();

@@ -61,7 +61,8 @@ fn new_text(bytes: &[u8], small_index: i32, object_index: i32) -> TVMFFIAny {
 
 fn new_text_object(bytes: &[u8], object_index: i32) -> *mut TVMFFIObject {
     let object = new_object_with_tail(object_index, TVMFFIByteArray::EMPTY, bytes.len() + 1);
-    // SAFETY: the object is new and ours; its tail has room for the bytes and the NUL, and the body is a byte array.
+    // SAFETY: the object is new and ours; its tail has room for the bytes and the NUL, and the body
+    // is a byte array.
     unsafe {
         let cell = object.cast::<ObjectCell<TVMFFIByteArray>>();
         let tail = cell.add(1).cast::<u8>();

@@ -27,7 +27,8 @@ pub fn current() -> *mut TVMFFICustomAllocator {
     if current.is_null() { (&raw const BUILTIN.0).cast_mut() } else { current }
 }
 
-/// Installs an allocator, which must live as long as the process; NULL installs the builtin one again.
+/// Installs an allocator, which must live as long as the process; NULL installs the builtin one
+/// again.
 pub fn install(allocator: *mut TVMFFICustomAllocator) {
     CURRENT.store(allocator, Ordering::Release);
 }
@@ -75,7 +76,8 @@ mod tests {
 
     #[test]
     fn builtin_and_installed() {
-        // SAFETY: the builtin allocator may be called with anything; its blocks are freed through their headers.
+        // SAFETY: the builtin allocator may be called with anything; its blocks are freed through
+        // their headers.
         unsafe {
             let builtin = current();
             let allocate = (*builtin).allocate.unwrap();

@@ -85,7 +85,8 @@ impl Drop for Running {
 /// `RuntimeError` when `init` succeeds without a handle, or would have to wait for itself.
 ///
 /// # Safety
-/// `handle` is valid and only accessed atomically; `init` writes a handle through its argument or fails.
+/// `handle` is valid and only accessed atomically; `init` writes a handle through its argument or
+/// fails.
 pub unsafe fn init_once(
     handle: *mut *mut c_void,
     init: unsafe extern "C" fn(*mut *mut c_void) -> c_int,

@@ -66,7 +66,8 @@ pub fn set_stream(device_type: i32, device_id: i32, stream: TVMFFIStreamHandle) 
 
 /// This thread's current stream of a device, NULL if none was set.
 pub fn stream(device_type: i32, device_id: i32) -> TVMFFIStreamHandle {
-    // SAFETY: this is kept up to date when the list grows and when it is dropped; only this thread has it.
+    // SAFETY: this is kept up to date when the list grows and when it is dropped; only this thread
+    // has it.
     let set = unsafe { &*SET.get() };
     set.iter().find(|entry| entry.is_of(device_type, device_id)).map_or(null_mut(), |entry| entry.stream)
 }

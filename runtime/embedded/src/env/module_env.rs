@@ -27,7 +27,8 @@ static SYSTEM_LIB_SYMBOLS: NameTable<AtomicPtr<c_void>> =
     // SAFETY: NULL and 0.
     unsafe { NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0)) };
 
-/// Registers a context symbol: its address is written into the variable of this name in every library loaded later.
+/// Registers a context symbol: its address is written into the variable of this name in every
+/// library loaded later.
 pub fn register_context_symbol(name: &[u8], symbol: *mut c_void) {
     lock(&CONTEXT_SYMBOLS).push((name.to_vec(), Address(symbol)));
 }
@@ -37,8 +38,8 @@ pub fn context_symbols() -> Vec<(Vec<u8>, *mut c_void)> {
     lock(&CONTEXT_SYMBOLS).iter().map(|(name, symbol)| (name.clone(), symbol.0)).collect()
 }
 
-/// Registers a symbol of a library that is linked into the program. A different address under a known name replaces the
-/// old one, with a warning on stderr.
+/// Registers a symbol of a library that is linked into the program. A different address under a
+/// known name replaces the old one, with a warning on stderr.
 pub fn register_system_lib_symbol(name: &[u8], symbol: *mut c_void) {
     let known = SYSTEM_LIB_SYMBOLS.get_or_insert(name, || AtomicPtr::new(symbol));
     let old = known.swap(symbol, Ordering::AcqRel);
@@ -74,7 +75,8 @@ unsafe fn search_imports(library_ctx: TVMFFIObjectHandle, name: &[u8]) -> Result
     }
     let name = new_string(name);
     let context = TVMFFIAny::pointer(type_index::OPAQUE_PTR, library_ctx.cast());
-    // SAFETY: the function is alive, and the reference to it ours; the arguments live for the call. The result is ours, too.
+    // SAFETY: the function is alive, and the reference to it ours; the arguments live for the call.
+    // The result is ours, too.
     unsafe {
         let found = any_hash::call(lookup, &[context, name]);
         dec_ref(lookup);

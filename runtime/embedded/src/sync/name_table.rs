@@ -59,7 +59,8 @@ impl<V: Sync> NameTable<V> {
     /// The value of a name.
     #[inline]
     pub fn get(&self, name: &[u8]) -> Option<&V> {
-        // SAFETY: the name in an index of this table is the start of an entry of `V`, which lives as long as the table.
+        // SAFETY: the name in an index of this table is the start of an entry of `V`, which lives
+        // as long as the table.
         unsafe {
             let found = find(self.index.load(Ordering::Acquire), name, hash(name));
             found.cast::<Entry<V>>().as_ref().map(|entry| &entry.value)
@@ -75,15 +76,16 @@ impl<V: Sync> NameTable<V> {
             Some(Box::into_raw(Box::new(Entry { name, value })).cast())
         };
         let entry = find_or_insert(&self.index, &self.count, name, &mut make).cast::<Entry<V>>();
-        // SAFETY: the name in an index of this table is the start of an entry of `V`, which is never changed and lives as long as the
-        // table.
+        // SAFETY: the name in an index of this table is the start of an entry of `V`, which is
+        // never changed and lives as long as the table.
         unsafe { &(*entry).value }
     }
 
     /// All names and values at this moment, in undefined order.
     pub fn entries(&self) -> impl Iterator<Item = (&[u8], &V)> {
         let index = self.index.load(Ordering::Acquire);
-        // SAFETY: an index lives as long as the table, and so do the entries in it, which are of `V`.
+        // SAFETY: an index lives as long as the table, and so do the entries in it, which are of
+        // `V`.
         let size = unsafe { size(index) };
         // SAFETY: as above.
         let names = (0..size).map(move |number| unsafe { slot(index, number).load(Ordering::Acquire) });
@@ -99,7 +101,8 @@ impl<V> Drop for NameTable<V> {
     fn drop(&mut self) {
         let mut index = self.index.load(Ordering::Acquire);
         // The largest index has all names; the smaller ones contain a part of them.
-        // SAFETY: no other code has the table any more, so its names and indices are ours; each is freed once.
+        // SAFETY: no other code has the table any more, so its names and indices are ours; each is
+        // freed once.
         unsafe {
             for number in 0..size(index) {
                 let name = slot(index, number).load(Ordering::Relaxed);
@@ -137,7 +140,8 @@ unsafe fn find(index: *mut Index, text: &[u8], hash: u64) -> *mut Name {
     if index.is_null() {
         return null_mut();
     }
-    // SAFETY: promised by the caller. At least half of the slots are free, so the search ends; names live as long as the table.
+    // SAFETY: promised by the caller. At least half of the slots are free, so the search ends;
+    // names live as long as the table.
     unsafe {
         let mask = (*index).mask;
         let mut number = hash as usize & mask;
@@ -181,7 +185,8 @@ fn find_or_insert(
 #[inline(never)]
 fn insert(current: &AtomicPtr<Index>, count: usize, name: *mut Name) {
     let index = current.load(Ordering::Relaxed);
-    // SAFETY: indices and names live as long as the table, and only the holder of the lock changes them.
+    // SAFETY: indices and names live as long as the table, and only the holder of the lock changes
+    // them.
     unsafe {
         let size = size(index);
         if 2 * count <= size {

@@ -1,4 +1,5 @@
-//! A reference to a counted object that any thread may copy, without a lock, while another thread replaces it.
+//! A reference to a counted object that any thread may copy, without a lock, while another thread
+//! replaces it.
 //!
 //! One word holds the address of the object, to which the word owns a reference, and the number of
 //! *pins*: threads that are about to take a reference of their own. A copy is: pin, add a
@@ -124,7 +125,8 @@ impl<T: Counted> SharedRef<T> {
                 Err(now) => word = now,
             }
         }
-        // SAFETY: the word was replaced since the caller pinned the object, and the replacing thread paid a reference for the pin.
+        // SAFETY: the word was replaced since the caller pinned the object, and the replacing
+        // thread paid a reference for the pin.
         unsafe { T::give_up_references(object, 1) };
     }
 

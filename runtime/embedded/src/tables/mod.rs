@@ -1,4 +1,5 @@
-//! The tables of the process: global functions, types with their members and attributes, and each thread's raised error.
+//! The tables of the process: global functions, types with their members and attributes, and each
+//! thread's raised error.
 
 pub mod function_table;
 pub mod raised;

@@ -66,7 +66,8 @@ pub fn raise(kind: &[u8], message: &[u8], backtrace: &[u8]) {
     unsafe { set_raised_owned(new_error(kind, message, backtrace, null_mut(), null_mut())) }
 }
 
-/// Takes the raised error out of the slot; the caller owns the reference. NULL when nothing is raised.
+/// Takes the raised error out of the slot; the caller owns the reference. NULL when nothing is
+/// raised.
 pub fn take_raised() -> TVMFFIObjectHandle {
     SLOT.replace(null_mut())
 }

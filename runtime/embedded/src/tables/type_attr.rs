@@ -73,8 +73,8 @@ fn lock() -> MutexGuard<'static, ()> {
 /// # Safety
 /// The caller holds the lock.
 unsafe fn extend(column: *mut TVMFFITypeAttrColumn, size: usize) {
-    // SAFETY: readers load `size` before `data`, and both are stored in the other order. An array has `capacity_for(size)`
-    // values, all of them initialized.
+    // SAFETY: readers load `size` before `data`, and both are stored in the other order. An array
+    // has `capacity_for(size)` values, all of them initialized.
     unsafe {
         let old_size = (*column).size as usize;
         if size <= old_size {

@@ -24,7 +24,8 @@ use crate::sync::outgrown;
 pub unsafe fn register_field(type_index: i32, field: &TVMFFIFieldInfo) -> Result<(), Failure> {
     let guard = lock();
     let entry = known(type_index)?;
-    // SAFETY: entries are only changed under the lock, which we hold; the caller promises a valid field.
+    // SAFETY: entries are only changed under the lock, which we hold; the caller promises a valid
+    // field.
     unsafe {
         let info = &raw mut (*entry).info;
         let name = field.name.as_slice();
@@ -73,7 +74,8 @@ pub unsafe fn register_field(type_index: i32, field: &TVMFFIFieldInfo) -> Result
 pub unsafe fn register_method(type_index: i32, method: &TVMFFIMethodInfo) -> Result<(), Failure> {
     let guard = lock();
     let entry = known(type_index)?;
-    // SAFETY: entries are only changed under the lock, which we hold; the caller promises a valid method.
+    // SAFETY: entries are only changed under the lock, which we hold; the caller promises a valid
+    // method.
     unsafe {
         let info = &raw mut (*entry).info;
         let kept = TVMFFIMethodInfo {
@@ -101,7 +103,8 @@ pub unsafe fn register_method(type_index: i32, method: &TVMFFIMethodInfo) -> Res
 pub unsafe fn register_metadata(type_index: i32, metadata: &TVMFFITypeMetadata) -> Result<(), Failure> {
     let guard = lock();
     let entry = known(type_index)?;
-    // SAFETY: entries are only changed under the lock, which we hold; the caller promises valid strings.
+    // SAFETY: entries are only changed under the lock, which we hold; the caller promises valid
+    // strings.
     unsafe {
         if !(*entry).info.metadata.is_null() {
             let failure = Failure::of_parts(
@@ -142,7 +145,8 @@ unsafe fn fields<'a>(info: &TVMFFITypeInfo) -> &'a [TVMFFIFieldInfo] {
     if info.num_fields <= 0 {
         return &[];
     }
-    // SAFETY: the table keeps the arrays forever, and `num_fields` never exceeds the initialized part.
+    // SAFETY: the table keeps the arrays forever, and `num_fields` never exceeds the initialized
+    // part.
     unsafe { core::slice::from_raw_parts(info.fields, info.num_fields as usize) }
 }
 

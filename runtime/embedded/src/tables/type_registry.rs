@@ -160,7 +160,8 @@ impl Registry {
 
     fn allocate(&mut self, new: NewType<'_>, parent: *mut TypeEntry) -> Result<i32, Failure> {
         let key = String::from_utf8_lossy(new.key);
-        // SAFETY of the blocks below: entries are only changed under the lock, which we hold; NULL is checked.
+        // SAFETY of the blocks below: entries are only changed under the lock, which we hold; NULL
+        // is checked.
         if new.static_index >= 0 {
             let other = find(new.static_index);
             if !other.is_null() {
@@ -218,7 +219,8 @@ impl Registry {
         let key = keep_text(new.key);
         let mut ancestors: Vec<*const TVMFFITypeInfo> = Vec::with_capacity(new.depth as usize);
         if new.depth > 0 {
-            // SAFETY: the parent's entry is complete and has `depth - 1` ancestors, as the caller checked.
+            // SAFETY: the parent's entry is complete and has `depth - 1` ancestors, as the caller
+            // checked.
             unsafe {
                 for ancestor in 0..new.depth as usize - 1 {
                     ancestors.push(*(*parent).info.type_ancestors.add(ancestor));

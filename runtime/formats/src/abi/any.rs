@@ -88,7 +88,8 @@ impl TVMFFIAny {
     /// All 64 payload bits.
     #[inline]
     pub const fn bits(&self) -> u64 {
-        // SAFETY: every union member is plain data that covers at most these 8 bytes, and all constructors write all 8.
+        // SAFETY: every union member is plain data that covers at most these 8 bytes, and all
+        // constructors write all 8.
         unsafe { self.payload.v_uint64 }
     }
 }

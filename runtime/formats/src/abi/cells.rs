@@ -2,7 +2,8 @@ use core::ffi::c_void;
 
 use super::{TVMFFIAny, TVMFFIByteArray, TVMFFIObjectHandle, assert_layout};
 
-/// The calling convention of a packed function: 0 is success, -1 means that an error is raised on this thread.
+/// The calling convention of a packed function: 0 is success, -1 means that an error is raised on
+/// this thread.
 ///
 /// `args` are views. The caller sets `result` to a value that owns nothing (None); the callee
 /// overwrites it with an owned value or leaves it unchanged.

@@ -44,7 +44,8 @@ pub struct TVMFFIObjectAllocHeader {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct TVMFFICustomAllocator {
-    /// Returns storage for a body, preceded by an initialized [`TVMFFIObjectAllocHeader`], or NULL with an error raised.
+    /// Returns storage for a body, preceded by an initialized [`TVMFFIObjectAllocHeader`], or NULL
+    /// with an error raised.
     pub allocate: Option<
         unsafe extern "C" fn(size: usize, alignment: usize, type_index: i32, context: *mut c_void) -> *mut c_void,
     >,

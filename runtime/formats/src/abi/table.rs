@@ -209,7 +209,8 @@ macro_rules! for_each_function {
                 TVMFFIErrorSetRaised: error_set_raised(error: TVMFFIObjectHandle);
                 /// Raises a new error on this thread, with the backtrace of the caller.
                 TVMFFIErrorSetRaisedFromCStr: error_set_raised_from_c_str(kind: *const c_char, message: *const c_char);
-                /// Like `TVMFFIErrorSetRaisedFromCStr`, with a message in parts; parts that are NULL are skipped.
+                /// Like `TVMFFIErrorSetRaisedFromCStr`, with a message in parts; parts that are
+                /// NULL are skipped.
                 TVMFFIErrorSetRaisedFromCStrParts: error_set_raised_from_c_str_parts(
                     kind: *const c_char, parts: *const *const c_char, num_parts: i32);
                 /// Creates an error object; strings are copied. The caller owns the one reference

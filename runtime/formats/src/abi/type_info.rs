@@ -31,7 +31,8 @@ pub struct TVMFFIFieldInfo {
     pub offset: i64,
     /// Reads the field.
     pub getter: Option<TVMFFIFieldGetter>,
-    /// A [`TVMFFIFieldSetter`], or a function object when [`field_flag::SETTER_IS_FUNCTION_OBJ`] is set.
+    /// A [`TVMFFIFieldSetter`], or a function object when [`field_flag::SETTER_IS_FUNCTION_OBJ`] is
+    /// set.
     pub setter: *mut c_void,
     /// Default value, or its factory.
     pub default_value_or_factory: TVMFFIAny,

@@ -1,7 +1,8 @@
 /// Type of a kernel argument, laid out like `DLDataType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ArgType {
-    /// One of [`dtype_code`](crate::abi::dtype_code): 0 signed integer, 1 unsigned integer, 2 float, 3 pointer, 6 bool, ...
+    /// One of [`dtype_code`](crate::abi::dtype_code): 0 signed integer, 1 unsigned integer, 2
+    /// float, 3 pointer, 6 bool, ...
     pub code: u8,
     /// Bits of one lane.
     pub bits: u8,

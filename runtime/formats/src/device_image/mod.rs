@@ -49,7 +49,8 @@ pub use opencl_options::{opencl_options, with_opencl_options};
 #[doc(hidden)]
 pub const FORMAT: &str = "device image";
 
-/// Tags of the six launch extents, in the order in which a call passes them after the kernel's own arguments.
+/// Tags of the six launch extents, in the order in which a call passes them after the kernel's own
+/// arguments.
 pub const GRID_AND_BLOCK: [&str; 6] =
     ["blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z"];
 

@@ -54,8 +54,8 @@ impl<'a> Blob<'a> {
     }
 }
 
-/// Turns a blob into a file that a C compiler compiles or links: [`CPacker`], [`AssemblyPacker`], and in kernpack-build
-/// `ObjectPacker` and `LlvmPacker`.
+/// Turns a blob into a file that a C compiler compiles or links: [`CPacker`], [`AssemblyPacker`],
+/// and in kernpack-build `ObjectPacker` and `LlvmPacker`.
 ///
 /// All produce the same result: a constant with the symbol's name, visible outside the library, in
 /// a read-only section, aligned to [`BLOB_ALIGNMENT`], that contains the bytes of the blob.

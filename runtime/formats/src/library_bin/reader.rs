@@ -136,7 +136,8 @@ impl<'a> LibraryBin<'a> {
         &self.modules
     }
 
-    /// Indices of the modules that module `index` imports, all greater than `index`. Empty for an index out of range.
+    /// Indices of the modules that module `index` imports, all greater than `index`. Empty for an
+    /// index out of range.
     #[inline]
     pub fn imports(&self, index: usize) -> impl Iterator<Item = usize> + '_ {
         let row = self.rows.get(index).zip(self.rows.get(index + 1));

@@ -1,4 +1,5 @@
-//! The client for other languages: the functions `kernpack.rpc.*` of a library that contains this crate.
+//! The client for other languages: the functions `kernpack.rpc.*` of a library that contains this
+//! crate.
 //!
 //! | function | |
 //! |---|---|

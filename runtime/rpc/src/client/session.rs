@@ -31,7 +31,8 @@ impl Session {
         &self.key
     }
 
-    /// The number of the session in this process, from 0 to 31. It is a part of its devices ([`Device::session`]).
+    /// The number of the session in this process, from 0 to 31. It is a part of its devices
+    /// ([`Device::session`]).
     pub fn number(&self) -> usize {
         self.shared.number()
     }
@@ -160,7 +161,8 @@ impl Session {
         Ok(device)
     }
 
-    /// Measures a function of a module of the session on the server, without the network: see [`TimeEvaluator`].
+    /// Measures a function of a module of the session on the server, without the network: see
+    /// [`TimeEvaluator`].
     ///
     /// # Errors
     /// ValueError for a module or a device that is not of this session.

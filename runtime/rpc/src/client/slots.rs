@@ -72,7 +72,8 @@ pub(super) fn offer(kind: i32) -> Result<()> {
     if lock(&OFFERED).contains(&kind) {
         return Ok(());
     }
-    // SAFETY: `RemoteDevices` gives out numbers of memory on servers, never addresses of this process; a session checks them.
+    // SAFETY: `RemoteDevices` gives out numbers of memory on servers, never addresses of this
+    // process; a session checks them.
     unsafe { offer_kind(kind, &|| Box::leak(Box::new(RemoteDevices::new(kind))))? };
     lock(&OFFERED).push(kind);
     Ok(())

@@ -58,7 +58,8 @@ pub(super) fn tensor(shared: &Arc<Shared>, header: &TensorHeader, raw: u64) -> R
         dimensions,
     });
     let managed = Box::into_raw(managed);
-    // SAFETY: the tensor is valid, shape and strides live as long as `Managed`; on success its deleter ends it, else we do.
+    // SAFETY: the tensor is valid, shape and strides live as long as `Managed`; on success its
+    // deleter ends it, else we do.
     unsafe {
         (*managed).tensor.manager_ctx = managed.cast();
         let tensor = &raw mut (*managed).tensor;
@@ -115,7 +116,8 @@ fn contiguous_shape(tensor: &DLTensor) -> Result<&[i64]> {
     if ndim == 0 || tensor.shape.is_null() {
         return Ok(&[]);
     }
-    // SAFETY: DLPack: shape, and strides unless NULL, point to `ndim` integers that live as long as the tensor.
+    // SAFETY: DLPack: shape, and strides unless NULL, point to `ndim` integers that live as long as
+    // the tensor.
     let (shape, strides) = unsafe {
         (
             core::slice::from_raw_parts(tensor.shape, ndim),

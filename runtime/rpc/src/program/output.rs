@@ -18,7 +18,8 @@ extern "C" fn look_at_output() {
 
 #[cfg(target_os = "linux")]
 #[used]
-// SAFETY: the section holds addresses of functions that the system calls before `main`; this one makes one system call.
+// SAFETY: the section holds addresses of functions that the system calls before `main`; this one
+// makes one system call.
 #[unsafe(link_section = ".init_array")]
 static LOOK_AT_OUTPUT: extern "C" fn() = look_at_output;
 

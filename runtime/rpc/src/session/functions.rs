@@ -13,7 +13,8 @@ use super::files::Files;
 use super::programs::Programs;
 use super::time_evaluator::time_evaluator;
 
-/// Starts a program of the session's folder: its name, arguments and environment, each part ended by NUL.
+/// Starts a program of the session's folder: its name, arguments and environment, each part ended
+/// by NUL.
 pub(crate) const START: &str = "kernpack.rpc.program.start";
 /// Writes input to the program and returns its output, as a list of
 /// [`Output`](crate::wire::Output).

@@ -255,7 +255,8 @@ impl Running {
     /// Ends the program and the processes that it has started in its group.
     fn end(&mut self) {
         if let Ok(group) = i32::try_from(self.child.id()) {
-            // SAFETY: a plain call; the group's number is this child's, which has not been waited for or has just ended.
+            // SAFETY: a plain call; the group's number is this child's, which has not been waited
+            // for or has just ended.
             unsafe { libc::kill(-group, libc::SIGKILL) };
         }
         let _ = self.child.kill();

@@ -300,7 +300,8 @@ impl<T: Transport> Session<'_, T> {
         let (place, block) = self.memory.resolve(header.device, header.data, header.byte_offset, size)?;
         let _keeps = block.clone();
         if header.device.is_host_accessible() {
-            // SAFETY: the block has `size` bytes there, of memory that may be written; the block is kept meanwhile.
+            // SAFETY: the block has `size` bytes there, of memory that may be written; the block is
+            // kept meanwhile.
             let target = unsafe { slice::from_raw_parts_mut(place.address().cast::<MaybeUninit<u8>>(), size as usize) };
             self.connection.data(target)?;
             return Ok(Reply::None);
@@ -381,8 +382,9 @@ impl<T: Transport> Session<'_, T> {
 
     fn send_data(&mut self, place: Place, size: u64) -> Result<(), Failure> {
         if place.device.is_host_accessible() {
-            // SAFETY: the block has `size` bytes there, and lives until the next request. What is in them may be undefined for the
-            // client, but it is memory that the allocator has mapped.
+            // SAFETY: the block has `size` bytes there, and lives until the next request. What is
+            // in them may be undefined for the client, but it is memory that the allocator has
+            // mapped.
             let data = unsafe { slice::from_raw_parts(place.address().cast::<u8>(), size as usize) };
             self.position.set(Phase::Replying);
             self.connection.send_with(Code::CopyAck, data, |_| {})?;

@@ -53,7 +53,8 @@ pub(super) fn tensor(memory: &Memory, header: &TensorHeader) -> Result<Tensor> {
     unsafe {
         let versioned = &raw mut (*managed).versioned;
         (*versioned).manager_ctx = managed.cast::<c_void>();
-        // SAFETY: a DLPack tensor over memory that its block keeps, and of the size that was checked.
+        // SAFETY: a DLPack tensor over memory that its block keeps, and of the size that was
+        // checked.
         Tensor::from_dlpack(versioned).inspect_err(|_| delete(versioned))
     }
 }

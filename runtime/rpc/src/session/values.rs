@@ -143,8 +143,8 @@ fn from_bytes(bytes: Vec<u8>) -> Any {
         return Any::from(kernpack::Bytes::new(&bytes));
     }
     let view: *const [u8] = &raw const bytes[..];
-    // SAFETY: the vector is moved into the object and not changed there; its heap memory stays where it is. The new object's one
-    // reference goes to the value.
+    // SAFETY: the vector is moved into the object and not changed there; its heap memory stays
+    // where it is. The new object's one reference goes to the value.
     unsafe { Any::from_raw(TVMFFIAny::pointer(type_index::BYTES, embedded::new_bytes_object_of(view, bytes).cast())) }
 }
 

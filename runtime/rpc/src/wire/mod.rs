@@ -1,4 +1,5 @@
-//! The protocol as bytes: handshake, packets, packed sequences. Both sides use it, over any [`Transport`].
+//! The protocol as bytes: handshake, packets, packed sequences. Both sides use it, over any
+//! [`Transport`].
 //!
 //! Input from a peer is untrusted: each length, count and code is checked against a bound before
 //! memory is allocated for it, and no packet is kept whole. This module does not create values of

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 /// A stream of bytes to a peer: a TCP connection, or TLS over one.
 ///
-/// Reads and writes give up with [`io::ErrorKind::WouldBlock`] or [`io::ErrorKind::TimedOut`] after the times set.
+/// Reads and writes give up with [`io::ErrorKind::WouldBlock`] or [`io::ErrorKind::TimedOut`] after
+/// the times set.
 pub trait Transport: Read + Write + Send {
     /// Sets the longest time that one read and one write may wait; `None` is unlimited. Not zero.
     ///

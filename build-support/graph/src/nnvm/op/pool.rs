@@ -53,7 +53,8 @@ impl Pool {
     }
 }
 
-/// The layout of the attribute. Data with one more axis has a part of its channels there: `NCHW16c`.
+/// The layout of the attribute. Data with one more axis has a part of its channels there:
+/// `NCHW16c`.
 fn layout_of(used: &Use, shape: &[i64]) -> Result<Layout> {
     let own = layout(used, "layout")?;
     match shape {

@@ -18,7 +18,8 @@ use crate::symbol::{Arity, Compute, Native, PartialShape, Use};
 #[distributed_slice(OPERATORS)]
 static SLOPES: fn(&mut Registrar) = register;
 
-/// Inputs: the gradient of the result, the data, the weight; outputs: the gradients of data, weight and bias.
+/// Inputs: the gradient of the result, the data, the weight; outputs: the gradients of data, weight
+/// and bias.
 fn infer_convolution(_: &Use, ins: &mut [PartialShape], outs: &mut [PartialShape]) -> Result<()> {
     set(&mut outs[0], &ins[1].clone())?;
     set(&mut outs[1], &ins[2].clone())?;

@@ -47,8 +47,9 @@ impl Family {
 
                 #(#definitions)*
 
-                // SAFETY: layout and alignment are checked above. An object's index is that of its variant's definition, which
-                // describes the layout of that variant; the definitions are those of all variants.
+                // SAFETY: layout and alignment are checked above. An object's index is that of its
+                // variant's definition, which describes the layout of that variant; the definitions
+                // are those of all variants.
                 unsafe impl #krate::Object for #ident {
                     const TYPE_KEY: &'static ::core::primitive::str = #key;
                     type Parent = __k::ObjectRoot;

@@ -1,4 +1,5 @@
-//! An enum with data as a family of object types: the enum is the parent, and each variant is a subtype.
+//! An enum with data as a family of object types: the enum is the parent, and each variant is a
+//! subtype.
 
 mod generate;
 mod variant;

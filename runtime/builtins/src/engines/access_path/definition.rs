@@ -91,7 +91,8 @@ pub(crate) static PATH: BuiltinType = BuiltinType {
         method("ffi.reflection.AccessPath._root", &[], &ACCESS_PATH, |_| Ok(value(new_root()))),
         method("ffi.reflection.AccessPath._extend", &[&ACCESS_PATH, &ACCESS_STEP], &ACCESS_PATH, |args| {
             let step = args.object(1);
-            // SAFETY: the arguments are a path and a step, alive for the call; the path gets a reference of its own.
+            // SAFETY: the arguments are a path and a step, alive for the call; the path gets a
+            // reference of its own.
             unsafe {
                 embedded::inc_ref(step);
                 Ok(value(extend(args.object(0), step)))

@@ -101,7 +101,8 @@ pub(crate) unsafe fn extend(path: *mut TVMFFIObject, step: *mut TVMFFIObject) ->
 pub(crate) unsafe fn of_steps(steps: impl Iterator<Item = *mut TVMFFIObject>) -> *mut TVMFFIObject {
     let mut path = new_root();
     for step in steps {
-        // SAFETY: promised by the caller; our reference to the parent is given up when the child has its own.
+        // SAFETY: promised by the caller; our reference to the parent is given up when the child
+        // has its own.
         unsafe {
             let longer = extend(path, step);
             embedded::dec_ref(path);
@@ -133,7 +134,8 @@ const fn flag(flag: bool) -> Result<Any> {
 /// # Safety
 /// `path` is a live path.
 unsafe fn last_step<'a>(path: *mut TVMFFIObject, name: &str) -> Result<Option<(*mut TVMFFIObject, &'a StepBody)>> {
-    // SAFETY: promised by the caller. Fields are set through setters that check the step's type; the parent's is checked here.
+    // SAFETY: promised by the caller. Fields are set through setters that check the step's type;
+    // the parent's is checked here.
     unsafe {
         let PathBody { parent, step, .. } = embedded::body::<PathBody>(path);
         let Some(parent) = parent else { return Ok(None) };
@@ -246,7 +248,8 @@ fn to_steps(args: &Arguments<'_>) -> Result<Any> {
 
 /// Appends the text that the printing function returns for a value.
 fn printed(print: *mut c_void, value: &AnyView<'_>, text: &mut Vec<u8>) -> Result<()> {
-    // SAFETY: the callers pass the hook's second argument, a function, and a value that they keep alive.
+    // SAFETY: the callers pass the hook's second argument, a function, and a value that they keep
+    // alive.
     let printed = unsafe { call_function(print.cast(), &[*value.as_raw()]) }?;
     append_text(printed.as_view(), text)
 }

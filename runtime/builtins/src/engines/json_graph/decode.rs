@@ -105,8 +105,9 @@ struct Object {
     position: u64,
 }
 
-// SAFETY of all unsafe blocks below: the caller of `decode` keeps the graph alive; it consists of arrays and maps, which do not change.
-// Of lists and dicts in it, copies are read, which the frames hold. What is decoded stays alive until the end.
+// SAFETY of all unsafe blocks below: the caller of `decode` keeps the graph alive; it consists of
+// arrays and maps, which do not change. Of lists and dicts in it, copies are read, which the frames
+// hold. What is decoded stays alive until the end.
 
 impl Decoder<'_> {
     #[inline]

@@ -39,7 +39,8 @@ fn to_json(tensor: Tensor) -> Result<Map<String, Any>> {
     let described = tensor.dl_tensor();
     let bytes: &[u8] = match tensor.size_in_bytes() {
         0 => &[],
-        // SAFETY: a new tensor without strides in host memory has so many bytes from there on, all of them written.
+        // SAFETY: a new tensor without strides in host memory has so many bytes from there on, all
+        // of them written.
         size => unsafe {
             core::slice::from_raw_parts(described.data.cast::<u8>().byte_add(described.byte_offset as usize), size)
         },

@@ -311,7 +311,8 @@ impl Hasher {
         let top = self.frames.len() - 1;
         let object = self.frames[top].objects[0];
         let function = self.reentry.get_or_insert_with(|| Reentry::new(&CALLBACK, callback)).function();
-        // SAFETY: see above; the column owns the hook; we are not used until the hook returns, but through the function.
+        // SAFETY: see above; the column owns the hook; we are not used until the hook returns, but
+        // through the function.
         let result = unsafe {
             let args = [TVMFFIAny::pointer((*object).type_index, object.cast()), TVMFFIAny::NONE];
             call_hook(hook.payload.v_obj, args, function, core::ptr::from_mut(self).cast())

@@ -125,7 +125,8 @@ unsafe fn compare_types(left: &TVMFFIAny, right: &TVMFFIAny, equality_only: bool
 /// The key of a value's type; for a view, of the owned value that would be made of it.
 #[inline]
 fn key_of(value: &TVMFFIAny) -> String {
-    // SAFETY: the caller keeps the value alive, which is not an rvalue reference; only the key of the owned one is looked at.
+    // SAFETY: the caller keeps the value alive, which is not an rvalue reference; only the key of
+    // the owned one is looked at.
     unsafe {
         let owned = release::to_owned(value).map_or(Any::NONE, |owned| Any::from_raw(owned));
         type_key(owned.as_view())

@@ -134,7 +134,8 @@ impl Printer {
     #[inline]
     pub(super) unsafe fn print(&mut self, value: &TVMFFIAny) -> Result<()> {
         let depth = self.frames.len();
-        // SAFETY: promised by the caller; children are alive as long as the frame that they come from.
+        // SAFETY: promised by the caller; children are alive as long as the frame that they come
+        // from.
         unsafe {
             if self.print_leaf(value)? {
                 return Ok(());
@@ -192,7 +193,8 @@ impl Printer {
     unsafe fn advance(&mut self) -> Result<()> {
         let top = self.frames.len() - 1;
         loop {
-            // SAFETY: the object of a frame is alive, and its children are as long as it does not change.
+            // SAFETY: the object of a frame is alive, and its children are as long as it does not
+            // change.
             unsafe {
                 let (value, owned) = match self.frames[top].children {
                     Children::Fields(..) => match self.next_field(top)? {
@@ -442,7 +444,8 @@ impl Printer {
         self.seen.insert(object, IN_PROGRESS);
         let callback = self.callback.get_or_insert_with(|| Reentry::new(&CALLBACK, print_for_hook)).function();
         let operation = core::ptr::from_mut(self).cast();
-        // SAFETY: as above; the column keeps the hook. The printer is not touched while the hook has it.
+        // SAFETY: as above; the column keeps the hook. The printer is not touched while the hook
+        // has it.
         let text = unsafe { call_hook(hook.payload.v_obj, [*value, TVMFFIAny::NONE], callback, operation)? };
         let start = self.text.len();
         let is_text = matches!(text.type_index(), type_index::SMALL_STR | type_index::STR);
@@ -475,7 +478,8 @@ static CALLBACK: Signature = Signature::Typed(&[&ANY_VIEW], &STRING);
 /// The implementation of the function that hooks get.
 #[inline]
 unsafe fn print_for_hook(printer: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
-    // SAFETY: the operation is the printer, which nothing else uses while its hook runs; the argument is a valid view.
+    // SAFETY: the operation is the printer, which nothing else uses while its hook runs; the
+    // argument is a valid view.
     unsafe {
         let printer = &mut *printer.cast::<Printer>();
         if args[0].is_rvalue_ref() {

@@ -99,7 +99,8 @@ pub(super) unsafe fn leaf(value: &TVMFFIAny) -> TVMFFIAny {
 
 unsafe fn call_hook(column: &AttrColumn, mutator: *mut TVMFFIObject, value: &TVMFFIAny) -> TVMFFIAny {
     let Some(hook) = column.get(value.type_index) else { return UNCHANGED };
-    // SAFETY: the caller promises a live mutator and a valid value; a hook that is a pointer is of the column's own convention.
+    // SAFETY: the caller promises a live mutator and a valid value; a hook that is a pointer is of
+    // the column's own convention.
     unsafe {
         let payload = hook.as_raw().payload;
         match hook.type_index() {
@@ -173,7 +174,8 @@ pub(super) unsafe fn rebuild(
     copy: *mut TVMFFIObject,
     identity: Identity,
 ) -> Rebuild {
-    // SAFETY: promised by the caller; a copy is of the value's type, and its fields are the ones that are mutated.
+    // SAFETY: promised by the caller; a copy is of the value's type, and its fields are the ones
+    // that are mutated.
     unsafe {
         let walked = if copy.is_null() { *value } else { as_argument(copy) };
         let children = children(mutator, &walked, way & !INPLACE_HOOK);
@@ -229,7 +231,8 @@ pub(super) unsafe fn default_mutate(mutator: *mut TVMFFIObject, value: TVMFFIAny
     }
 }
 
-/// Like [`default_mutate`], for a value whose way is known. The caller adds the value to the context of a failure.
+/// Like [`default_mutate`], for a value whose way is known. The caller adds the value to the
+/// context of a failure.
 ///
 /// # Safety
 /// As for [`mutate_whole`].

@@ -83,7 +83,8 @@ pub(super) unsafe fn visit_whole(visitor: *mut TVMFFIObject, value: &TVMFFIAny, 
 
 unsafe fn call_hook(visitor: *mut TVMFFIObject, value: &TVMFFIAny) -> TVMFFIAny {
     let Some(hook) = HOOKS.get(value.type_index) else { return TVMFFIAny::NONE };
-    // SAFETY: the caller promises a live visitor and a valid value; a hook that is a pointer is of the column's own convention.
+    // SAFETY: the caller promises a live visitor and a valid value; a hook that is a pointer is of
+    // the column's own convention.
     unsafe {
         let payload = hook.as_raw().payload;
         match hook.type_index() {

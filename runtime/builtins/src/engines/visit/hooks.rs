@@ -50,7 +50,8 @@ pub(crate) const ATTRS: FixedTypeAttrs = &[
 /// The `__s_visit__` hook of containers.
 ///
 /// # Safety
-/// The convention of native hooks: `visitor` is a live visitor and `value` a valid view of a container.
+/// The convention of native hooks: `visitor` is a live visitor and `value` a valid view of a
+/// container.
 unsafe extern "C" fn visit_container(visitor: *mut TVMFFIObject, value: TVMFFIAny) -> TVMFFIAny {
     // SAFETY: promised by the caller.
     unsafe {
@@ -82,7 +83,8 @@ unsafe fn visit_array(visitor: *mut TVMFFIObject, array: *mut TVMFFIObject) -> T
 /// The `__s_mutate__` hook of containers.
 ///
 /// # Safety
-/// The convention of native hooks: `mutator` is a live mutator and `value` a valid view of a container.
+/// The convention of native hooks: `mutator` is a live mutator and `value` a valid view of a
+/// container.
 unsafe extern "C" fn mutate_container(mutator: *mut TVMFFIObject, value: TVMFFIAny) -> TVMFFIAny {
     // SAFETY: promised by the caller.
     unsafe {
@@ -105,7 +107,8 @@ unsafe extern "C" fn maybe_inplace_mutate_container(mutator: *mut TVMFFIObject, 
 /// An array does not change while other code has a reference to it, so its elements can be
 /// borrowed. This cannot panic.
 unsafe fn mutate_array(mutator: *mut TVMFFIObject, array: *mut TVMFFIObject) -> TVMFFIAny {
-    // SAFETY: the caller promises a live mutator and a live array; the copy is ours and has room for all elements.
+    // SAFETY: the caller promises a live mutator and a live array; the copy is ours and has room
+    // for all elements.
     unsafe {
         let mutate = match stack_space::check().and_then(|()| table(mutator)) {
             Ok(table) => table.mutate,

@@ -234,7 +234,8 @@ impl Link {
     }
 }
 
-// SAFETY: functions may be called and released on any thread: the ABI's rule for objects. The links are never changed.
+// SAFETY: functions may be called and released on any thread: the ABI's rule for objects. The links
+// are never changed.
 unsafe impl Send for Links {}
 // SAFETY: as above.
 unsafe impl Sync for Links {}

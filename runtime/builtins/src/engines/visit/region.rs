@@ -40,7 +40,8 @@ impl Region {
     }
 
     fn cell(&self) -> &AtomicI32 {
-        // SAFETY: the creator of the region promised that the object is alive; the cell is aligned to 8.
+        // SAFETY: the creator of the region promised that the object is alive; the cell is aligned
+        // to 8.
         unsafe { AtomicI32::from_ptr(self.0) }
     }
 

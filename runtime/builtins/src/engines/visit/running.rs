@@ -21,7 +21,8 @@ impl Running {
 
     /// Mutates a value; with `children_only` its own callback is not called.
     pub(crate) fn mutate(self, value: &AnyView<'_>, children_only: bool) -> Result<Any> {
-        // SAFETY: the caller keeps the value alive, and the creator of this the mutator, which is one of ours.
+        // SAFETY: the caller keeps the value alive, and the creator of this the mutator, which is
+        // one of ours.
         unsafe {
             let outcome = if children_only {
                 Mapping::of(self.0).mutate_inside(*value.as_raw())

@@ -1,8 +1,9 @@
 //! `ffi.StructuralWalk` and `ffi.StructuralVisit`: our own visitors, which call callbacks for the
 //! values that they reach.
 //!
-//! A walk calls the callback of each value before or after its children. A visit leaves a value's children to its callback, which
-//! gets the visitor for that; only values without a callback are visited by default.
+//! A walk calls the callback of each value before or after its children. A visit leaves a value's
+//! children to its callback, which gets the visitor for that; only values without a callback are
+//! visited by default.
 
 use std::cell::Cell;
 
@@ -80,7 +81,8 @@ impl Walk<'_> {
         self.body.plans.get(type_index, &self.body.links, way_of)
     }
 
-    // SAFETY of the functions below: the visitor is alive, values are valid views, and plans and ways are those of their types.
+    // SAFETY of the functions below: the visitor is alive, values are valid views, and plans and
+    // ways are those of their types.
 
     /// Visits a value.
     unsafe fn visit(self, value: TVMFFIAny, plan: Plan) -> TVMFFIAny {

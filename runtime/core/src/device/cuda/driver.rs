@@ -142,7 +142,8 @@ impl Driver {
             ));
         }
         let mut version = 0;
-        // SAFETY: the library is present; the function's type is the driver API's, and the result is writable.
+        // SAFETY: the library is present; the function's type is the driver API's, and the result
+        // is writable.
         let driver = unsafe {
             let get_version: unsafe extern "C" fn(*mut c_int) -> Status = symbol("cuDriverGetVersion")?;
             // A driver that does not report its version is checked by its functions and by

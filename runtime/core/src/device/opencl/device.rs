@@ -34,7 +34,8 @@ struct Opened {
     queue: cl_command_queue,
 }
 
-// SAFETY: all functions of OpenCL except clSetKernelArg may be called from any thread, with the same objects.
+// SAFETY: all functions of OpenCL except clSetKernelArg may be called from any thread, with the
+// same objects.
 unsafe impl Send for OpenClDevice {}
 // SAFETY: as above.
 unsafe impl Sync for OpenClDevice {}

@@ -12,7 +12,8 @@
 //! - Memory is a `cl_mem`, which is `data` in tensors and in DLPack; the byte offset of a view is
 //!   its start. The alignment of a buffer is the device's own, which is sufficient for every type
 //!   of OpenCL C.
-//! - OpenCL keeps memory until the work in queues that uses it is done, so freeing it early is safe.
+//! - OpenCL keeps memory until the work in queues that uses it is done, so freeing it early is
+//!   safe.
 //! - OpenCL may detect a lack of memory only at the first use; the MemoryError is raised then.
 //! - Copies between two devices go through CPU memory, and a stream that should wait for another
 //!   device's event waits on the calling thread: OpenCL objects cannot be used across contexts.

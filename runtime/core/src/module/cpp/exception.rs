@@ -24,7 +24,8 @@ thread_local! {
     static PENDING: Cell<Option<Error>> = const { Cell::new(None) };
 }
 
-/// `static Module Module::LoadFromFile(const String&)`, a C++ function; [`load_from_file`] calls it.
+/// `static Module Module::LoadFromFile(const String&)`, a C++ function; [`load_from_file`] calls
+/// it.
 type LoadFromFile = unsafe extern "C-unwind" fn();
 
 /// Calls the C++ function. Exceptions pass through.
@@ -78,7 +79,8 @@ pub(in crate::module) unsafe fn throw(error: Error) -> Error {
     let Some(thrower) = THROWER.get_or_init(find_thrower) else { return error };
     PENDING.set(Some(error));
     let mut module = ptr::null_mut();
-    // SAFETY: the symbol's mangled name fixes the type; the path is a string value. This throws, because the loader fails.
+    // SAFETY: the symbol's mangled name fixes the type; the path is a string value. This throws,
+    // because the loader fails.
     unsafe { load_from_file(&mut module, thrower.path.as_view().as_raw(), thrower.load_from_file) };
     PENDING.take().unwrap_or_else(|| Error::internal_error("an error was not thrown"))
 }

@@ -170,7 +170,8 @@ pub unsafe extern "C" fn base_kind(_this: This) -> *const c_char {
     c"".as_ptr()
 }
 
-/// `int ModuleObj::GetPropertyMask() const`, and `bool ModuleObj::ImplementsFunction(const String&)` of a class without functions.
+/// `int ModuleObj::GetPropertyMask() const`, and
+/// `bool ModuleObj::ImplementsFunction(const String&)` of a class without functions.
 ///
 /// # Safety
 /// No requirements.

@@ -77,7 +77,8 @@ impl ExportOptions {
         self
     }
 
-    /// Adds a file that the compiler compiles or links into the library: an object, an archive, a source.
+    /// Adds a file that the compiler compiles or links into the library: an object, an archive, a
+    /// source.
     #[inline]
     pub fn link(mut self, path: impl Into<PathBuf>) -> Self {
         self.links.push(path.into());

@@ -18,8 +18,9 @@ use kernpack_formats::stream::{StreamError, StreamReader, put_bytes, put_strings
 
 /// Source code in C or a similar language, with the names of the packed functions that it defines.
 ///
-/// A function named `f` has the symbol `__tvm_ffi_f`. The code is compiled when its module is exported
-/// ([`Module::export_library`]) or compiled for this process ([`Module::compile`]); until then its functions cannot be called.
+/// A function named `f` has the symbol `__tvm_ffi_f`. The code is compiled when its module is
+/// exported ([`Module::export_library`]) or compiled for this process ([`Module::compile`]); until
+/// then its functions cannot be called.
 ///
 /// ```
 /// use kernpack::Module;

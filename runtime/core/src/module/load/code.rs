@@ -51,7 +51,8 @@ pub fn connect_code(module: &Module, symbol: impl Fn(&str) -> *mut c_void) -> Re
     let variable = symbol("__tvm_ffi__library_ctx").cast::<*mut c_void>();
     if !variable.is_null() {
         core::mem::forget(module.clone());
-        // SAFETY: the ABI reserves the symbol for a pointer variable that the loader sets; the module stays alive.
+        // SAFETY: the ABI reserves the symbol for a pointer variable that the loader sets; the
+        // module stays alive.
         unsafe { variable.write(module.context()) };
     }
     Ok(())

@@ -86,7 +86,8 @@ fn registered() -> Option<Vec<(String, *mut c_void)>> {
     }
 }
 
-/// `static void Module::VisitContextSymbols(const TypedFunction<void(String, void*)>&)`: a reference to a handle.
+/// `static void Module::VisitContextSymbols(const TypedFunction<void(String, void*)>&)`: a
+/// reference to a handle.
 type Visit = unsafe extern "C" fn(callback: *const *mut TVMFFIObject);
 
 /// Returns that function of the libtvm_ffi in this process; only the stock one has it.
@@ -272,7 +273,8 @@ unsafe fn find_for_library(library_ctx: *mut TVMFFIObject, name: &AnyView<'_>) -
 /// taken, so it is not registered as a global function here.
 const SET_DEVICE: &str = "__tvm_set_device";
 
-/// Compiled CPU code passes plain pointers to its kernels, which do not say where they are: then this does.
+/// Compiled CPU code passes plain pointers to its kernels, which do not say where they are: then
+/// this does.
 #[inline]
 fn set_device() -> Function {
     Function::from_fn(|kind: i32, index: i32| set_current_device(Device::new(kind, index)))

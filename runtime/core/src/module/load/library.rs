@@ -47,7 +47,8 @@ impl LibraryModule {
                 self.library.name()
             )));
         }
-        // SAFETY: the ABI reserves the prefix `__tvm_ffi_` for functions of this type; NULL is `None`.
+        // SAFETY: the ABI reserves the prefix `__tvm_ffi_` for functions of this type; NULL is
+        // `None`.
         Ok(unsafe { core::mem::transmute::<*mut c_void, Option<SafeCall>>(address) })
     }
 }

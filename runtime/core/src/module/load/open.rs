@@ -12,7 +12,8 @@ impl Module {
     /// Loads a library (`.so`) with the modules in it. The library may be a Kernpack library, a C++
     /// library, or exported by Apache TVM.
     ///
-    /// A library stays loaded for the life of the process, so its functions and objects may outlive the module.
+    /// A library stays loaded for the life of the process, so its functions and objects may outlive
+    /// the module.
     ///
     /// # Errors
     /// Returns a RuntimeError with the file and the problem: it is missing, not a library, for

@@ -135,7 +135,8 @@ fn lacks_functions(reason: &str) -> bool {
 #[inline]
 fn loaded_bytes<'a>(address: *const u8) -> Option<&'a [u8]> {
     let end = segment(address.cast(), PF_R)?.end;
-    // SAFETY: the segment is mapped readable for as long as the library is loaded, which is forever.
+    // SAFETY: the segment is mapped readable for as long as the library is loaded, which is
+    // forever.
     Some(unsafe { core::slice::from_raw_parts(address, end - address as usize) })
 }
 

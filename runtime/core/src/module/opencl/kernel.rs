@@ -47,7 +47,8 @@ struct Limits {
     alignment: u64,
 }
 
-// SAFETY: a `cl_kernel` may be used from any thread, by one thread at a time: the one that takes it out of `idle`.
+// SAFETY: a `cl_kernel` may be used from any thread, by one thread at a time: the one that takes it
+// out of `idle`.
 unsafe impl Send for Kernel {}
 // SAFETY: as above; everything else of OpenCL may be used by several threads.
 unsafe impl Sync for Kernel {}

@@ -45,7 +45,8 @@ pub(super) struct Target {
     name: String,
 }
 
-// SAFETY: all functions of OpenCL except clSetKernelArg may be called from any thread, with the same objects.
+// SAFETY: all functions of OpenCL except clSetKernelArg may be called from any thread, with the
+// same objects.
 unsafe impl Send for Target {}
 // SAFETY: as above.
 unsafe impl Sync for Target {}

@@ -38,7 +38,8 @@ struct BorrowTable {
 
 static OWN: BorrowTable = BorrowTable { first_way: RECORD.first_way(), acquire, leave };
 
-// SAFETY: only libraries of this project register the name, with a table of this version's layout; they are never unloaded.
+// SAFETY: only libraries of this project register the name, with a table of this version's layout;
+// they are never unloaded.
 static TABLE: ProcessTable<BorrowTable> =
     unsafe { ProcessTable::new("kernpack.tensor_borrows_v3", &OWN, |_theirs, _own| {}) };
 

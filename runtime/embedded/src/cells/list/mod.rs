@@ -67,8 +67,8 @@ unsafe fn enlarge(cell: *mut TVMFFISeqCell, capacity: i64) -> Result<(), Failure
     let Some(data) = allocate_buffer(capacity as usize) else {
         return Err(Failure::internal("std::bad_alloc"));
     };
-    // SAFETY: the caller passes the cell of a list. The elements are moved as plain data, and the old buffer is freed by its
-    // own deleter.
+    // SAFETY: the caller passes the cell of a list. The elements are moved as plain data, and the
+    // old buffer is freed by its own deleter.
     unsafe {
         let old = (*cell).data;
         if (*cell).size > 0 {
@@ -109,7 +109,8 @@ pub unsafe fn push(list: *mut TVMFFIObject, value: TVMFFIAny) -> Result<(), Fail
 /// Inserts an owned element before position `index`.
 ///
 /// # Errors
-/// `IndexError`: `index` is neither an element's position nor the end; or out of memory. The element is released.
+/// `IndexError`: `index` is neither an element's position nor the end; or out of memory. The
+/// element is released.
 ///
 /// # Safety
 /// As for [`push`].
@@ -129,7 +130,8 @@ pub unsafe fn insert(list: *mut TVMFFIObject, index: i64, value: TVMFFIAny) -> R
 
 /// Makes room for `count` elements before position `index`; the caller writes them at once.
 unsafe fn open_gap(cell: *mut TVMFFISeqCell, index: i64, count: i64) -> Result<*mut TVMFFIAny, Failure> {
-    // SAFETY: the caller passes the cell of a list; after `make_room` there is room for `count` more elements.
+    // SAFETY: the caller passes the cell of a list; after `make_room` there is room for `count`
+    // more elements.
     unsafe {
         let size = (*cell).size;
         if index < 0 || index > size {
@@ -192,7 +194,8 @@ unsafe fn take_range(cell: *mut TVMFFISeqCell, start: i64, stop: i64) -> Result<
     }
 }
 
-/// Replaces the elements from `start` up to `stop` by those of another list (or the same one), which keeps them.
+/// Replaces the elements from `start` up to `stop` by those of another list (or the same one),
+/// which keeps them.
 ///
 /// # Errors
 /// `IndexError`: the range is not within the list; or out of memory. In the latter case the
@@ -206,7 +209,8 @@ pub unsafe fn replace_slice(
     stop: i64,
     replacement: *mut TVMFFIObject,
 ) -> Result<(), Failure> {
-    // SAFETY: promised by the caller. The new elements are retained before the old ones go, and those are released last.
+    // SAFETY: promised by the caller. The new elements are retained before the old ones go, and
+    // those are released last.
     unsafe {
         let inserted = elements(replacement).to_vec();
         let erased = take_range(cell(list), start, stop)?;

@@ -84,8 +84,9 @@ impl Drop for Contents<'_> {
     }
 }
 
-// SAFETY of all functions: the caller passes a live list that stays alive for the call, owns the values that it passes, and has no
-// access to the list. Nothing that is called under the access runs code of others.
+// SAFETY of all functions: the caller passes a live list that stays alive for the call, owns the
+// values that it passes, and has no access to the list. Nothing that is called under the access
+// runs code of others.
 
 /// Number of elements at this moment.
 ///
@@ -198,7 +199,8 @@ pub unsafe fn push(list: *mut TVMFFIObject, value: TVMFFIAny) -> Result<(), Fail
 /// Inserts owned elements before position `index`, or at the end.
 ///
 /// # Errors
-/// `IndexError`: `index` is neither an element's position nor the end; or out of memory. The elements are released.
+/// `IndexError`: `index` is neither an element's position nor the end; or out of memory. The
+/// elements are released.
 ///
 /// # Safety
 /// As for [`push`].
@@ -468,7 +470,8 @@ mod tests {
                     let list = core::ptr::with_exposed_provenance_mut::<TVMFFIObject>(shared_list);
                     let value = TVMFFIAny::pointer(type_index::STR, text.cast());
                     for round in 0..ROUNDS {
-                        // SAFETY: the list and the text outlive the threads; each value that is passed is owned.
+                        // SAFETY: the list and the text outlive the threads; each value that is
+                        // passed is owned.
                         unsafe {
                             push(list, retain(&value)).unwrap();
                             match (round + number) % 4 {

@@ -72,7 +72,8 @@ impl Iterator for Items {
 
     #[inline]
     fn next(&mut self) -> Option<*mut Item> {
-        // SAFETY: the creator of the iterator promised a valid and unchanged table; the word and the item are within it.
+        // SAFETY: the creator of the iterator promised a valid and unchanged table; the word and
+        // the item are within it.
         unsafe {
             while self.occupied == 0 {
                 if self.word == self.words {
@@ -100,7 +101,8 @@ impl DenseTable {
 
     #[inline]
     pub(super) unsafe fn item(&self, slot: u64) -> *mut Item {
-        // SAFETY: the slot is below `slots`; blocks are aligned to 16 and their size is a multiple of 16.
+        // SAFETY: the slot is below `slots`; blocks are aligned to 16 and their size is a multiple
+        // of 16.
         unsafe {
             let block = self.data.add((slot / BLOCK_SLOTS) as usize * BLOCK_SIZE);
             block.add(BLOCK_SLOTS as usize).cast::<Item>().add((slot % BLOCK_SLOTS) as usize)

@@ -82,7 +82,8 @@ pub(super) fn new_dense(type_index: i32, table: DenseTable) -> *mut TVMFFIObject
 }
 
 pub(super) unsafe fn body_of(map: *mut TVMFFIObject) -> *mut MapBody {
-    // SAFETY: the caller passes a map or dict. C++ gives small maps at least 120 bytes, so the dense fields exist.
+    // SAFETY: the caller passes a map or dict. C++ gives small maps at least 120 bytes, so the
+    // dense fields exist.
     unsafe { &raw mut (*map.cast::<ObjectCell<MapBody>>()).body }
 }
 

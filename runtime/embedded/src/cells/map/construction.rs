@@ -25,7 +25,8 @@ pub fn new_dict(pairs: Vec<(TVMFFIAny, TVMFFIAny)>) -> Result<*mut TVMFFIObject,
 /// As for [`new_map`].
 ///
 /// # Safety
-/// The caller owns the keys and values, and does not use them afterwards. There are as many keys as values.
+/// The caller owns the keys and values, and does not use them afterwards. There are as many keys as
+/// values.
 pub unsafe fn new_map_of_moved(values: &[TVMFFIAny]) -> Result<*mut TVMFFIObject, Failure> {
     create(type_index::MAP, values.as_chunks::<2>().0.iter().map(|[key, value]| (*key, *value)))
 }

@@ -224,7 +224,8 @@ impl DenseTable {
     /// # Safety
     /// The table is valid; `slot` and `previous` come from [`DenseTable::search`].
     pub(super) unsafe fn remove(&mut self, slot: u64, previous: Option<u64>) -> (TVMFFIAny, TVMFFIAny) {
-        // SAFETY: promised by the caller. The chain's last element takes the place of the removed one.
+        // SAFETY: promised by the caller. The chain's last element takes the place of the removed
+        // one.
         unsafe {
             let removed = ((*self.item(slot)).key, (*self.item(slot)).value);
             self.size -= 1;

@@ -43,7 +43,8 @@ impl Iterator for Entries {
             return None;
         }
         self.left -= 1;
-        // SAFETY: the creator of the iterator promised a live and unchanged map; the position is that of an entry.
+        // SAFETY: the creator of the iterator promised a live and unchanged map; the position is
+        // that of an entry.
         unsafe {
             if is_small(self.body) {
                 let pair = *(*self.body).cell.data.cast::<Pair>().add(self.position as usize);

@@ -122,7 +122,8 @@ pub unsafe fn at(map: *mut TVMFFIObject, key: &TVMFFIAny) -> Result<TVMFFIAny, F
 /// The key's hash or equality hook failed; then nothing was changed and key and value are released.
 ///
 /// # Safety
-/// `map` is a live map or dict that no other code uses during the call; the ownership of `key` and `value` moves into it.
+/// `map` is a live map or dict that no other code uses during the call; the ownership of `key` and
+/// `value` moves into it.
 pub unsafe fn set(map: *mut TVMFFIObject, key: TVMFFIAny, value: TVMFFIAny) -> Result<(), Failure> {
     // SAFETY: promised by the caller.
     unsafe { set_expecting(map, key, value, 0) }

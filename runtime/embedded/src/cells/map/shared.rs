@@ -17,8 +17,9 @@ use crate::cells::failure::Failure;
 use crate::cells::list::shared::Contents;
 use crate::cells::release::{release, release_elements, retain};
 
-// SAFETY of all functions: the caller passes a live dict that stays alive for the call, owns the values that it passes, and has no
-// access to the dict. Nothing that is called under the access runs code of others.
+// SAFETY of all functions: the caller passes a live dict that stays alive for the call, owns the
+// values that it passes, and has no access to the dict. Nothing that is called under the access
+// runs code of others.
 
 /// Number of entries at this moment.
 ///
@@ -121,7 +122,8 @@ unsafe fn position(entries: &[TVMFFIAny], key: &TVMFFIAny) -> Result<Option<usiz
 /// As for [`get`], of a dict; the ownership of `key` and `value` moves into it.
 #[inline]
 pub unsafe fn set(dict: *mut TVMFFIObject, key: TVMFFIAny, value: TVMFFIAny) -> Result<(), Failure> {
-    // SAFETY: see above. Where the key has no hooks, only a dict that grows needs hooks, those of its other keys, and nothing else fails.
+    // SAFETY: see above. Where the key has no hooks, only a dict that grows needs hooks, those of
+    // its other keys, and nothing else fails.
     let done = unsafe {
         if any_hash::has_hooks(&key) {
             None
@@ -231,7 +233,8 @@ unsafe fn edit<T>(
     change: impl Fn(&mut Vec<TVMFFIAny>, Option<usize>, bool) -> Option<T>,
 ) -> Result<Option<T>, Failure> {
     loop {
-        // SAFETY: see above. The dict takes over the changed entries instead of its own, whose references are the same.
+        // SAFETY: see above. The dict takes over the changed entries instead of its own, whose
+        // references are the same.
         unsafe {
             let before = contents(dict);
             let stays_small = {
@@ -447,7 +450,8 @@ mod tests {
                     let value = new_string(b"a value that is an object");
                     for round in 0..ROUNDS {
                         let key = TVMFFIAny::int(round % 16 + thread * 8);
-                        // SAFETY: the dict outlives the threads; each value that is passed is owned.
+                        // SAFETY: the dict outlives the threads; each value that is passed is
+                        // owned.
                         unsafe {
                             set(dict, key, retain(&value)).unwrap();
                             get(dict, &key).unwrap().into_iter().for_each(|value| release(value));

@@ -10,7 +10,8 @@ use crate::cells::failure::Failure;
 
 /// The index of the pair with this key.
 pub(super) unsafe fn find_small(body: *mut MapBody, key: &TVMFFIAny) -> Result<Option<usize>, Failure> {
-    // SAFETY: see above. The counts are read again for each pair: an equality hook may have changed a dict.
+    // SAFETY: see above. The counts are read again for each pair: an equality hook may have changed
+    // a dict.
     unsafe {
         let mut index = 0;
         while is_small(body) && index < (*body).cell.size as usize {

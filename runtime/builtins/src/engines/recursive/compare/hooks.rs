@@ -46,7 +46,8 @@ impl Comparer {
             (&mut self.compare_reentry, &COMPARE_CALLBACK, compare_callback)
         };
         let function = reentry.get_or_insert_with(|| Reentry::new(signature, callback)).function();
-        // SAFETY: see above; the column owns the hook; we are not used until the hook returns, but through the function.
+        // SAFETY: see above; the column owns the hook; we are not used until the hook returns, but
+        // through the function.
         let result = unsafe {
             let [left, right] = objects.map(|object| TVMFFIAny::pointer((*object).type_index, object.cast()));
             let args = [left, right, TVMFFIAny::NONE];

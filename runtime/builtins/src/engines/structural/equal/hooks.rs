@@ -43,7 +43,8 @@ impl Comparer {
     pub(super) unsafe fn call_hook(&mut self, hook: TVMFFIAny, objects: [Read; 2], region: Region) -> Result<bool> {
         let outer = core::mem::replace(&mut self.region, region);
         let function = self.reentry.get_or_insert_with(|| Reentry::new(&CALLBACK, callback)).function();
-        // SAFETY: see above; the column owns the hook; we are not used until the hook returns, but through the function.
+        // SAFETY: see above; the column owns the hook; we are not used until the hook returns, but
+        // through the function.
         let result = unsafe {
             let [left, right] = objects.map(|object| object.value);
             let args = [left, right, TVMFFIAny::NONE];

@@ -160,7 +160,8 @@ impl Comparer {
     /// Continues until the frame above `base` is done.
     unsafe fn walk(&mut self, base: usize) -> Result<bool> {
         loop {
-            // SAFETY: see above. There is a frame: this only goes on while there is one above `base`.
+            // SAFETY: see above. There is a frame: this only goes on while there is one above
+            // `base`.
             unsafe {
                 let step = match self.frames.last().unwrap_unchecked().state.parts {
                     Parts::Elements(..) => self.compare_elements()?,

@@ -41,7 +41,8 @@ impl Hasher {
     ) -> Result<u64> {
         let outer = core::mem::replace(&mut self.region, region);
         let function = self.reentry.get_or_insert_with(|| Reentry::new(&CALLBACK, callback)).function();
-        // SAFETY: see above; the column owns the hook; we are not used until the hook returns, but through the function.
+        // SAFETY: see above; the column owns the hook; we are not used until the hook returns, but
+        // through the function.
         let result = unsafe {
             let object = TVMFFIAny::pointer((*object).type_index, object.cast());
             let args = [object, TVMFFIAny::int(hash.cast_signed()), TVMFFIAny::NONE];

@@ -3,8 +3,8 @@
 use super::*;
 
 /// Device code that does nothing, to count the instructions of a launch: the difference between
-/// `KERNPACK_LAUNCHES=1` and 1001 of
-/// `valgrind --tool=callgrind --collect-atstart=no --toggle-collect='*one_launch_typed*' PROGRAM instructions_of_a_launch --ignored`.
+/// `KERNPACK_LAUNCHES=1` and 1001 of `valgrind --tool=callgrind --collect-atstart=no
+/// --toggle-collect='*one_launch_typed*' PROGRAM instructions_of_a_launch --ignored`.
 struct Nothing;
 
 impl DeviceCode for Nothing {
