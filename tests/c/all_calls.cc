@@ -1,7 +1,8 @@
-// Calls every C function of the ABI, with good and bad arguments, and prints what came of it: one line for each call. The test
-// runs it with the stock library and with ours and compares the lines.
+// Calls every C function of the ABI, with valid and invalid arguments, and prints the results: one
+// line for each call. The test runs it with the stock library and with ours and compares the lines.
 //
-// `Step` is a call in this process. `Risky` is one that may kill the process: it runs in a child, which then prints "died".
+// `Step` is a call in this process. `Risky` is one that may kill the process: it runs in a child,
+// and the parent then prints "died".
 #include <sys/wait.h>
 #include <tvm/ffi/c_api.h>
 #include <tvm/ffi/extra/c_env_api.h>
@@ -110,7 +111,7 @@ static string ShowError(TVMFFIObjectHandle error) {
   return out;
 }
 
-// The raised error, which is taken.
+// Takes the raised error.
 static string Raised() {
   TVMFFIObjectHandle error = nullptr;
   TVMFFIErrorMoveFromRaised(&error);
@@ -253,7 +254,7 @@ static void DataTypes() {
   for (int round = 0; round < 3000; ++round) {
     string text;
     for (uint64_t count = Random(6); count > 0; --count) text += parts[Random(sizeof(parts) / sizeof(parts[0]))];
-    // Without a closing bracket the stock library reads on behind the text.
+    // Without a closing bracket the stock library reads beyond the text.
     if (text.rfind("custom", 0) == 0) continue;
     Step("DataTypeFromString '" + text + "'", ParseType({text.data(), text.size()}));
   }
@@ -471,7 +472,7 @@ static void Errors() {
 }
 
 static void Backtraces() {
-  // The native frames depend on the library; what is around them does not.
+  // The native frames depend on the library; the lines around them do not.
   for (int line : {0, 7, -7, INT32_MAX, INT32_MIN}) {
     const TVMFFIByteArray* text = TVMFFIBacktrace("a file.cc", line, "f(int)", 0);
     string shown(text->data, text->size);
@@ -675,7 +676,8 @@ static void Types() {
     return Outcome(TVMFFITypeKeyToIndex(nullptr, &index));
   });
 
-  // New types: only differences between indices are printed, because the library's own types come before.
+  // New types: only differences of indices are printed, because the library's own types come
+  // before.
   int32_t base = NewType(Literal("all_calls.Base"), 1, 3, 1, 64);
   auto relative = [&](int32_t index) { return index < 0 ? Number(index) : "base + " + Number(index - base); };
   Step("TypeGetOrAllocIndex base is dynamic", base >= 128 ? "yes" : "no");
@@ -826,7 +828,7 @@ static void Attributes() {
 
 // --- tensors -------------------------------------------------------------------------------------------------------------
 
-// An address for data that is never read.
+// An address for data that is not read.
 static void* const values = reinterpret_cast<void*>(0x10000);
 
 template <typename Managed>

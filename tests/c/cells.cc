@@ -1,5 +1,6 @@
-// Works on objects that Rust made, with the inline code of the stock headers. tests/capi.rs loads it and does its own half
-// of the work on the same objects. A `Status` is 0, or -1 with the error raised in libtvm_ffi.so.
+// Works on objects that Rust made, with the inline code of the stock headers.
+// tests/tests/abi/capi.rs loads it and does its own half of the work on the same objects. A
+// `Status` is 0, or -1 with the error raised in libtvm_ffi.so.
 #include <tvm/ffi/tvm_ffi.h>
 
 #include <cstdint>
@@ -28,7 +29,7 @@ extern "C" Status DictSet(TVMFFIObjectHandle dict, const TVMFFIAny* key, const T
   TVM_FFI_SAFE_CALL_END();
 }
 
-// None when the key is not there. Works for both.
+// None if the key is missing. Works for both.
 extern "C" Status MapGet(TVMFFIObjectHandle map, const TVMFFIAny* key, TVMFFIAny* out) {
   TVM_FFI_SAFE_CALL_BEGIN();
   const auto* obj = static_cast<const ffi::MapBaseObj*>(Borrow<ffi::ObjectRef>(map).get());
@@ -73,7 +74,7 @@ extern "C" Status DescribeError(TVMFFIObjectHandle handle, TVMFFIAny* text, TVMF
   TVM_FFI_SAFE_CALL_END();
 }
 
-// Calls a function that Rust made; what it raises becomes an exception and is raised again.
+// Calls a function that Rust made; its error becomes an exception and is raised again.
 extern "C" Status CallTwice(TVMFFIObjectHandle function, const TVMFFIAny* argument, TVMFFIAny* out) {
   TVM_FFI_SAFE_CALL_BEGIN();
   auto callee = Borrow<ffi::Function>(function);
@@ -81,7 +82,7 @@ extern "C" Status CallTwice(TVMFFIObjectHandle function, const TVMFFIAny* argume
   TVM_FFI_SAFE_CALL_END();
 }
 
-// A type whose keys are equal when their numbers are, modulo 1000.
+// A type whose keys are equal if their numbers are equal modulo 1000.
 class NumberObj : public ffi::Object {
  public:
   int64_t number = 0;

@@ -1,5 +1,6 @@
-// Changes and reads containers, ours and the stock library's, with the inline code of the stock headers. tests/layouts does its own half of
-// the work on the same containers. A status is 0, or -1 with the error raised in libtvm_ffi.so.
+// Changes and reads containers, ours and the stock library's, with the inline code of the stock
+// headers. tests/tests/abi/layouts does its own half of the work on the same containers. A status
+// is 0, or -1 with the error raised in libtvm_ffi.so.
 #include <tvm/ffi/big_int.h>
 #include <tvm/ffi/tvm_ffi.h>
 
@@ -239,7 +240,7 @@ extern "C" Weak* NewWeak(Handle object) {
   return new Weak(ffi::detail::ObjectUnsafe::ObjectPtrFromUnowned<ffi::Object>(static_cast<TVMFFIObject*>(object)));
 }
 
-// A new strong reference, or NULL when the object is gone.
+// A new strong reference, or NULL if the object is destroyed.
 extern "C" Handle WeakLock(const Weak* weak) {
   return ffi::detail::ObjectUnsafe::MoveObjectPtrToTVMFFIObjectPtr(weak->lock());
 }

@@ -1,4 +1,4 @@
-// Counts what is allocated: preloaded in front of the C library (glibc).
+// Counts allocations: preloaded before the C library (glibc).
 #include <stddef.h>
 
 extern void* __libc_malloc(size_t size);

@@ -1,2 +1,2 @@
-/* Nothing: a library to link to. */
+/* An empty library to link to. */
 typedef int nothing;

@@ -1,16 +1,21 @@
-/* A stand-in for the CUDA driver: what Kernpack asks of a driver, done on the host, so that devices and launches can be tested
- * without a GPU. "Device" memory is malloc's and every allocation knows its device, so copies really move bytes and wrong addresses
- * are found. Work is done when it is put into a stream. A kernel does not run: its launch is written into the log.
+/* A stand-in for the CUDA driver: it implements the functions that Kernpack calls on the host,
+ * so that devices and launches can be tested without a GPU. "Device" memory is from malloc and
+ * every allocation knows its device, so copies really move bytes and wrong addresses are
+ * detected. Work is done when it is enqueued. A kernel does not run: its launch is written to
+ * the log.
  *
- * The environment says what the machine is like: FAKE_CUDA_DEVICES (2), FAKE_CUDA_VERSION (13000), FAKE_CUDA_INIT (the status of
- * cuInit), FAKE_CUDA_MEMORY (bytes of each device, 1 GiB). FAKE_CUDA_KERNELS names a library with a function
- * `void NAME(const unsigned *sizes, void **params)` for each kernel that runs on the host after all (`sizes` are grid and block,
- * x, y and z each); FAKE_CUDA_FAIL=FUNCTION=STATUS lets each call of a function of the driver fail; with FAKE_CUDA_STICKY=KERNEL=STATUS
- * every call fails after a launch of the kernel, as with a context that an illegal address has broken; FAKE_CUDA_LOG=0 keeps no log.
+ * Variables describe the machine: FAKE_CUDA_DEVICES (2), FAKE_CUDA_VERSION (13000),
+ * FAKE_CUDA_INIT (the status of cuInit), FAKE_CUDA_MEMORY (bytes of each device, 1 GiB).
+ * FAKE_CUDA_KERNELS names a library with a function `void NAME(const unsigned *sizes, void
+ * **params)` for each kernel that does run on the host (`sizes` are grid and block, x, y and z
+ * each). With FAKE_CUDA_FAIL=FUNCTION=STATUS each call of a function of the driver fails; with
+ * FAKE_CUDA_STICKY=KERNEL=STATUS every call fails after a launch of the kernel, as with a
+ * context that an invalid address has broken; FAKE_CUDA_LOG=0 disables the log.
  *
- * An image is text. A line `kernel NAME TYPES` declares a kernel and its parameters, one letter each: p pointer, b h i l signed integers of
- * 1, 2, 4, 8 bytes, e bfloat16 or half (2 bytes in hexadecimal digits), f float, d double. Images of other forms (ELF, fat binaries, PTX from a compiler)
- * have every kernel that one asks for, with parameters that are not written down. */
+ * An image is text. A line `kernel NAME TYPES` declares a kernel and its parameters, one letter
+ * each: p pointer, b h i l signed integers of 1, 2, 4, 8 bytes, e bfloat16 or half (2 bytes in
+ * hexadecimal digits), f float, d double. Images in other formats (ELF, fat binaries, PTX from a
+ * compiler) have any requested kernel, and the log does not contain its parameters. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -84,7 +89,8 @@ static void note(const char *format, ...) {
 #endif
 }
 
-/* For the tests: the log since the last call, and what exists (modules, streams, events, blocks of memory). */
+/* For the tests: the log since the last call, and the numbers of objects (modules, streams,
+ * events, blocks of memory). */
 char *fake_cuda_take_log(void) {
   pthread_mutex_lock(&lock);
   char *text = log_text ? log_text : strdup("");
@@ -95,7 +101,7 @@ char *fake_cuda_take_log(void) {
 }
 void fake_cuda_free_log(char *text) { free(text); }
 long fake_cuda_live(int what) { return live[what]; }
-/* The next call of the function returns the status and does nothing. */
+/* Makes the next call of the function return the status without any effect. */
 void fake_cuda_fail(const char *name, status value) {
   pthread_mutex_lock(&lock);
   snprintf(fail_name, sizeof fail_name, "%s", name);
@@ -246,7 +252,8 @@ static status release(void *data, int pinned) {
   pthread_mutex_unlock(&lock);
   return value;
 }
-/* The device of memory, -1 for pinned and managed memory, -2 where there is none of ours of that size. */
+/* The device of memory; -1 for pinned and managed memory, -2 if it is not an allocation of that
+ * size. */
 static int owner(address data, size_t size) {
   int device = -2;
   pthread_mutex_lock(&lock);
@@ -353,7 +360,7 @@ status cuEventRecord(struct event *event, struct stream *stream) {
   return 0;
 }
 status cuEventSynchronize(struct event *event) { BEGIN; (void)event; return 0; }
-/* A record is a millisecond after the one before. */
+/* A record is one millisecond after the one before. */
 status cuEventElapsedTime(float *out, struct event *start, struct event *end) {
   BEGIN;
   if (!start->recorded || !end->recorded) return INVALID_HANDLE;
@@ -365,7 +372,8 @@ status cuEventElapsedTime_v2(float *out, struct event *start, struct event *end)
 static status load(struct module **out, const char *image) {
   const char *form = !memcmp(image, "\177ELF", 4) ? "elf" : !memcmp(image, "\x50\xed\x55\xba", 4) ? "fatbin" : "text";
   if (!strcmp(form, "text") && strstr(image, "broken")) return 218;
-  /* A real cubin says in its header, at 0x30, which architecture it is for: CUDA 13 in the second byte. This device is sm_90. */
+  /* The header of a real cubin contains its architecture at 0x30: CUDA 13 in the second byte.
+   * This device is sm_90. */
   if (!strcmp(form, "elf") && image[0x31] >= 50 && image[0x31] / 10 != 9) return 209;
   *out = malloc(sizeof **out);
   (*out)->context = current;
@@ -446,7 +454,7 @@ static void note_parameters(struct function *function, void **params) {
   (void)params;
 #endif
 }
-/* Runs the kernel on the host, if there is such a function. */
+/* Runs the kernel on the host, if the library has such a function. */
 static void run(struct function *function, const unsigned *sizes, void **params) {
   if (function->run) function->run(sizes, params);
   if (breaks && !sticky) sticky = status_for(breaks, function->name);

@@ -1,5 +1,5 @@
-// Object types of C++ with fields of every kind, for visitors in Rust. A library, loaded beside whichever libtvm_ffi.so the
-// process has.
+// C++ object types with fields of every kind, for visitors in Rust. A library that is loaded with
+// any libtvm_ffi.so in the process.
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/map.h>
 #include <tvm/ffi/container/shape.h>

@@ -1,6 +1,7 @@
-/* A library as Apache TVM's compiler makes them: it links to nothing of the runtime. What it needs it finds in variables that the
- * loader sets (the context symbols), but for one function, which the dynamic linker must find. With BY_NAME it is as TVM writes
- * them in C: the dynamic linker must find everything. */
+/* A library as Apache TVM's compiler makes them: it does not link the runtime. It finds the
+ * functions that it needs in variables that the loader sets (the context symbols), except for
+ * one function, which the dynamic linker must find. With BY_NAME it is like TVM's C output: the
+ * dynamic linker must find all functions. */
 #include <kernpack/kernel.h>
 #include <string.h>
 
@@ -147,12 +148,12 @@ static int fail_at(int task_id, TVMParallelGroupEnv *penv, void *cdata) {
     TVMFFIErrorSetRaisedFromCStrParts("ValueError", parts, 3);
     return -1;
   }
-  /* Compiled code does not look. */
+  /* Compiled code ignores it. */
   barrier(task_id, penv);
   return 0;
 }
 
-/* Four tasks, of which this one fails while the others wait for it. */
+/* Four tasks; this one fails while the others wait for it. */
 PACKED(failing) {
   ARG(0, task);
   if (launch(fail_at, &task, 4) != 0) return -1;
@@ -183,21 +184,21 @@ PACKED(workspaces) {
         return -1;
       }
     }
-    /* First the even ones, then the odd ones from the end. */
+    /* First the even ones, then the odd ones in reverse order. */
     for (int i = 0; i < COUNT; i += 2) if (free_workspace(kDLCPU, 0, blocks[i]) != 0) return -1;
     for (int i = COUNT - 1; i > 0; i -= 2) if (free_workspace(kDLCPU, 0, blocks[i]) != 0) return -1;
   }
   return returns(result, COUNT);
 }
 
-/* Frees what is not a workspace. */
+/* Frees memory that is not a workspace. */
 PACKED(free_stranger) {
   static int stranger;
   (void)self, (void)args, (void)num_args, (void)result;
   return free_workspace(kDLCPU, 0, &stranger);
 }
 
-/* Asks for a workspace on a device of this kind. */
+/* Requests a workspace on a device of this kind. */
 PACKED(workspace_on) {
   ARG(0, device_type);
   void *block = alloc_workspace((int)device_type, 0, 64, kDLFloat, 32);

@@ -1,4 +1,5 @@
-/* A plain C program that loads a library as Apache TVM's compiler makes them, with libtvm_ffi.so and nothing else.
+/* A plain C program that loads a library as Apache TVM's compiler makes them, with libtvm_ffi.so
+ * and nothing else.
  * Arguments: libtvm_ffi.so, the library. */
 #include <dlfcn.h>
 #include <kernpack/kernel.h>

@@ -56,7 +56,7 @@ void Try(const std::string& what, F f) {
 
 Function Global(const char* name) { return Function::GetGlobalRequired(name); }
 
-// The last argument of a hook is what it calls back.
+// The last argument of a hook is its callback.
 Function Callback(const PackedArgs& args) { return args[args.size() - 1].cast<Function>(); }
 
 template <typename T>

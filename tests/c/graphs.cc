@@ -1,8 +1,8 @@
-// Random values and graphs of objects, compared, hashed and serialized through the global functions of whichever
-// libtvm_ffi.so is loaded. Libraries that agree print the same lines.
+// Random values and graphs of objects, compared, hashed and serialized through the global functions
+// of the loaded libtvm_ffi.so. Libraries that agree print the same lines.
 //
-// Arguments: what to do, the first seed, the number of seeds. `values`: all of these operations. `hostile`: decodes
-// broken JSON graphs, each in a process of its own.
+// Arguments: the mode, the first seed, the number of seeds. `values`: all of these operations.
+// `hostile`: decodes broken JSON graphs, each in a process of its own.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <tvm/ffi/container/array.h>
@@ -431,7 +431,7 @@ std::string Mutate(const std::string& json, Rng& r) {
 
 Function Global(const char* name) { return Function::GetGlobalRequired(name); }
 
-// The two values of a seed: the same but for a few places, or not.
+// The two values of a seed: the same except for a few places, or different.
 std::pair<Any, Any> Values(uint64_t seed) {
   ClearArena();
   Rng meta{seed * 77 + 5};

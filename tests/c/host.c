@@ -38,7 +38,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "%s\n", dlerror());
     return 1;
   }
-  /* A function that touches no object. */
+  /* A function without objects. */
   packed add = (packed)dlsym(library, "__tvm_ffi_add");
   CHECK(add);
   TVMFFIAny args[2] = {integer(40), integer(2)}, result = {0};
@@ -57,7 +57,7 @@ int main(int argc, char **argv) {
       (int (*)(TVMFFIObject *, TVMFFIAny *, int32_t, TVMFFIAny *))symbol("TVMFFIFunctionCall");
   CHECK(take_error && release && get_global && call);
 
-  /* An error: -1, and the error object says what was wrong. */
+  /* An error: -1, and the error object has the message. */
   args[0] = text("forty");
   CHECK(add(NULL, args, 2, &result) == -1);
   TVMFFIObject *error = NULL;

@@ -1,4 +1,5 @@
-// A library with an import tree as it should not be. TREE says what the symbol is: absent, the bytes of BLOB, or of a wrong type.
+// A library with a broken import tree. TREE selects the symbol: absent, the bytes of BLOB, or of a
+// wrong type.
 #define AS_BYTES 1
 #define AS_FUNCTION 2
 #define AS_THREAD_LOCAL 3
@@ -21,7 +22,7 @@ __thread char __tvm_ffi__library_bin[16] = {1};
 void *__tvm_ffi__library_ctx;
 #endif
 
-// Functions with which the tests see that the library itself works, and data under a function's name.
+// Functions that show that the library itself works, and data with a function's name.
 int __tvm_ffi_one(void *self, const void *args, int num_args, void *result) {
   (void)self, (void)args, (void)num_args;
   *(int *)result = 1;

@@ -1,5 +1,5 @@
-// A C++ program that is compiled against the stock headers, whose inline code does most of the work itself, and linked with
-// our libtvm_ffi.so.
+// A C++ program that is compiled with the stock headers, whose inline code does most of the work
+// itself, and linked with our libtvm_ffi.so.
 #include <tvm/ffi/big_int.h>
 #include <tvm/ffi/tvm_ffi.h>
 

@@ -32,7 +32,7 @@ int main(int argc, char **argv) {
   const char *name = "ffi.ModuleLoadFromFile";
   TVMFFIByteArray bytes = {name, strlen(name)};
   TVMFFIObject *load = (TVMFFIObject *)1;
-  /* An unknown name is no error: the function is NULL. */
+  /* An unknown name is not an error: the function is NULL. */
   CHECK(get_global(&bytes, &load) == 0);
   if (!load) {
     printf("%s: none\n", name);

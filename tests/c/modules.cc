@@ -1,5 +1,6 @@
-// A library with a module kind of its own, made with the stock headers: `cpp.counter`. Every virtual function does something, and
-// fails when it is told to. Functions of the library use modules as C++ code does, through tvm::ffi::Module.
+// A library with its own kind of modules, made with the stock headers: `cpp.counter`. Every virtual
+// function has an effect, and fails on request. Functions of the library use modules as C++ code
+// does, through tvm::ffi::Module.
 #include <tvm/ffi/extra/module.h>
 #include <tvm/ffi/tvm_ffi.h>
 
@@ -79,7 +80,7 @@ class CounterObj : public ffi::ModuleObj {
   std::string fails_;
 };
 
-// Has nothing but what it must have.
+// A module with only the required functions.
 class BareObj : public ffi::ModuleObj {
  public:
   const char* kind() const final { return "cpp.bare"; }
@@ -97,7 +98,7 @@ static Module LoadCounter(Bytes bytes) {
   return NewCounter(start, "");
 }
 
-// One line for what each virtual function of a module says, called as C++ code does.
+// One line for the result of each virtual function of a module, called as C++ code does.
 static String Describe(Module module, String name) {
   std::ostringstream out;
   auto text = [&](const char* what, auto call) {
@@ -129,7 +130,7 @@ static String Describe(Module module, String name) {
   return out.str();
 }
 
-// Calls a function of a module, or of what it imports.
+// Calls a function of a module, or of its imports.
 static ffi::Any CallImported(Module module, String name, int64_t argument) {
   Optional<ffi::Function> function = module->GetFunction(name, true);
   if (!function.has_value()) TVM_FFI_THROW(KeyError) << "no function " << name;
@@ -142,7 +143,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("cpp_modules.counter", NewCounter)
       .def("cpp_modules.bare", []() { return Module(ffi::make_object<BareObj>()); })
       .def("cpp_modules.live", []() { return live; })
-      // Exceptions of this thread that were thrown and not caught.
+      // The number of exceptions of this thread that were thrown and not caught.
       .def("cpp_modules.uncaught", []() { return static_cast<int64_t>(std::uncaught_exceptions()); })
       .def("cpp_modules.describe", Describe)
       .def("cpp_modules.call_imported", CallImported)

@@ -1,8 +1,9 @@
-// The table of types and operations, tests/data/objects.json, from C++: a program that is compiled against the stock headers
-// loads the Rust library and knows its types by what they have registered. tests/python/objects_table.py says what the table
-// means.
+// The table of types and operations, tests/data/objects.json, from C++: a program that is compiled
+// with the stock headers loads the Rust library and finds its types by their registrations.
+// tests/python/objects_table.py documents the table.
 //
-// objects_table TABLE LIBRARY: prints a line for each row and sample that does not do what the table says, then how many ran.
+// objects_table TABLE LIBRARY: prints a line for each row and sample that differs from the table,
+// then the number of those that ran.
 #include <tvm/ffi/reflection/accessor.h>
 #include <tvm/ffi/tvm_ffi.h>
 
@@ -125,7 +126,7 @@ class Table {
  public:
   explicit Table(const std::string& path) : library_(CallGlobal("ffi.ModuleLoadFromFile", {String(path)})) {}
 
-  // The value that a value of the table stands for.
+  // The C++ value of a value in the table.
   Any Evaluate(const Any& value) const {
     if (std::optional<Array<Any>> list = value.as<Array<Any>>()) {
       std::vector<Any> values = EvaluateAll(*list);

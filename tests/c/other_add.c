@@ -1,4 +1,4 @@
-// A library that exports a function under a name that another library has, too.
+// A library that exports a function under the same name as another library.
 int __tvm_ffi_add(void *self, const void *args, int num_args, void *result) {
   (void)self, (void)args, (void)num_args;
   *(int *)result = 1;

@@ -1,5 +1,5 @@
-// Raises errors in functions of several kinds and prints their backtraces. The test runs it with the stock library and with ours
-// and compares what it prints.
+// Raises errors in functions of several kinds and prints their backtraces. The test runs it with
+// the stock library and with ours and compares the output.
 #include <tvm/ffi/tvm_ffi.h>
 
 #include <cstdio>
@@ -9,7 +9,7 @@
 namespace ffi = tvm::ffi;
 
 #define NO_INLINE __attribute__((noinline))
-// Keeps a call from being the last thing that a function does, which then would have no frame.
+// Prevents a tail call, which would have no frame.
 #define STAY() __asm__ volatile("" ::: "memory")
 
 namespace shapes {

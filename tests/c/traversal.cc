@@ -1,5 +1,6 @@
-// Structural visit and mutate across the border: visitors, mutators and hooks of C++ code, compiled against the stock headers,
-// over values of our library, and visitors and mutators of our library over values, hooks and callbacks of C++ code.
+// Structural visit and mutate across languages: visitors, mutators and hooks of C++ code, compiled
+// with the stock headers, over values of our library, and visitors and mutators of our library over
+// values, hooks and callbacks of C++ code.
 #include <tvm/ffi/extra/structural_mutate.h>
 #include <tvm/ffi/extra/structural_visit.h>
 #include <tvm/ffi/reflection/registry.h>
@@ -83,7 +84,7 @@ class FuncObj : public ffi::Object {
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("traversal.Func", FuncObj, ffi::Object);
 };
 
-// A node with native hooks, which only go into `child`.
+// A node with native hooks, which visit only `child`.
 class HookedObj : public ffi::Object {
  public:
   Any child, other;
@@ -121,7 +122,7 @@ static Any Func(Any param, Any pattern, Any body) {
 static Any Hooked(Any child, Any other = nullptr) {
   return Any(ObjectRef(ffi::make_object<HookedObj>(child, other)));
 }
-// Gives the value up: the callee becomes its only owner.
+// Passes ownership of the value: the callee becomes its only owner.
 static ffi::RValueRef<ObjectRef> Moved(Any* value) {
   ObjectRef object = std::move(*value).cast<ObjectRef>();
   *value = nullptr;
@@ -144,7 +145,7 @@ static void Register() {
       .native_fn_attr<&HookedObj::MutateInplace>(ffi::type_attr::kStructuralMaybeInplaceMutate);
 }
 
-// A visitor with a table of its own: it records what it comes to, and in which region.
+// A visitor with its own table: it records the values that it visits, and their regions.
 class RecorderObj : public StructuralVisitorObj {
  public:
   std::vector<std::pair<int32_t, int>> visited;
@@ -167,7 +168,7 @@ class RecorderObj : public StructuralVisitorObj {
   }
 };
 
-// A mutator with a table of its own: it adds 1 to numbers, and remembers variables in a map of its own.
+// A mutator with its own table: it adds 1 to numbers, and records variables in its own map.
 class AdderObj : public StructuralMutatorObj {
  public:
   std::map<const ffi::Object*, Any> remap;
@@ -229,7 +230,7 @@ static void VisitorsOfCpp() {
   auto stopped = Global("ffi.StructuralVisitorDefaultVisit")(visitor, root).cast<Optional<VisitInterrupt>>();
   CHECK(stopped.has_value() && stopped.value()->value.cast<int64_t>() == 4);
 
-  // The region lies where C++ code keeps it, and entering one inside a pattern does nothing.
+  // The region is where C++ code keeps it, and entering one inside a pattern has no effect.
   Function kind = Global("ffi.StructuralVisitorDefRegionKind"), with = Global("ffi.StructuralVisitorWithDefRegionKind");
   int seen = with(visitor, 1, Function::FromTyped([&] {
                     int outer = static_cast<int>(visitor->def_region_kind()) * 10;
@@ -241,7 +242,7 @@ static void VisitorsOfCpp() {
   });
   CHECK(error.kind() == "ValueError" && visitor->def_region_kind() == kTVMFFIDefRegionKindNone);
 
-  // A copy of a visitor lacks what its table works on; it visits by default and does no harm.
+  // A copy of a visitor lacks the data of its table; it visits by default.
   static ffi::reflection::TypeAttrColumn copies("__ffi_shallow_copy__");
   StructuralVisitor copy = copies[visitor->type_index()].cast<Function>()(visitor).cast<StructuralVisitor>();
   CHECK(!copy.same_as(visitor) && !copy->Visit(root).has_value());
@@ -273,7 +274,7 @@ static void VisitorsOfOurs() {
   Global("ffi.StructuralVisit")(Values{Values{}, Hooked(Values{})}, On(ffi::TypeIndex::kTVMFFIObject, own));
   CHECK(trace == "0111");
 
-  // Skip, interrupt, and what is none of both.
+  // Skip, interrupt, and a result that is neither.
   auto walk = [&](int order, Function function) {
     return Global("ffi.StructuralWalk")(Values{1, Values{2}, 3}, On(ffi::TypeIndex::kTVMFFIAny, function), Callbacks(), order);
   };
@@ -343,7 +344,7 @@ static void MutatorsOfCpp() {
   CHECK(first_of_list(Global("ffi.StructuralMutatorMutate")(adder, root)) == 2 && first_of_list(root) == 1);
   CHECK(first_of_list(Global("ffi.StructuralMutatorDefaultMutate")(adder, root)) == 2);
   CHECK(Global("ffi.StructuralMutatorDefaultMutate")(adder, 7).cast<int64_t>() == 7);
-  // Through reflection, what a variable became is remembered by the C++ mutator.
+  // Through reflection, the C++ mutator records the replacement of a variable.
   Any var = Var(1);
   Any func = Global("ffi.StructuralMutatorMutate")(adder, Func(var, nullptr, Values{var, var}));
   const auto* result = func.as<FuncObj>();
@@ -364,10 +365,11 @@ static void MutatorsOfOurs() {
     Any mapped = map(root, on_int, Callbacks(), order);
     const auto* hooked = mapped.as<NodeObj>()->right.as<HookedObj>();
     CHECK(mapped.as<NodeObj>()->left.cast<int64_t>() == 2 && hooked->child.cast<Values>()[0].cast<int64_t>() == 2);
-    // Hooks leave `other` alone, and a variable without a definition stays what it is.
+    // Hooks do not change `other`, and a variable without a definition is unchanged.
     CHECK(hooked->other.cast<int64_t>() == 1 && hooked->child.cast<Values>()[1].as<VarObj>()->type.cast<int64_t>() == 1);
     CHECK(root.as<NodeObj>()->left.cast<int64_t>() == 1);
-    // Values without other references are changed in place by hooks that can, and copied where only reflection helps.
+    // Values without other references are changed in place by hooks that support it, and copied by
+    // reflection.
     Any own = Hooked(Values{1, Node(1, 1)});
     const void *hook = Address(own), *array = Address(own.as<HookedObj>()->child);
     const void* node = Address(own.as<HookedObj>()->child.cast<Values>()[1]);
@@ -383,7 +385,7 @@ static void MutatorsOfOurs() {
   CHECK(result->body.cast<Values>()[1].as<NodeObj>()->left.same_as(result->param));
   CHECK(result->pattern.cast<Values>()[0].same_as(result->param));
 
-  // A callback owns what is below it, and uses our mutator through its table.
+  // A callback owns the values below it, and uses our mutator through its table.
   std::string trace;
   Function own = Function::FromTyped([&](Any value, const StructuralMutator& mutator, int mode) -> Any {
     trace += std::to_string(mode);
@@ -404,7 +406,7 @@ static void MutatorsOfOurs() {
   CHECK(changed.get() == address && changed[0].cast<int64_t>() == 2 && changed[1].cast<Values>()[0].cast<int64_t>() == 3);
   CHECK(changed[2].cast<int64_t>() == 40 && changed[3].cast<int64_t>() == 40 && trace == "101000");
 
-  // An engine that is all C++, with callbacks that are functions, over our hooks.
+  // An engine written in C++ only, with callbacks that are functions, over our hooks.
   using Engine = ffi::StructuralMapDynEngine<ffi::StructuralMapEngineBase, ffi::WalkOrder::kPreOrder>;
   StructuralMutator engine(ffi::make_object<Engine>(on_int, Callbacks()));
   CHECK(engine->Mutate(Values{1}).ValueUnchecked().cast<Values>()[0].cast<int64_t>() == 2);
@@ -412,7 +414,7 @@ static void MutatorsOfOurs() {
   CHECK(error.kind() == "TypeError");
 }
 
-// A chain of C++ nodes, which would overflow the stack when it is destroyed, is taken apart from its top.
+// A chain of C++ nodes, whose destructor would overflow the stack, is taken apart from its top.
 static void Dismantle(Any chain) {
   while (auto* node = const_cast<NodeObj*>(chain.as<NodeObj>())) {
     if (!node->unique()) return;

@@ -1,4 +1,5 @@
-// The C++ caller: tvm::ffi::Function objects from the stock headers. See ../README.md for what it reads and prints.
+// The C++ caller: tvm::ffi::Function objects from the stock headers. See ../README.md for its input
+// and output.
 #include <tvm/ffi/extra/module.h>
 #include <tvm/ffi/tvm_ffi.h>
 
@@ -15,7 +16,8 @@ using tvm::ffi::Error;
 using tvm::ffi::Function;
 using tvm::ffi::Module;
 
-// The same barrier as Rust's black_box: the value goes through memory that the compiler knows nothing about.
+// The same barrier as Rust's black_box: the value passes through memory that is opaque to the
+// compiler.
 template <typename T>
 inline void Barrier(T& value) {
   asm volatile("" : : "r"(&value) : "memory");
@@ -73,7 +75,7 @@ int main(int argc, char** argv) {
       add.emplace(name, module->GetFunction("add").value());
       fail.emplace(name, module->GetFunction("fail").value());
     }
-    // A function made and called in this program: no library, and no safe_call in between.
+    // A function made and called in this program: without a library and without safe_call.
     add.emplace("in-process", Function::FromTyped([](int64_t a, int64_t b) -> int64_t { return a + b; }));
     std::cout << "ready" << std::endl;
     std::string what, library;

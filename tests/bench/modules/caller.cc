@@ -1,4 +1,5 @@
-// The stock half of `cargo xtask bench modules`: libtvm_ffi's own loader, from C++. See ../README.md for what it does and prints.
+// The stock half of `cargo xtask bench modules`: libtvm_ffi's own loader, from C++. See
+// ../README.md for its tasks and output.
 #include <tvm/ffi/extra/module.h>
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/reflection/registry.h>
@@ -16,7 +17,7 @@ namespace {
 namespace ffi = tvm::ffi;
 using Clock = std::chrono::steady_clock;
 
-// A module that keeps its bytes.
+// A module that consists of its bytes.
 class KeptNode : public ffi::ModuleObj {
  public:
   explicit KeptNode(ffi::Bytes bytes) : bytes_(std::move(bytes)) {}

@@ -169,7 +169,7 @@ static void register_field(const char* name, size_t offset, size_t size, const c
   check(pTVMFFITypeRegisterField(node_type, &info), name);
 }
 
-/* The hook that a deep copy asks for: a new node with the same fields. */
+/* The hook that a deep copy calls: returns a new node with the same fields. */
 static int node_copy(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
   (void)self;
   expect(count == 1, "arguments of the copy hook");
@@ -532,7 +532,7 @@ static uint64_t bench_error_create(uint64_t n) {
   return now() - start;
 }
 
-/* An error of a builtin: made, raised and caught. */
+/* An error of a builtin: created, raised and caught. */
 static uint64_t bench_error_builtin(uint64_t n) {
   TVMFFIObjectHandle get = global("ffi.ArrayGetItem");
   TVMFFIAny array = call(make_array, NULL, 0);
@@ -551,7 +551,7 @@ static uint64_t bench_error_builtin(uint64_t n) {
   return elapsed;
 }
 
-/* A document of some 30 KB with everything that JSON has. */
+/* A document of about 30 KB with all features of JSON. */
 static TVMFFIAny document(void) {
   static char buffer[65536];
   size_t used = (size_t)snprintf(buffer, sizeof buffer, "{\"name\": \"benchmark\", \"rows\": [");

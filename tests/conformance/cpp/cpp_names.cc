@@ -1,10 +1,12 @@
-// The C++ functions that the stock library exports beside its C API, as calls of the global functions of the same meaning.
+// The C++ functions that the stock library exports beside its C API, as calls of the equivalent
+// global functions.
 //
-// A library with the C ABI alone has none of these names, and some of the reference tests import them. With this file in
-// their program, those tests judge the global functions of the library under test. Against the stock library it is linked in
-// as well, so both are asked the same way.
+// A library with only the C ABI lacks these names, and some of the reference tests import them.
+// With this file in their program, those tests check the global functions of the library under
+// test. It is linked with the stock library as well, so that both are tested in the same way.
 
-// Names of the program alone: exported ones would take the place of the stock library's own inside it.
+// These names are local to the program: exported ones would replace the stock library's own names
+// inside it.
 #define TVM_FFI_EXTRA_CXX_API __attribute__((visibility("hidden")))
 
 #include <tvm/ffi/any.h>

@@ -1,4 +1,5 @@
-// Kernels with results that a CPU computes to the last bit: numbers of several types, a two-dimensional grid, atomics, a stream that is busy.
+// Kernels whose results a CPU computes to the last bit: numbers of several types, a two-dimensional
+// grid, atomics, a busy stream.
 
 // y = alpha x + y, with one rounding.
 extern "C" __global__ void saxpy_values(float* y, const float* x, float alpha, long long count) {
@@ -11,7 +12,7 @@ extern "C" __global__ void daxpy_values(double* y, const double* x, double alpha
   if (i < count) y[i] = fma(alpha, x[i], y[i]);
 }
 
-// Integers wrap. Each thread takes every element that is a whole number of grids away, so any grid serves.
+// Integers wrap. Each thread processes elements in steps of the whole grid, so any grid works.
 extern "C" __global__ void mix_words(unsigned* out, const unsigned* a, const unsigned* b, unsigned by, long long count) {
   const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
   for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step)
@@ -46,7 +47,7 @@ extern "C" __global__ void count_above(unsigned long long* total, const float* v
   if (i < count && values[i] > limit) atomicAdd(total, 1ull);
 }
 
-// Keeps a multiprocessor busy for so many cycles, then sets done[0] to a value.
+// Keeps a multiprocessor busy for a number of cycles, then sets done[0] to a value.
 extern "C" __global__ void work_cycles(float* done, float value, long long cycles) {
   const long long start = clock64();
   while (clock64() - start < cycles) {
@@ -54,5 +55,5 @@ extern "C" __global__ void work_cycles(float* done, float value, long long cycle
   done[0] = value;
 }
 
-// Writes where nothing is allocated, if the offset says so.
+// Writes to unallocated memory if the offset is large.
 extern "C" __global__ void write_far_away(int* data, long long offset) { data[offset] = 1; }

@@ -1,12 +1,13 @@
-/* The kernels of tests/gpu and of examples/imagekit on the host, for `cargo xtask gpu-kit --check`: the stand-in for the driver
- * (tests/c/fake_libcuda.c, FAKE_CUDA_KERNELS) calls them where a GPU would run the kernel. `sizes` are grid and block, x, y and z
- * each; a kernel does what its threads do together, so a grid that is too small gives a wrong result here as well. */
+/* The kernels of tests/gpu and of examples/imagekit on the host, for `cargo xtask gpu-kit
+ * --check`: the stand-in for the driver (tests/c/fake_libcuda.c, FAKE_CUDA_KERNELS) calls them
+ * in place of a GPU's kernels. `sizes` are grid and block, x, y and z each; a kernel does the
+ * work of all of its threads, so a grid that is too small gives a wrong result here as well. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 
 #define PARAMETER(type, index) (*(type *)params[index])
-/* Each thread of a grid that is one row of blocks. */
+/* Each thread of a one-dimensional grid. */
 #define EACH_THREAD(i) for (long long i = 0; i < (long long)sizes[0] * sizes[3]; i++)
 
 void saxpy_values(const unsigned *sizes, void **params) {

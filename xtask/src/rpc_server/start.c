@@ -6,7 +6,7 @@ typedef void (*constructor)(int, char **, char **);
 extern constructor __init_array_start[] __attribute__((visibility("hidden")));
 extern constructor __init_array_end[] __attribute__((visibility("hidden")));
 
-/* Says which library an exit handler belongs to: 0 is the program. */
+/* Identifies the library that an exit handler belongs to: 0 is the program. */
 __attribute__((visibility("hidden"))) void *__dso_handle = 0;
 
 /* glibc calls this before `main`. musl runs constructors itself, and does not. */
@@ -67,14 +67,15 @@ LOCAL int stat64(const char *path, void *result) { return fstatat64(HERE, path, 
 LOCAL int lstat64(const char *path, void *result) { return fstatat64(HERE, path, result, NO_FOLLOW); }
 LOCAL int fstat64(int descriptor, void *result) { return (int)syscall(SYS_FSTAT, descriptor, result); }
 
-/* GCC's unwinder asks this function of glibc 2.35 first; after -1 it asks the older one. */
+/* GCC's unwinder calls this function of glibc 2.35 first; if it returns -1, it calls the older
+ * one. */
 LOCAL int _dl_find_object(void *address, void *result) {
   (void)address;
   (void)result;
   return -1;
 }
 
-/* Functions that musl does not have, or under another name. They are looked for when they are called. */
+/* Functions that musl lacks, or has under another name. They are looked up when they are called. */
 LOCAL int pthread_atfork(void (*before)(void), void (*parent)(void), void (*child)(void)) {
   int (*with_library)(void (*)(void), void (*)(void), void (*)(void), void *) = dlsym(0, "__register_atfork");
   int (*plain)(void (*)(void), void (*)(void), void (*)(void)) = dlsym(0, "pthread_atfork");
