@@ -92,7 +92,7 @@ fn wrap(workspace: &Workspace, paths: &[&str]) -> Result {
     };
     for path in files.iter().filter(is_wrapped) {
         // Messages of the compiler that are compared name lines of this file.
-        if files.contains(&path.replace(".rs", ".stderr")) {
+        if path.strip_suffix(".rs").is_some_and(|stem| files.contains(&format!("{stem}.stderr"))) {
             continue;
         }
         let file = workspace.root().join(path);

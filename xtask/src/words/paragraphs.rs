@@ -30,10 +30,13 @@ pub(super) fn of<'a>(lines: &[&'a str]) -> Vec<Paragraph<'a>> {
         let text = line.trim_start();
         let indent = line.len() - text.len();
         let is_fence = text.starts_with("```") || text.starts_with("~~~");
-        if is_fence || fence.is_some() {
+        let is_comment = text.starts_with("<!--") && !text.contains("-->");
+        if is_fence || is_comment || fence.is_some() {
             match fence {
+                Some("-->") if text.contains("-->") => fence = None,
                 Some(open) if text.starts_with(open) => fence = None,
                 Some(_) => {}
+                None if is_comment => fence = Some("-->"),
                 None => fence = Some(&text[..3]),
             }
             is_open = false;
