@@ -22,9 +22,9 @@
 //!
 //! In `kernels::typed` each kernel with known argument types is a function:
 //! `kernels::typed::edges((grid, block), &out, &input, n)`. Names and types are read from CUDA C++
-//! and OpenCL C. Those of other kernels are declared, in a line `kernpack: blur(src:
-//! Tensor[float32], ..)` of the comment before them, or by [`Library::signature`]. The comment is
-//! the function's documentation, in every language.
+//! and OpenCL C. Those of other kernels are declared, in a line
+//! `kernpack: blur(src: Tensor[float32], ..)` of the comment before them, or by
+//! [`Library::signature`]. The comment is the function's documentation, in every language.
 //!
 //! # Rebuilds
 //!

@@ -1,5 +1,5 @@
-//! Runs a graph through NNVM's passes, one after the other, and prints the graph after each: `cargo
-//! run -p kernpack-graph --example nnvm_walk`.
+//! Runs a graph through NNVM's passes, one after the other, and prints the graph after each:
+//! `cargo run -p kernpack-graph --example nnvm_walk`.
 //!
 //! These are the steps that `kernpack.graph.build` runs in one call: correct layouts, initialize
 //! parameters, simplify, compute values that depend only on parameters, fuse, lower, build, save

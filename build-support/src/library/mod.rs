@@ -183,9 +183,9 @@ impl Library {
         self
     }
 
-    /// Writes the text of each [`Self::te`] kernel after each pass to files that `cargo kernpack
-    /// outputs` lists. The programs are also verified after each pass. `KERNPACK_DUMP_PASSES=1` has
-    /// the same effect.
+    /// Writes the text of each [`Self::te`] kernel after each pass to files that
+    /// `cargo kernpack outputs` lists. The programs are also verified after each pass.
+    /// `KERNPACK_DUMP_PASSES=1` has the same effect.
     #[cfg(feature = "compiler")]
     pub fn dump_passes(mut self, yes: bool) -> Self {
         self.dump_passes = yes;
@@ -433,9 +433,9 @@ impl Library {
     /// ```
     ///
     /// Types are `int`, `int8` to `int64`, `uint8` to `uint64`, `float`, `float16` to `float64`,
-    /// `bool`, `str`, `bytes`, `Tensor`, `Tensor[float32]` or another element type, `mut
-    /// Tensor[..]` for a tensor that the kernel writes to, `Device`, `DataType`, `Function`, `Any`,
-    /// and for a result `None`.
+    /// `bool`, `str`, `bytes`, `Tensor`, `Tensor[float32]` or another element type,
+    /// `mut Tensor[..]` for a tensor that the kernel writes to, `Device`, `DataType`, `Function`,
+    /// `Any`, and for a result `None`.
     ///
     /// Kernels in CUDA C++ and OpenCL C do not need a declaration: their parameters contain the
     /// types.

@@ -59,10 +59,10 @@ impl Model {
         self
     }
 
-    /// Makes a symbolic dimension dynamic, with a list of allowed extents: `.dim_in("sequence",
-    /// [32, 64, 128])`. The model is compiled for each of them, and the function runs the kernels
-    /// for the extent of the call. The library contains weights once if the kernels of all extents
-    /// need the same layout.
+    /// Makes a symbolic dimension dynamic, with a list of allowed extents:
+    /// `.dim_in("sequence", [32, 64, 128])`. The model is compiled for each of them, and the
+    /// function runs the kernels for the extent of the call. The library contains weights once if
+    /// the kernels of all extents need the same layout.
     #[must_use]
     pub fn dim_in(mut self, name: &str, extents: impl Into<Vec<i64>>) -> Self {
         self.options.dims_in.insert(name.to_owned(), extents.into());

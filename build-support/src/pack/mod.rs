@@ -130,8 +130,8 @@ pub(crate) fn pack(session: &Session, imports: &[Module], compress: bool) -> Res
     Ok(Packed { object, kinds, symbol })
 }
 
-/// Returns every module once, and the imports of each: row 0 is the library, row `i` is module `i -
-/// 1`.
+/// Returns every module once, and the imports of each: row 0 is the library, row `i` is module
+/// `i - 1`.
 fn tree(imports: &[Module]) -> (Vec<Module>, Vec<Vec<usize>>) {
     let mut modules: Vec<Module> = Vec::new();
     let mut numbers = HashMap::new();
