@@ -31,7 +31,7 @@ impl Imagekit {
     }
 }
 
-/// Builds the library of tests/gpu with optimization and gives its path.
+/// Builds the library of tests/gpu with optimization, and returns its path.
 pub(crate) fn build_gpu_kernels(environment: &Environment) -> Result<PathBuf> {
     let mut cargo = environment.cargo("build");
     cargo.args(["--release", "--package", "kernpack-gpu-tests"]);
@@ -67,7 +67,8 @@ pub(crate) fn build_loaded_by_tests(environment: &Environment) -> Result {
     Ok(())
 }
 
-/// Builds the library of tests/python_extension, and the program that makes wheels of it; the result is where they are, by variable.
+/// Builds the library of tests/python_extension, and the program that builds wheels from it.
+/// Returns the environment variables with their paths.
 pub(crate) fn build_for_extension(environment: &Environment) -> Result<Vec<(&'static str, PathBuf)>> {
     let mut cargo = environment.cargo("build");
     cargo.args(["--package", "extmod", "--package", "kernpack-cli"]);
@@ -81,7 +82,8 @@ pub(crate) fn build_for_extension(environment: &Environment) -> Result<Vec<(&'st
     ])
 }
 
-/// Builds every library that tests load, with optimization; the result is where they are, by the variable that tells it to the tests.
+/// Builds every library that tests load, with optimization. Returns the environment variables that
+/// pass their paths to the tests.
 ///
 /// One command builds all but two: separate commands would build the runtime once for each set of
 /// its features. `libtvm_ffi.so` is built by itself, as it is shipped, and the compiler without

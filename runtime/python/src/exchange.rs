@@ -1,5 +1,6 @@
-//! DLPack's exchange interface: a table of C functions behind a class of arrays, `__dlpack_c_exchange_api__`. PyTorch's tensors are taken by it,
-//! and those of the library are given by it, without a capsule or a call of Python code.
+//! DLPack's exchange interface: a table of C functions in the attribute `__dlpack_c_exchange_api__`
+//! of a class of arrays. It imports PyTorch's tensors and exports those of the library, without a
+//! capsule or a call of Python code.
 
 use core::alloc::Layout;
 use core::ffi::{CStr, c_int, c_void};
@@ -23,18 +24,19 @@ use crate::state::State;
 use crate::wanted::Wanted;
 use crate::{array, exception, stored, tensor};
 
-/// A tensor that another framework has lent: its memory is not freed as long as this lives.
+/// A tensor of another framework, whose memory is not freed as long as this value lives.
 pub(crate) struct Exchanged {
     managed: ptr::NonNull<DLManagedTensorVersioned>,
-    /// A copy of its description: code of Python may change that of an array that it knows.
+    /// A copy of the tensor's description. Python code may change the description of an array that
+    /// it can access.
     described: Option<Box<LentTensor>>,
-    /// The storage of a tensor of PyTorch.
+    /// The storage of a PyTorch tensor.
     storage: Option<Owned>,
 }
 
 impl Drop for Exchanged {
     fn drop(&mut self) {
-        // SAFETY: the tensor is this value's, and given back once.
+        // SAFETY: this value owns the tensor, and deletes it once.
         unsafe {
             if let Some(delete) = self.managed.as_ref().deleter {
                 delete(self.managed.as_ptr());
@@ -44,20 +46,20 @@ impl Drop for Exchanged {
 }
 
 impl Exchanged {
-    /// The view of the tensor, which lives as long as this.
+    /// Returns a view of the tensor that is valid as long as this value.
     pub(crate) fn view(&self) -> TVMFFIAny {
         self.described.as_ref().map_or(TVMFFIAny::NONE, |described| described.view())
     }
 
     fn is_read_only(&self) -> bool {
-        // SAFETY: the tensor is this value's.
+        // SAFETY: this value owns the tensor.
         unsafe { self.managed.as_ref().flags & dlpack_flags::READ_ONLY != 0 }
     }
 
-    /// A tensor that takes this one over.
+    /// Converts this into a tensor of the library, which takes ownership.
     pub(crate) fn into_tensor(self, writes: bool) -> Result<*mut TVMFFIObject, Refused> {
-        // SAFETY: the tensor is this value's; when it was taken over it is not given back here. Shape and strides are copied before code of
-        // Python can run.
+        // SAFETY: this value owns the tensor, and does not delete it after the new tensor took
+        // ownership. Shape and strides are copied before Python code can run.
         unsafe {
             let DLTensor { data, device, ndim, dtype, shape, strides, byte_offset } = self.managed.as_ref().dl_tensor;
             let is_padded = self.managed.as_ref().flags & dlpack_flags::IS_SUBBYTE_TYPE_PADDED != 0;
@@ -90,19 +92,21 @@ struct Kept(ManuallyDrop<Exchanged>);
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        // When Python has ended, its objects are gone.
+        // After the interpreter has shut down, its objects no longer exist.
         // SAFETY: dropped once, and not used afterwards.
         with_lock(|_| unsafe { ManuallyDrop::drop(&mut self.0) });
     }
 }
 
-/// The tensor behind an array of a class with the interface, for the time of a call. `None`: the array has to go another way, as those in a
-/// device's memory do, whose stream has to be waited for.
+/// Returns the tensor of an array whose class has the interface, for the duration of a call.
+///
+/// Returns `None` if the array must be converted in another way. This includes arrays in device
+/// memory, because the call must wait for their stream.
 ///
 /// # Safety
 /// `object` is alive.
 pub(crate) unsafe fn lend(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<Option<Exchanged>, Refused> {
-    // SAFETY: promised by the caller; the description is that of a tensor which lives.
+    // SAFETY: promised by the caller; the description is that of a live tensor.
     unsafe {
         let Some(mut lent) = managed(py, object)? else { return Ok(None) };
         if lent.managed.as_ref().flags & dlpack_flags::IS_SUBBYTE_TYPE_PADDED != 0 {
@@ -116,7 +120,8 @@ pub(crate) unsafe fn lend(py: Py, object: *mut PyObject, wanted: &Wanted) -> Res
     }
 }
 
-/// The tensor of an array of a class with the interface. `None` as for [`lend`].
+/// Returns the tensor of an array whose class has the interface, and `None` in the same cases as
+/// [`lend`].
 ///
 /// # Safety
 /// `object` is alive.
@@ -125,12 +130,12 @@ pub(crate) unsafe fn managed(py: Py, object: *mut PyObject) -> Result<Option<Exc
     unsafe {
         let Some(known) = foreign(py, object)? else { return Ok(None) };
         let Some(managed_of) = known.api.managed_of else { return Ok(None) };
-        // The place of the elements before code of Python can run, on this thread or on others.
+        // The address of the elements before Python code can run, on this thread or on others.
         let before = described(py, object, known)?;
         if let Some((before, _)) = &before {
             check_is_plain(py, object, known, before)?;
         }
-        // Taken before the tensor is described for the call: its shape may change, too.
+        // Obtained before the tensor is described for the call: its shape may change, too.
         let storage = storage(py, object, known)?;
         let mut lent = taken(py, object, managed_of)?;
         lent.storage = storage;
@@ -143,7 +148,7 @@ pub(crate) unsafe fn managed(py: Py, object: *mut PyObject) -> Result<Option<Exc
     }
 }
 
-/// The class of an array, if it has the interface and is not the library's own.
+/// Returns the class of an array, if it has the interface and is not the library's own class.
 ///
 /// # Safety
 /// `object` is alive.
@@ -155,7 +160,7 @@ unsafe fn foreign(py: Py, object: *mut PyObject) -> PyResult<Option<&'static Kno
     }
 }
 
-/// The storage of a tensor of PyTorch.
+/// Returns the storage of a PyTorch tensor; `None` for other arrays.
 ///
 /// # Safety
 /// `object` is alive, and of the class.
@@ -167,7 +172,7 @@ unsafe fn storage(py: Py, object: *mut PyObject, known: &Known) -> PyResult<Opti
     unsafe { call(py, known.storage, object) }.map(Some)
 }
 
-/// The tensor that the interface of a class gives.
+/// Returns the tensor that the interface of a class exports.
 ///
 /// # Safety
 /// `object` is alive, and of the class.
@@ -187,8 +192,8 @@ unsafe fn taken(py: Py, object: *mut PyObject, managed_of: ManagedOf) -> PyResul
     }
 }
 
-/// The description of a tensor of PyTorch, and what lends it if it is not the tensor itself. It is valid
-/// until code of Python runs. `None` for others.
+/// Returns the description of a PyTorch tensor, and its owner if that is not the tensor itself;
+/// `None` for other arrays. The description is valid until Python code runs.
 ///
 /// # Safety
 /// `object` is alive, and of the class.
@@ -213,7 +218,7 @@ unsafe fn described(py: Py, object: *mut PyObject, known: &Known) -> PyResult<Op
 
 /// Checks that the elements of a tensor are those in memory. PyTorch conjugates lazily: `t.conj()`
 /// is `t` with the conjugate bit, and `t.conj().imag` has the negative bit. The exchange interface
-/// gives neither.
+/// reports neither.
 ///
 /// # Safety
 /// `object` is alive, and of the class; the description is that of its tensor.
@@ -224,8 +229,8 @@ unsafe fn check_is_plain(py: Py, object: *mut PyObject, known: &Known, tensor: &
         if is_complex && is_set(py, known.is_conjugate, object)? {
             return Err(stored::bit_is_set("conjugate"));
         }
-        // The negative bit is that of views of imaginary parts. Their strides are even, except along
-        // an axis of one element. Only `as_strided` makes others, with numbers of the caller.
+        // Views of imaginary parts have the negative bit. Their strides are even, except along an
+        // axis of one element. Only `as_strided` creates others, with strides from the caller.
         let may_be_negative = is_complex || (tensor.dtype.code == dtype_code::FLOAT && !has_odd_stride(tensor));
         if may_be_negative && is_set(py, known.is_negative, object)? {
             return Err(stored::bit_is_set("negative"));
@@ -234,7 +239,7 @@ unsafe fn check_is_plain(py: Py, object: *mut PyObject, known: &Known, tensor: &
     }
 }
 
-/// Returns true if elements lie at odd distances.
+/// Returns true if an axis of more than one element has an odd stride.
 ///
 /// # Safety
 /// The description is valid.
@@ -247,7 +252,7 @@ unsafe fn has_odd_stride(tensor: &DLTensor) -> bool {
     unsafe { (0..axes).any(|axis| *tensor.shape.add(axis) > 1 && *tensor.strides.add(axis) % 2 != 0) }
 }
 
-/// Returns true if a method of an array gives `True`; NULL is no method.
+/// Returns true if a method of an array returns `True`. NULL represents a missing method.
 ///
 /// # Safety
 /// The array is alive.
@@ -259,7 +264,7 @@ unsafe fn is_set(py: Py, method: *mut PyObject, object: *mut PyObject) -> PyResu
     Ok(unsafe { call(py, method, object)?.as_ptr() == py._Py_TrueStruct() })
 }
 
-/// Calls a method of an array that takes the array alone.
+/// Calls a method of an array that takes only the array.
 ///
 /// # Safety
 /// Both are alive.
@@ -273,7 +278,8 @@ unsafe fn call(py: Py, method: *mut PyObject, object: *mut PyObject) -> PyResult
     }
 }
 
-/// While it lives, the stream that an array's framework works in is the library's current one on its device.
+/// A guard during which the current stream of an array's framework is the library's current stream
+/// on the device. Restores the previous stream when it is dropped.
 pub(crate) struct CurrentStream {
     device: Device,
     before: *mut c_void,
@@ -281,7 +287,8 @@ pub(crate) struct CurrentStream {
 
 impl Drop for CurrentStream {
     fn drop(&mut self) {
-        // SAFETY: the stream was current before, so it is alive; what it replaces is not needed. No provider refuses: it stores three words.
+        // SAFETY: the stream was current before, so it is alive; the replaced stream is not needed.
+        // The call cannot fail in any provider: it stores three words.
         unsafe {
             let (kind, index) = (self.device.device_type(), self.device.index());
             (provider::api().env_set_stream)(kind, index, self.before, ptr::null_mut());
@@ -289,13 +296,16 @@ impl Drop for CurrentStream {
     }
 }
 
-/// Makes the current stream of the framework that an array in a device's memory is from the library's own, so that kernels are put behind
-/// the framework's work, and the framework's later work behind the kernels. `None` for other objects.
+/// For an array in device memory, makes the current stream of its framework the library's current
+/// stream. Kernels then run after the framework's earlier work and before its later work.
+///
+/// Returns `None` for other objects.
 ///
 /// # Safety
 /// `object` is alive for the call.
 pub(crate) unsafe fn enter_stream(py: Py, object: *mut PyObject) -> PyResult<Option<CurrentStream>> {
-    // SAFETY: promised by the caller; the functions fill their results when they succeed. A framework's current stream outlives the call.
+    // SAFETY: promised by the caller; the functions fill their results when they succeed. A
+    // framework's current stream outlives the call.
     unsafe {
         let Some(known) = foreign(py, object)? else { return Ok(None) };
         let Api { borrow: Some(borrow), current_stream: Some(current_stream), .. } = known.api else {
@@ -319,7 +329,7 @@ pub(crate) unsafe fn enter_stream(py: Py, object: *mut PyObject) -> PyResult<Opt
     }
 }
 
-/// Gives the class of tensors the interface.
+/// Adds the interface to the class of tensors.
 pub(crate) fn offer(py: Py, class: &Owned) -> PyResult<()> {
     static API: Shared<Api> = Shared(Api {
         version: VERSION,
@@ -340,7 +350,8 @@ pub(crate) fn offer(py: Py, class: &Owned) -> PyResult<()> {
     }
 }
 
-/// The tensor of one of our objects; NULL, with an exception set, for others.
+/// Returns the tensor of an object of the library's class. For other objects, sets an exception and
+/// returns NULL.
 ///
 /// # Safety
 /// The interpreter's lock is held, and the object is alive.
@@ -356,7 +367,7 @@ unsafe fn own(py: Py, object: *mut PyObject) -> *mut TVMFFIObject {
 }
 
 unsafe extern "C" fn managed_of(object: *mut PyObject, out: *mut *mut DLManagedTensorVersioned) -> c_int {
-    // SAFETY: a consumer calls with the lock held, a live object and a writable place.
+    // SAFETY: a consumer calls with the lock held, a live object and a writable result.
     unsafe {
         let py = Py::held();
         let tensor = own(py, object);
@@ -380,7 +391,8 @@ unsafe extern "C" fn managed_of(object: *mut PyObject, out: *mut *mut DLManagedT
 }
 
 unsafe extern "C" fn object_of(managed: *mut DLManagedTensorVersioned, out: *mut *mut PyObject) -> c_int {
-    // SAFETY: as for `managed_of`; the tensor is ours from now on, and the new object holds a reference of its own.
+    // SAFETY: as for `managed_of`; the call passes ownership of the tensor, and the new object
+    // holds its own reference.
     unsafe {
         let py = Py::held();
         let tensor = match tensor::imported(managed, false) {
@@ -403,7 +415,8 @@ unsafe extern "C" fn object_of(managed: *mut DLManagedTensorVersioned, out: *mut
     }
 }
 
-/// A plain description cannot say that the tensor is read-only: what is done with it is the consumer's responsibility, as for all that is lent.
+/// Fills the description of a tensor. A `DLTensor` cannot mark the tensor as read-only: its use is
+/// the consumer's responsibility, as for all borrowed memory.
 unsafe extern "C" fn borrow(object: *mut PyObject, out: *mut DLTensor) -> c_int {
     // SAFETY: as for `managed_of`.
     unsafe {
@@ -417,7 +430,7 @@ unsafe extern "C" fn borrow(object: *mut PyObject, out: *mut DLTensor) -> c_int 
 }
 
 unsafe extern "C" fn current_stream(kind: c_int, index: i32, out: *mut *mut c_void) -> c_int {
-    // SAFETY: the function may be called with any numbers; the place is writable.
+    // SAFETY: the function may be called with any numbers; the result is writable.
     unsafe { out.write((provider::api().env_get_stream)(kind, index)) };
     0
 }
@@ -425,11 +438,11 @@ unsafe extern "C" fn current_stream(kind: c_int, index: i32, out: *mut *mut c_vo
 /// Host memory of a tensor.
 struct Memory(*mut u8, Layout);
 
-// SAFETY: the memory is this value's.
+// SAFETY: this value owns the memory.
 unsafe impl Send for Memory {}
 
 impl Memory {
-    /// The alignment that loads of vectors want.
+    /// The alignment for vector loads.
     const ALIGNMENT: usize = 64;
 
     fn new(size: usize) -> Option<Self> {
@@ -447,14 +460,15 @@ impl Drop for Memory {
     }
 }
 
-/// A new tensor like another, with zeros in it; in host memory only.
+/// Creates a tensor of zeros with the shape and type of another one, in host memory only.
 unsafe extern "C" fn allocate(
     like: *mut DLTensor,
     out: *mut *mut DLManagedTensorVersioned,
     context: *mut c_void,
     set_error: SetError,
 ) -> c_int {
-    // SAFETY: the consumer passes a tensor's description, a writable place, and what reports errors.
+    // SAFETY: the consumer passes a tensor's description, a writable result, and a function that
+    // reports errors.
     unsafe {
         let refuse = |text: &CStr| {
             set_error(context, c"RuntimeError".as_ptr(), text.as_ptr());

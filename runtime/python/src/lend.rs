@@ -1,4 +1,4 @@
-//! NumPy's arrays as views for the time of a call: an array is read where it stands, and nothing is allocated.
+//! Views of NumPy arrays for the duration of a call, without a copy or an allocation.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::MaybeUninit;
@@ -12,17 +12,17 @@ use crate::numpy_memory::{fields, ndarray};
 use crate::tensor::read_only;
 use crate::wanted::Wanted;
 
-/// Arrays of more axes are not lent.
+/// The maximum number of axes of a borrowed array.
 const AXES: usize = 4;
 
-/// A tensor over the memory of an array that lives for the call.
+/// A tensor over the memory of an array that outlives the call.
 pub(crate) struct LentTensor {
     tensor: DLTensor,
     shape: [i64; AXES],
     strides: [i64; AXES],
 }
 
-/// `PyArrayObject_fields` of NumPy 1 and 2, behind the header.
+/// `PyArrayObject_fields` of NumPy 1 and 2, after the object header.
 #[repr(C)]
 pub(crate) struct ArrayFields {
     pub(crate) data: *mut c_void,
@@ -34,7 +34,7 @@ pub(crate) struct ArrayFields {
     pub(crate) flags: c_int,
 }
 
-/// `PyArray_Descr` of NumPy 1 and 2, behind the header, as far as it is the same.
+/// The common prefix of `PyArray_Descr` in NumPy 1 and 2, after the object header.
 #[repr(C)]
 struct DescrFields {
     _scalar: *mut PyObject,
@@ -48,8 +48,10 @@ struct DescrFields {
 const ALIGNED: c_int = 0x0100;
 const WRITEABLE: c_int = 0x0400;
 
-/// The view of an array of NumPy's own class, described in `place`, which stays where it is for the call. `None`: the array has to go the
-/// way of all others.
+/// Returns a view of an array whose class is exactly `numpy.ndarray`. The description is written to
+/// `place`, which must not move during the call.
+///
+/// Returns `None` if the array must be converted like other objects.
 ///
 /// # Safety
 /// `object` is alive for the call.
@@ -59,7 +61,8 @@ pub(crate) unsafe fn lend(
     wanted: &Wanted,
     place: &mut MaybeUninit<LentTensor>,
 ) -> Result<Option<TVMFFIAny>, Refused> {
-    // SAFETY: promised by the caller; the class says that the object is an array, whose fields and element type lie so.
+    // SAFETY: promised by the caller; an object of the class is an array, whose fields and element
+    // type have this layout.
     unsafe {
         if !py.is_plain() || py.type_of(object) != ndarray(py)? {
             return Ok(None);
@@ -98,7 +101,8 @@ pub(crate) unsafe fn lend(
 }
 
 impl LentTensor {
-    /// The view of a tensor that points to shape and strides of its own.
+    /// Writes the tensor to `place`, with pointers to its own shape and strides, and returns a
+    /// view.
     fn put(lent: Self, place: &mut MaybeUninit<Self>) -> TVMFFIAny {
         let lent = place.write(lent);
         lent.tensor.shape = lent.shape.as_mut_ptr();
@@ -106,13 +110,13 @@ impl LentTensor {
         lent.view()
     }
 
-    /// The view of a tensor that stays where it is.
+    /// Returns a view of the tensor, which must not move.
     pub(crate) fn view(&self) -> TVMFFIAny {
         TVMFFIAny::pointer(type_index::DL_TENSOR_PTR, (&raw const self.tensor).cast_mut().cast())
     }
 
-    /// A copy of the description of a tensor by another library, whose shape and strides other code may change meanwhile. `None`: it has too many
-    /// axes, or no shape.
+    /// Copies the description of another library's tensor, because other code may change its shape
+    /// and strides in the meantime. Returns `None` if it has too many axes, or no shape.
     ///
     /// # Safety
     /// The description is valid.
@@ -138,8 +142,10 @@ impl LentTensor {
     }
 }
 
-/// The element type of an array, of this machine's byte order. NumPy numbers its own types: bool, then pairs of signed and unsigned integers
-/// from `char` to `long long`, then floats, then complex numbers; float16 is 23.
+/// Returns the element type of an array, if its byte order is that of this machine.
+///
+/// NumPy numbers its own types: bool, then pairs of signed and unsigned integers from `char` to
+/// `long long`, then floats, then complex numbers; float16 is 23.
 fn data_type(descr: &DescrFields) -> Option<DLDataType> {
     let other_order = if cfg!(target_endian = "little") { b'>' } else { b'<' };
     if descr.byte_order as u8 == other_order {

@@ -1,5 +1,7 @@
-//! The storage of tensors like PyTorch's that are given as capsules. A capsule holds the tensor, and code of Python may give this another storage at any
-//! time (`t.data = other`, `t.set_()`): the memory is that of the storage, so the storage is held.
+//! The storage of PyTorch-like tensors that are passed as DLPack capsules.
+//!
+//! A capsule keeps the tensor alive, but Python code may give the tensor another storage at any
+//! time (`t.data = other`, `t.set_()`). The storage owns the memory, so it is kept alive as well.
 
 use core::ffi::CStr;
 use core::mem::ManuallyDrop;
@@ -14,18 +16,19 @@ use crate::interpreter::with_lock;
 use crate::number::integer_of;
 use crate::object::{Owned, PyResult, Raised};
 
-/// The method that gives a tensor's storage.
+/// The method that returns a tensor's storage.
 const STORAGE: &CStr = c"untyped_storage";
 
-/// The storage of a tensor, taken before the tensor is asked for a capsule.
+/// The storage of a tensor, obtained before the capsule is requested.
 pub(crate) struct Stored {
     storage: Owned,
-    /// The address of the elements before.
+    /// The address of the elements at that time.
     start: Option<i64>,
 }
 
 impl Stored {
-    /// The storage of an array whose class has the method `untyped_storage`; `None` for others.
+    /// Returns the storage of an array whose class has the method `untyped_storage`; `None` for
+    /// other arrays.
     ///
     /// # Safety
     /// `object` is alive.
@@ -46,7 +49,8 @@ impl Stored {
         }
     }
 
-    /// A tensor over the memory of one that the array gave, which holds both this one and the storage. The reference is taken over.
+    /// Creates a tensor over the memory of `tensor`, which the array exported. The new tensor owns
+    /// the reference to `tensor` and the storage.
     ///
     /// # Safety
     /// `object` is alive, and `tensor` a reference to a tensor.
@@ -58,7 +62,8 @@ impl Stored {
     ) -> Result<*mut TVMFFIObject, Refused> {
         let Self { storage, start: before } = self;
         let owner = Owner { tensor, storage: ManuallyDrop::new(storage) };
-        // SAFETY: promised by the caller; the owner has the reference, and what describes a tensor lives as long as that.
+        // SAFETY: promised by the caller; the owner has the reference, and the description of a
+        // tensor lives as long as the tensor.
         unsafe {
             let DLTensor { data, device, ndim, dtype, shape, strides, byte_offset } =
                 *embedded::tensor::dl_tensor(tensor);
@@ -81,7 +86,8 @@ impl Stored {
     }
 }
 
-/// A tensor, and the storage that its memory is in. The storage is given back with the interpreter's lock.
+/// A tensor, and the storage that owns its memory. The storage is released with the interpreter's
+/// lock held.
 struct Owner {
     tensor: *mut TVMFFIObject,
     storage: ManuallyDrop<Owned>,
@@ -89,15 +95,16 @@ struct Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // SAFETY: the reference is this value's.
+        // SAFETY: this value owns the reference.
         unsafe { embedded::dec_ref(self.tensor) };
-        // When Python has ended, its objects are gone.
+        // After the interpreter has shut down, its objects no longer exist.
         // SAFETY: dropped once, and not used afterwards.
         with_lock(|_| unsafe { ManuallyDrop::drop(&mut self.storage) });
     }
 }
 
-/// Returns true if memory that a tensor has given is that of the storage, or no one else's.
+/// Returns true if the memory that a tensor exported belongs to the storage, or is not shared with
+/// other objects.
 ///
 /// # Safety
 /// `object` is alive.
@@ -111,18 +118,19 @@ unsafe fn is_of_storage(
     let data = data as i64;
     // SAFETY: promised by the caller; the storage is held.
     unsafe {
-        // Its memory is not used again as long as it is held, so that the address says all.
+        // The memory is not reused while the storage is alive, so the address identifies it.
         let memory = memory(py, storage.as_ptr());
         if data == 0 || memory.as_ref().is_some_and(|memory| memory.contains(&data)) {
             return Ok(true);
         }
         let after = start(py, object)?;
-        // A derived class may give a copy, which no one else has.
+        // A derived class may export a copy, which is not shared.
         Ok(after == before && (memory.is_none() || after != Some(data)))
     }
 }
 
-/// The addresses of a storage's memory; `None` if it does not tell them, or has none.
+/// Returns the addresses of a storage's memory; `None` if the storage does not report them, or does
+/// not have memory.
 ///
 /// # Safety
 /// `storage` is alive.
@@ -135,7 +143,7 @@ unsafe fn memory(py: Py, storage: *mut PyObject) -> Option<RangeInclusive<i64>> 
                 None => Ok(None),
             });
             number.unwrap_or_else(|Raised| {
-                // As those of devices without addresses.
+                // The storages of devices without addresses raise an error.
                 py.PyErr_Clear();
                 None
             })
@@ -147,19 +155,20 @@ unsafe fn memory(py: Py, storage: *mut PyObject) -> Option<RangeInclusive<i64>> 
     }
 }
 
-/// The error of a tensor that has other memory than that which its storage was taken for.
+/// The error for a tensor whose memory is not that of the storage that was obtained before.
 pub(crate) fn moved() -> Refused {
     Refused::Because { kind: "ValueError", clause: "the tensor was given other memory while it was converted".into() }
 }
 
-/// The error of a tensor whose elements are not those in memory.
+/// The error for a tensor whose elements differ from those in memory.
 pub(crate) fn bit_is_set(bit: &str) -> Refused {
     let method = if bit == "conjugate" { "resolve_conj" } else { "resolve_neg" };
     let clause = format!("the tensor has its {bit} bit set; pass tensor.{method}()");
     Refused::Because { kind: "ValueError", clause }
 }
 
-/// The result of a method of an array's class that takes the array alone; `None` if the class has no such method.
+/// Calls a method of an array's class that takes only the array. Returns `None` if the class does
+/// not have the method.
 ///
 /// # Safety
 /// `object` is alive.
@@ -171,7 +180,7 @@ unsafe fn ask(py: Py, object: *mut PyObject, name: &CStr) -> PyResult<Option<Own
     }
 }
 
-/// The address of the elements of an array, if its class tells it.
+/// Returns the address of the elements of an array, if its class reports it.
 ///
 /// # Safety
 /// `object` is alive.

@@ -180,7 +180,8 @@ impl State {
                 part.terms.remove(place);
                 let operand = self.sum_of(operand);
                 part.add_scaled(&operand, term.scale);
-                // With other terms or a factor, the part may be larger than what the program computes.
+                // With other terms or a factor, the part may exceed all values that the program
+                // computes.
                 let own = [&operand];
                 let own = if sum.terms.len() == 1 { &own[..] } else { &[] };
                 parts.push(self.negative(part, own, expr));

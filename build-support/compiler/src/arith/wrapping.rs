@@ -137,10 +137,12 @@ impl State {
         self.is_exact(&sum)
     }
 
-    /// Tells whether a divisor may be 0: data, an index whose bounds are known and include it, or
-    /// what is made of variables that take 0, whatever their end. Where a size is 0, nothing is
-    /// divided by it. A difference or a quotient of sizes (`n - 1`, `n // 4`) is 0 for some of them:
-    /// it has to be known that it is positive, as inside a loop with that extent.
+    /// Returns true if a divisor may be 0: data, an index with known bounds that include 0, or an
+    /// expression of variables that [take 0](Self::takes_zero), whatever its upper bound.
+    ///
+    /// Code that divides by a size does not run if the size is 0. A difference or a quotient of
+    /// sizes (`n - 1`, `n // 4`) is 0 for some sizes, and may be 0 unless it is known to be
+    /// positive, as inside a loop with that extent.
     pub(crate) fn may_be_zero(&mut self, divisor: &Sum) -> bool {
         let range = self.range(divisor);
         range.contains(0)
@@ -150,7 +152,7 @@ impl State {
                 || is_zero_for_some_sizes(divisor) && !self.is_known_positive(divisor))
     }
 
-    /// Tells whether a sum of sizes is known to be positive, or is a product whose factors are.
+    /// Returns true if a sum of sizes is known to be positive, or is a product of such factors.
     fn is_known_positive(&mut self, sum: &Sum) -> bool {
         if let Some(term) = sum.as_term()
             && term.is_whole()
@@ -194,7 +196,8 @@ impl State {
     }
 }
 
-/// Tells whether a sum of sizes may be 0 where none of them is: a difference, a quotient or a remainder.
+/// Returns true if a sum of sizes may be 0 although none of the sizes is 0: a difference, a
+/// quotient or a remainder.
 pub(super) fn is_zero_for_some_sizes(sum: &Sum) -> bool {
     let takes_away = |part: &Expr| {
         use BinaryOp::{Div, FloorDiv, FloorMod, Mod, Sub};
@@ -205,7 +208,8 @@ pub(super) fn is_zero_for_some_sizes(sum: &Sum) -> bool {
         || sum.terms.iter().any(|term| !term.is_whole() || has_part(&term.index, takes_away))
 }
 
-/// Bounds of a quotient or a remainder of data: a divisor of 0 gives 0, and the smallest integer by -1 wraps.
+/// Bounds of a quotient or a remainder of data. Division by 0 results in 0, and division of the
+/// smallest integer by -1 wraps.
 pub(super) fn of_division(
     range: ConstInterval,
     x: ConstInterval,

@@ -149,7 +149,8 @@ pub(super) fn alter_op_layout(graph: &GraphRef) -> Result<GraphRef> {
         Ok(Some(values))
     })?;
     let altered = keep_inputs(graph, &altered);
-    // The next CorrectLayout reads the layouts before: those of the entries that unchanged nodes read and give.
+    // The next CorrectLayout reads the previous layouts: those of the inputs and outputs of
+    // unchanged nodes.
     let last: Vec<String> = graph.attr("layout").unwrap_or_default();
     let old = IndexedGraph::new(graph)?;
     if last.len() != old.num_entries() {

@@ -25,8 +25,11 @@ fn single(graph: &GraphRef, what: &str) -> Result<Value> {
     }
 }
 
-/// Applies an operator to graphs of one output each, by position and by name; inputs that are not given become variables. An operator of any number of inputs
-/// takes graphs of several outputs as well. A node without a name gets one. The result has the visible outputs of the node: `batch_norm` has one.
+/// Applies an operator to graphs with one output each, by position and by name.
+///
+/// Missing inputs become variables. An operator with any number of inputs also accepts graphs with
+/// several outputs. A node without a name gets one. The result has the visible outputs of the node:
+/// `batch_norm` has one.
 #[packed_func(name = "kernpack.graph.apply_op")]
 fn apply_op(
     op: &str,

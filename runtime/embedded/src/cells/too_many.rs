@@ -36,7 +36,8 @@ macro_rules! ways {
         [$(Way {
             name: $name,
             make: $make,
-            // SAFETY: the object is alive, of the type that `$make` makes, and as if references to it had been made and forgotten.
+            // SAFETY: the object is alive and of the type that `$make` makes. Its counts are as if
+            // references to it had been created and forgotten.
             #[allow(unused_unsafe, reason = "a few ways are safe")]
             add: |$object: *mut TVMFFIObject| unsafe { $add.was_added() },
         }),*]
