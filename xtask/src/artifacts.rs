@@ -31,7 +31,7 @@ impl Imagekit {
     }
 }
 
-/// Builds the library of tests/gpu with optimization and gives its path.
+/// Builds the library of tests/gpu with optimization, and returns its path.
 pub(crate) fn build_gpu_kernels(environment: &Environment) -> Result<PathBuf> {
     let mut cargo = environment.cargo("build");
     cargo.args(["--release", "--package", "kernpack-gpu-tests"]);

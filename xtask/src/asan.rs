@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// The only supported target.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Without rustc's own copy of the sanitizer's run-time library.
+/// The flags for AddressSanitizer without rustc's own copy of its run-time library.
 const RUSTFLAGS: &str = "-Zsanitizer=address -Zexternal-clangrt -Cforce-frame-pointers=yes";
 
 /// A program that drops one reference too many, to check that the sanitizer reports it.
@@ -36,7 +36,7 @@ for _ in range(2):
     library.TVMFFIObjectDecRef(ctypes.c_void_p(value.object))
 ";
 
-/// Lends memory that was freed.
+/// A program that passes freed memory to the extension module.
 const MISTAKE_OF_EXTENSION: &str = "
 import ctypes, os, sys
 sys.path.insert(0, os.path.dirname(sys.argv[1]))
@@ -58,7 +58,7 @@ class Freed:
 extmod.sum_of_elements(Freed())
 ";
 
-/// Tests of the extension module that take memory away while it is used.
+/// The tests of the extension module that free memory while it is in use.
 const TESTS_OF_EXTENSION: [&str; 5] =
     ["test_class_changes.py", "test_exchange.py", "test_hostile.py", "test_lent_memory.py", "test_shared.py"];
 
@@ -84,16 +84,17 @@ pub(crate) fn run(rest: &[&str]) -> Result {
     outcome
 }
 
-/// Builds the extension module of the tests, checks that mistakes are seen, and runs the tests.
+/// Builds the extension module of the tests, checks that the sanitizer detects mistakes, and runs
+/// the tests.
 pub(crate) fn extension() -> Result {
     let workspace = Workspace::find()?;
     let python = Python::prepare(&workspace)?;
     let built = build(&workspace, "extmod", "extmod")?;
-    // Under the name that Python imports.
+    // The file name that Python imports.
     let library = workspace.folder("asan/import")?.join("extmod.so");
     fs::copy(&built, &library).map_err(|error| format!("cannot copy {}: {error}", built.display()))?;
     let reports = Reports::new(&workspace, "asan/reports-extension")?;
-    // The stock libtvm_ffi.so gives memory of `operator new` back by `free`.
+    // The stock libtvm_ffi.so frees memory of `operator new` with `free`.
     let variables = variables(&workspace, &reports, ":alloc_dealloc_mismatch=0")?;
     see_a_mistake(&workspace, MISTAKE_OF_EXTENSION, &library, &variables, &reports)?;
 
@@ -124,18 +125,19 @@ pub(crate) fn extension() -> Result {
 fn variables(workspace: &Workspace, reports: &Reports, more: &str) -> Result<[String; 4]> {
     Ok([
         format!("LD_PRELOAD={}", preload(workspace)?),
-        // Python keeps much memory to its end, and not by mistake.
+        // Python deliberately keeps much memory until it exits.
         format!(
             "ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1{more}:log_path={}",
             reports.folder().join("report").display()
         ),
-        // Each object of Python in a block of its own.
+        // Allocates each Python object as a separate block.
         "PYTHONMALLOC=malloc".to_string(),
         "PYTEST_PLUGINS=kernpack_preload".to_string(),
     ])
 }
 
-/// The sanitizer's run-time library, and that of C++, which it looks into when it starts.
+/// Returns the paths of the sanitizer's run-time library and that of C++, in which the sanitizer
+/// looks up symbols when it starts.
 fn preload(workspace: &Workspace) -> Result<String> {
     let mut paths = Vec::new();
     for name in ["libasan.so", "libstdc++.so"] {
@@ -151,7 +153,7 @@ fn preload(workspace: &Workspace) -> Result<String> {
     Ok(paths.join(":"))
 }
 
-/// Builds a library in a folder of its own: optimized, but with everything checked that can be.
+/// Builds a library in a separate target folder: optimized, but with debug assertions.
 fn build(workspace: &Workspace, package: &str, library: &str) -> Result<PathBuf> {
     let folder = workspace.folder("asan")?;
     let mut cargo = workspace.cargo("build");
@@ -162,7 +164,8 @@ fn build(workspace: &Workspace, package: &str, library: &str) -> Result<PathBuf>
     Ok(shared_library(&folder.join(TARGET).join("release"), library))
 }
 
-/// A sanitizer that sees nothing would make every suite pass.
+/// Checks that the sanitizer reports a mistake. With a sanitizer that does not work, every suite
+/// would pass.
 fn see_a_mistake(
     workspace: &Workspace,
     mistake: &str,

@@ -30,7 +30,7 @@ const BARE: Recipe = Recipe {
     packages: include_str!("../requirements-bare.txt"),
 };
 
-/// The environment of a user who has nothing.
+/// The environment of a user without NumPy and tvm_ffi.
 const ALONE: Recipe = Recipe {
     folder: "venv-alone",
     list: "xtask/requirements-alone.txt",

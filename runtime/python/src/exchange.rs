@@ -24,18 +24,19 @@ use crate::state::State;
 use crate::wanted::Wanted;
 use crate::{array, exception, stored, tensor};
 
-/// A tensor that another framework has lent: its memory is not freed as long as this lives.
+/// A tensor of another framework, whose memory is not freed as long as this value lives.
 pub(crate) struct Exchanged {
     managed: ptr::NonNull<DLManagedTensorVersioned>,
-    /// A copy of its description: code of Python may change that of an array that it knows.
+    /// A copy of the tensor's description. Python code may change the description of an array that
+    /// it can access.
     described: Option<Box<LentTensor>>,
-    /// The storage of a tensor of PyTorch.
+    /// The storage of a PyTorch tensor.
     storage: Option<Owned>,
 }
 
 impl Drop for Exchanged {
     fn drop(&mut self) {
-        // SAFETY: the tensor is this value's, and given back once.
+        // SAFETY: this value owns the tensor, and deletes it once.
         unsafe {
             if let Some(delete) = self.managed.as_ref().deleter {
                 delete(self.managed.as_ptr());
@@ -45,17 +46,17 @@ impl Drop for Exchanged {
 }
 
 impl Exchanged {
-    /// The view of the tensor, which lives as long as this.
+    /// Returns a view of the tensor that is valid as long as this value.
     pub(crate) fn view(&self) -> TVMFFIAny {
         self.described.as_ref().map_or(TVMFFIAny::NONE, |described| described.view())
     }
 
     fn is_read_only(&self) -> bool {
-        // SAFETY: the tensor is this value's.
+        // SAFETY: this value owns the tensor.
         unsafe { self.managed.as_ref().flags & dlpack_flags::READ_ONLY != 0 }
     }
 
-    /// A tensor that takes this one over.
+    /// Converts this into a tensor of the library, which takes ownership.
     pub(crate) fn into_tensor(self, writes: bool) -> Result<*mut TVMFFIObject, Refused> {
         // SAFETY: the tensor is this value's; when it was taken over it is not given back here.
         // Shape and strides are copied before code of Python can run.
@@ -91,7 +92,7 @@ struct Kept(ManuallyDrop<Exchanged>);
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        // When Python has ended, its objects are gone.
+        // After the interpreter has shut down, its objects no longer exist.
         // SAFETY: dropped once, and not used afterwards.
         with_lock(|_| unsafe { ManuallyDrop::drop(&mut self.0) });
     }
@@ -104,7 +105,7 @@ impl Drop for Kept {
 /// # Safety
 /// `object` is alive.
 pub(crate) unsafe fn lend(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<Option<Exchanged>, Refused> {
-    // SAFETY: promised by the caller; the description is that of a tensor which lives.
+    // SAFETY: promised by the caller; the description is that of a live tensor.
     unsafe {
         let Some(mut lent) = managed(py, object)? else { return Ok(None) };
         if lent.managed.as_ref().flags & dlpack_flags::IS_SUBBYTE_TYPE_PADDED != 0 {
@@ -118,7 +119,8 @@ pub(crate) unsafe fn lend(py: Py, object: *mut PyObject, wanted: &Wanted) -> Res
     }
 }
 
-/// The tensor of an array of a class with the interface. `None` as for [`lend`].
+/// Returns the tensor of an array whose class has the interface, and `None` in the same cases as
+/// [`lend`].
 ///
 /// # Safety
 /// `object` is alive.
@@ -127,12 +129,12 @@ pub(crate) unsafe fn managed(py: Py, object: *mut PyObject) -> Result<Option<Exc
     unsafe {
         let Some(known) = foreign(py, object)? else { return Ok(None) };
         let Some(managed_of) = known.api.managed_of else { return Ok(None) };
-        // The place of the elements before code of Python can run, on this thread or on others.
+        // The address of the elements before Python code can run, on this thread or on others.
         let before = described(py, object, known)?;
         if let Some((before, _)) = &before {
             check_is_plain(py, object, known, before)?;
         }
-        // Taken before the tensor is described for the call: its shape may change, too.
+        // Obtained before the tensor is described for the call: its shape may change, too.
         let storage = storage(py, object, known)?;
         let mut lent = taken(py, object, managed_of)?;
         lent.storage = storage;
@@ -145,7 +147,7 @@ pub(crate) unsafe fn managed(py: Py, object: *mut PyObject) -> Result<Option<Exc
     }
 }
 
-/// The class of an array, if it has the interface and is not the library's own.
+/// Returns the class of an array, if it has the interface and is not the library's own class.
 ///
 /// # Safety
 /// `object` is alive.
@@ -157,7 +159,7 @@ unsafe fn foreign(py: Py, object: *mut PyObject) -> PyResult<Option<&'static Kno
     }
 }
 
-/// The storage of a tensor of PyTorch.
+/// Returns the storage of a PyTorch tensor; `None` for other arrays.
 ///
 /// # Safety
 /// `object` is alive, and of the class.
@@ -169,7 +171,7 @@ unsafe fn storage(py: Py, object: *mut PyObject, known: &Known) -> PyResult<Opti
     unsafe { call(py, known.storage, object) }.map(Some)
 }
 
-/// The tensor that the interface of a class gives.
+/// Returns the tensor that the interface of a class exports.
 ///
 /// # Safety
 /// `object` is alive, and of the class.
@@ -215,7 +217,7 @@ unsafe fn described(py: Py, object: *mut PyObject, known: &Known) -> PyResult<Op
 
 /// Checks that the elements of a tensor are those in memory. PyTorch conjugates lazily: `t.conj()`
 /// is `t` with the conjugate bit, and `t.conj().imag` has the negative bit. The exchange interface
-/// gives neither.
+/// reports neither.
 ///
 /// # Safety
 /// `object` is alive, and of the class; the description is that of its tensor.
@@ -236,7 +238,7 @@ unsafe fn check_is_plain(py: Py, object: *mut PyObject, known: &Known, tensor: &
     }
 }
 
-/// Returns true if elements lie at odd distances.
+/// Returns true if an axis of more than one element has an odd stride.
 ///
 /// # Safety
 /// The description is valid.
@@ -249,7 +251,7 @@ unsafe fn has_odd_stride(tensor: &DLTensor) -> bool {
     unsafe { (0..axes).any(|axis| *tensor.shape.add(axis) > 1 && *tensor.strides.add(axis) % 2 != 0) }
 }
 
-/// Returns true if a method of an array gives `True`; NULL is no method.
+/// Returns true if a method of an array returns `True`. NULL represents a missing method.
 ///
 /// # Safety
 /// The array is alive.
@@ -261,7 +263,7 @@ unsafe fn is_set(py: Py, method: *mut PyObject, object: *mut PyObject) -> PyResu
     Ok(unsafe { call(py, method, object)?.as_ptr() == py._Py_TrueStruct() })
 }
 
-/// Calls a method of an array that takes the array alone.
+/// Calls a method of an array that takes only the array.
 ///
 /// # Safety
 /// Both are alive.
@@ -325,7 +327,7 @@ pub(crate) unsafe fn enter_stream(py: Py, object: *mut PyObject) -> PyResult<Opt
     }
 }
 
-/// Gives the class of tensors the interface.
+/// Adds the interface to the class of tensors.
 pub(crate) fn offer(py: Py, class: &Owned) -> PyResult<()> {
     static API: Shared<Api> = Shared(Api {
         version: VERSION,
@@ -346,7 +348,8 @@ pub(crate) fn offer(py: Py, class: &Owned) -> PyResult<()> {
     }
 }
 
-/// The tensor of one of our objects; NULL, with an exception set, for others.
+/// Returns the tensor of an object of the library's class. For other objects, sets an exception and
+/// returns NULL.
 ///
 /// # Safety
 /// The interpreter's lock is held, and the object is alive.
@@ -362,7 +365,7 @@ unsafe fn own(py: Py, object: *mut PyObject) -> *mut TVMFFIObject {
 }
 
 unsafe extern "C" fn managed_of(object: *mut PyObject, out: *mut *mut DLManagedTensorVersioned) -> c_int {
-    // SAFETY: a consumer calls with the lock held, a live object and a writable place.
+    // SAFETY: a consumer calls with the lock held, a live object and a writable result.
     unsafe {
         let py = Py::held();
         let tensor = own(py, object);
@@ -425,7 +428,7 @@ unsafe extern "C" fn borrow(object: *mut PyObject, out: *mut DLTensor) -> c_int 
 }
 
 unsafe extern "C" fn current_stream(kind: c_int, index: i32, out: *mut *mut c_void) -> c_int {
-    // SAFETY: the function may be called with any numbers; the place is writable.
+    // SAFETY: the function may be called with any numbers; the result is writable.
     unsafe { out.write((provider::api().env_get_stream)(kind, index)) };
     0
 }
@@ -433,11 +436,11 @@ unsafe extern "C" fn current_stream(kind: c_int, index: i32, out: *mut *mut c_vo
 /// Host memory of a tensor.
 struct Memory(*mut u8, Layout);
 
-// SAFETY: the memory is this value's.
+// SAFETY: this value owns the memory.
 unsafe impl Send for Memory {}
 
 impl Memory {
-    /// The alignment that loads of vectors want.
+    /// The alignment for vector loads.
     const ALIGNMENT: usize = 64;
 
     fn new(size: usize) -> Option<Self> {
@@ -455,7 +458,7 @@ impl Drop for Memory {
     }
 }
 
-/// A new tensor like another, with zeros in it; in host memory only.
+/// Creates a tensor of zeros with the shape and type of another one, in host memory only.
 unsafe extern "C" fn allocate(
     like: *mut DLTensor,
     out: *mut *mut DLManagedTensorVersioned,

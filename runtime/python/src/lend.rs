@@ -13,17 +13,17 @@ use crate::numpy_memory::{fields, ndarray};
 use crate::tensor::read_only;
 use crate::wanted::Wanted;
 
-/// Arrays of more axes are not lent.
+/// The maximum number of axes of a borrowed array.
 const AXES: usize = 4;
 
-/// A tensor over the memory of an array that lives for the call.
+/// A tensor over the memory of an array that outlives the call.
 pub(crate) struct LentTensor {
     tensor: DLTensor,
     shape: [i64; AXES],
     strides: [i64; AXES],
 }
 
-/// `PyArrayObject_fields` of NumPy 1 and 2, behind the header.
+/// `PyArrayObject_fields` of NumPy 1 and 2, after the object header.
 #[repr(C)]
 pub(crate) struct ArrayFields {
     pub(crate) data: *mut c_void,
@@ -35,7 +35,7 @@ pub(crate) struct ArrayFields {
     pub(crate) flags: c_int,
 }
 
-/// `PyArray_Descr` of NumPy 1 and 2, behind the header, as far as it is the same.
+/// The common prefix of `PyArray_Descr` in NumPy 1 and 2, after the object header.
 #[repr(C)]
 struct DescrFields {
     _scalar: *mut PyObject,
@@ -100,7 +100,8 @@ pub(crate) unsafe fn lend(
 }
 
 impl LentTensor {
-    /// The view of a tensor that points to shape and strides of its own.
+    /// Writes the tensor to `place`, with pointers to its own shape and strides, and returns a
+    /// view.
     fn put(lent: Self, place: &mut MaybeUninit<Self>) -> TVMFFIAny {
         let lent = place.write(lent);
         lent.tensor.shape = lent.shape.as_mut_ptr();
@@ -108,7 +109,7 @@ impl LentTensor {
         lent.view()
     }
 
-    /// The view of a tensor that stays where it is.
+    /// Returns a view of the tensor, which must not move.
     pub(crate) fn view(&self) -> TVMFFIAny {
         TVMFFIAny::pointer(type_index::DL_TENSOR_PTR, (&raw const self.tensor).cast_mut().cast())
     }

@@ -15,18 +15,19 @@ use crate::interpreter::with_lock;
 use crate::number::integer_of;
 use crate::object::{Owned, PyResult, Raised};
 
-/// The method that gives a tensor's storage.
+/// The method that returns a tensor's storage.
 const STORAGE: &CStr = c"untyped_storage";
 
-/// The storage of a tensor, taken before the tensor is asked for a capsule.
+/// The storage of a tensor, obtained before the capsule is requested.
 pub(crate) struct Stored {
     storage: Owned,
-    /// The address of the elements before.
+    /// The address of the elements at that time.
     start: Option<i64>,
 }
 
 impl Stored {
-    /// The storage of an array whose class has the method `untyped_storage`; `None` for others.
+    /// Returns the storage of an array whose class has the method `untyped_storage`; `None` for
+    /// other arrays.
     ///
     /// # Safety
     /// `object` is alive.
@@ -93,15 +94,16 @@ struct Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // SAFETY: the reference is this value's.
+        // SAFETY: this value owns the reference.
         unsafe { embedded::dec_ref(self.tensor) };
-        // When Python has ended, its objects are gone.
+        // After the interpreter has shut down, its objects no longer exist.
         // SAFETY: dropped once, and not used afterwards.
         with_lock(|_| unsafe { ManuallyDrop::drop(&mut self.storage) });
     }
 }
 
-/// Returns true if memory that a tensor has given is that of the storage, or no one else's.
+/// Returns true if the memory that a tensor exported belongs to the storage, or is not shared with
+/// other objects.
 ///
 /// # Safety
 /// `object` is alive.
@@ -115,18 +117,19 @@ unsafe fn is_of_storage(
     let data = data as i64;
     // SAFETY: promised by the caller; the storage is held.
     unsafe {
-        // Its memory is not used again as long as it is held, so that the address says all.
+        // The memory is not reused while the storage is alive, so the address identifies it.
         let memory = memory(py, storage.as_ptr());
         if data == 0 || memory.as_ref().is_some_and(|memory| memory.contains(&data)) {
             return Ok(true);
         }
         let after = start(py, object)?;
-        // A derived class may give a copy, which no one else has.
+        // A derived class may export a copy, which is not shared.
         Ok(after == before && (memory.is_none() || after != Some(data)))
     }
 }
 
-/// The addresses of a storage's memory; `None` if it does not tell them, or has none.
+/// Returns the addresses of a storage's memory; `None` if the storage does not report them, or does
+/// not have memory.
 ///
 /// # Safety
 /// `storage` is alive.
@@ -139,7 +142,7 @@ unsafe fn memory(py: Py, storage: *mut PyObject) -> Option<RangeInclusive<i64>> 
                 None => Ok(None),
             });
             number.unwrap_or_else(|Raised| {
-                // As those of devices without addresses.
+                // The storages of devices without addresses raise an error.
                 py.PyErr_Clear();
                 None
             })
@@ -151,12 +154,12 @@ unsafe fn memory(py: Py, storage: *mut PyObject) -> Option<RangeInclusive<i64>> 
     }
 }
 
-/// The error of a tensor that has other memory than that which its storage was taken for.
+/// The error for a tensor whose memory is not that of the storage that was obtained before.
 pub(crate) fn moved() -> Refused {
     Refused::Because { kind: "ValueError", clause: "the tensor was given other memory while it was converted".into() }
 }
 
-/// The error of a tensor whose elements are not those in memory.
+/// The error for a tensor whose elements differ from those in memory.
 pub(crate) fn bit_is_set(bit: &str) -> Refused {
     let method = if bit == "conjugate" { "resolve_conj" } else { "resolve_neg" };
     let clause = format!("the tensor has its {bit} bit set; pass tensor.{method}()");
@@ -176,7 +179,7 @@ unsafe fn ask(py: Py, object: *mut PyObject, name: &CStr) -> PyResult<Option<Own
     }
 }
 
-/// The address of the elements of an array, if its class tells it.
+/// Returns the address of the elements of an array, if its class reports it.
 ///
 /// # Safety
 /// `object` is alive.

@@ -341,7 +341,7 @@ impl State {
     }
 }
 
-/// Tells whether all terms of a sum are positive or 0, or all are negative or 0.
+/// Returns true if all terms of a sum are at least 0, or all are at most 0.
 pub(super) fn has_one_sign(sum: &Sum) -> bool {
     let all = |holds: fn(ConstInterval) -> bool| sum.terms.iter().all(|term| holds(term.range.scaled(term.scale)));
     all(|range| range.min >= 0) || all(|range| range.max <= 0)
@@ -368,15 +368,17 @@ pub(super) fn is_safe_part(part: &Sum, sums: &[&Sum]) -> bool {
         let middle = ConstInterval::new(-most, most);
         part.terms.iter_mut().for_each(|term| term.range = term.range.intersect(middle));
     }
-    // Quotients are taken without their constant.
+    // The dividend of a quotient does not include the constant.
     let fits = no_larger_than_assumed(&part);
     part.base = 0;
     fits && no_larger_than_assumed(&part)
 }
 
-/// Tells whether a sum of indices does not leave its type, though it may be larger than all that
-/// the program computes. Its bounds say so; what is assumed: an index of 64 bits of which no end is
-/// known is less than `2^47`, as sizes of memory are.
+/// Returns true if the bounds of a sum of indices fit in its type. The sum may be larger than all
+/// values that the program computes.
+///
+/// Assumption: the magnitude of a 64-bit index without a known bound is at most `2^47`, the limit
+/// of memory sizes.
 fn no_larger_than_assumed(sum: &Sum) -> bool {
     const MOST: i64 = 1 << 47;
     let mut range = ConstInterval::point(sum.base);

@@ -150,7 +150,7 @@ impl State {
                 || is_zero_for_some_sizes(divisor) && !self.is_known_positive(divisor))
     }
 
-    /// Tells whether a sum of sizes is known to be positive, or is a product whose factors are.
+    /// Returns true if a sum of sizes is known to be positive, or is a product of such factors.
     fn is_known_positive(&mut self, sum: &Sum) -> bool {
         if let Some(term) = sum.as_term()
             && term.is_whole()

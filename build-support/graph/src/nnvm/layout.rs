@@ -88,14 +88,14 @@ impl Layout {
     /// The layout of one axis: that axis and its part.
     ///
     /// # Errors
-    /// The layout does not have the axis.
+    /// Returns an error if the layout does not have the axis.
     pub fn only(&self, name: char) -> Result<Self> {
         let axes: Vec<Axis> = self.axes.iter().copied().filter(|axis| axis.name == name).collect();
         require!(!axes.is_empty(), "layout {self} has no axis `{name}`");
         Ok(Self { axes })
     }
 
-    /// Tells whether both have the same axes, so that one can become the other.
+    /// Returns true if both have the same axes, so that one can be converted to the other.
     pub fn converts_to(&self, other: &Self) -> bool {
         let (mut a, mut b) = (self.plain(), other.plain());
         a.sort_unstable();

@@ -1,4 +1,4 @@
-//! Pass SimplifyInference: removes nodes that only training needs.
+//! Pass SimplifyInference: removes operators that are only used for training.
 
 use kernpack::Map;
 
@@ -8,7 +8,7 @@ use crate::symbol::infer::shapes;
 use crate::symbol::{GraphRef, IndexedGraph, Node, Use, Value, rewrite};
 
 /// Replaces `batch_norm` by a scale and a shift per channel, and `dropout` by its input. Other
-/// outputs of both must not be read.
+/// outputs of both must be unused.
 pub(super) fn simplify_inference(graph: &GraphRef) -> Result<GraphRef> {
     let old = IndexedGraph::new(graph)?;
     let shapes = shapes(graph, &old)?;
@@ -52,7 +52,7 @@ pub(super) fn keep_inputs(old: &GraphRef, new: &GraphRef) -> GraphRef {
 /// Attributes of graphs that do not depend on its nodes.
 const KEPT: &[&str] = &["shape_inputs", "dtype_inputs", "layout_inputs", "target", "opt_level", "param_name_list"];
 
-/// `rank` is that of the data. Parameters have one axis, or two in C16c.
+/// `rank` is the rank of the data. Parameters have one axis, or two in C16c.
 fn scale_and_shift(used: &Use, name: &str, inputs: &[Value], rank: usize, parameters: usize) -> Result<Value> {
     let [data, gamma, beta, mean, var] = inputs else { return Err(GraphError::new("it has five inputs")) };
     let axis = crate::op::axis_of(used.int("axis")?, rank)?;

@@ -120,7 +120,7 @@ impl Fact for Option<DataType> {
                 *outs = b.into_iter().map(attr::type_of_code).collect::<Result<_>>()?;
                 Ok(())
             }
-            // All are the same.
+            // All are equal.
             _ => {
                 let known = ins.iter().chain(outs.iter()).find_map(|dtype| *dtype);
                 for dtype in ins.iter_mut().chain(outs.iter_mut()).filter(|dtype| dtype.is_none()) {
@@ -197,7 +197,8 @@ fn infer_node<F: Fact>(index: &IndexedGraph, number: usize, facts: &mut [F]) -> 
     Ok(changed)
 }
 
-/// The name of the attribute of variables that inference begins with, which a graph may set.
+/// Returns the name of the variables' attribute with the initial fact: the value of the graph
+/// attribute `key`, or a default.
 fn own_key(graph: &Graph, key: &str, default: &str) -> Result<String> {
     if graph.attrs.get(key).is_some() { graph.attr(key) } else { Ok(default.to_owned()) }
 }
