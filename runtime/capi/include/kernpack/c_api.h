@@ -73,26 +73,26 @@ typedef enum {
 /* Bits of `DLManagedTensorVersioned::flags`. */
 /* The consumer must not write. */
 #define DLPACK_FLAG_BITMASK_READ_ONLY (1UL)
-/* The producer made a copy. */
+/* The data is a copy that the producer made. */
 #define DLPACK_FLAG_BITMASK_IS_COPIED (2UL)
-/* Elements smaller than a byte take a whole byte. */
+/* Elements smaller than a byte occupy a whole byte. */
 #define DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED (4UL)
 
 /* Version of the DLPack ABI of a managed tensor. */
 typedef struct DLPackVersion DLPackVersion;
 struct DLPackVersion {
-  /* Incompatible when different. */
+  /* Major version; versions that differ are incompatible. */
   uint32_t major;
-  /* Compatible additions. */
+  /* Minor version, for compatible additions. */
   uint32_t minor;
 };
 
 /* A device: kind and index. */
 typedef struct DLDevice DLDevice;
 struct DLDevice {
-  /* One of `device_type`, kept as an integer because foreign code may use values of its own. */
+  /* One of `device_type`, an integer because foreign code may use its own values. */
   int32_t device_type;
-  /* Which one of that kind, from 0. */
+  /* Index among the devices of that kind, from 0. */
   int32_t device_id;
 };
 
@@ -110,9 +110,9 @@ struct DLDataType {
 /* A borrowed tensor. Shape and strides count elements. */
 typedef struct DLTensor DLTensor;
 struct DLTensor {
-  /* Start of the data on `device`; the first element is `byte_offset` further. */
+  /* Start of the data on `device`; the first element is at `byte_offset`. */
   void* data;
-  /* Where the data is. */
+  /* Device of the data. */
   DLDevice device;
   /* Number of dimensions. */
   int32_t ndim;
@@ -126,14 +126,14 @@ struct DLTensor {
   uint64_t byte_offset;
 };
 
-/* A tensor with its owner (DLPack before 1.0). */
+/* A tensor with its owner (before DLPack 1.0). */
 typedef struct DLManagedTensor DLManagedTensor;
 struct DLManagedTensor {
   /* The tensor. */
   DLTensor dl_tensor;
   /* The owner's data. */
   void* manager_ctx;
-  /* Gives the tensor back, this struct included; may be NULL. */
+  /* Releases the tensor, including this struct; may be NULL. */
   void (*deleter)(DLManagedTensor* self);
 };
 
@@ -144,7 +144,7 @@ struct DLManagedTensorVersioned {
   DLPackVersion version;
   /* The owner's data. */
   void* manager_ctx;
-  /* Gives the tensor back, this struct included; may be NULL. */
+  /* Releases the tensor, including this struct; may be NULL. */
   void (*deleter)(DLManagedTensorVersioned* self);
   /* Bits of `dlpack_flags`. */
   uint64_t flags;
@@ -152,10 +152,11 @@ struct DLManagedTensorVersioned {
   DLTensor dl_tensor;
 };
 
-/* How an allocator reports a failure: error context, kind, message. */
+/* Callback with which an allocator reports a failure: error context, kind, message. */
 typedef void (*DLPackSetError)(void* error_ctx, const char* kind, const char* message);
 
-/* Allocates a tensor like `prototype` (data, strides and offset ignored) with a frontend's allocator; 0 is success. */
+/* Allocates a tensor like `prototype` (ignoring data, strides and offset) with a frontend's
+ * allocator; returns 0 on success. */
 typedef int32_t (*DLPackManagedTensorAllocator)(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_ctx, DLPackSetError set_error);
 
 #endif /* DLPACK_DLPACK_H_ */
@@ -165,7 +166,8 @@ typedef int32_t (*DLPackManagedTensorAllocator)(DLTensor* prototype, DLManagedTe
 #ifndef TVM_FFI_C_API_H_
 #define TVM_FFI_C_API_H_
 
-/* Static type indices. Indices below `STATIC_OBJECT_BEGIN` live in the value itself; the others are objects. */
+/* Static type indices. Values with an index below `STATIC_OBJECT_BEGIN` are stored inline; the
+ * others are objects. */
 typedef enum {
   /* Annotation only: "any value". Never the index of a value. */
   kTVMFFIAny = -1,
@@ -248,7 +250,8 @@ typedef enum {
   kTVMFFIObjectDeleterFlagBitMaskBoth = 3,
 } TVMFFIObjectDeleterFlagBitMask;
 
-/* Runs an object's destructor and/or frees its storage; `self` is the header's address. */
+/* Runs an object's destructor and/or frees its storage; the first argument is the address of the
+ * header. */
 typedef void (*TVMFFIObjectDeleter)(void* self, int32_t flags);
 
 /* Header of every reference-counted object. */
@@ -258,19 +261,20 @@ struct TVMFFIObject {
   uint64_t combined_ref_count;
   /* Run-time type index. */
   int32_t type_index;
-  /* Zero. */
+  /* Always zero. */
   uint32_t __padding;
-  /* How to destroy the object; NULL for objects that are never destroyed. */
+  /* Destroys the object; NULL (NULL) for objects that are never destroyed. */
   TVMFFIObjectDeleter deleter;
 };
 
 /* A value of any type: 16 bytes, a type index and a payload.
  *
- * As an argument (*view*) it borrows; as a result or container element (*owned*) it holds one strong reference
- * when `type_index >= 64`. Invariants: `small_len` is 0 except for small strings and bytes, None has payload 0,
- * a bool payload is exactly 0 or 1 in all 64 bits, a data type's upper four payload bytes are 0. */
+ * An argument (a *view*) borrows its object; a result or container element (*owned*) holds one
+ * strong reference if `type_index >= 64`. Invariants: `small_len` is 0 except for small strings
+ * and bytes, None has payload 0, a bool payload is exactly 0 or 1 in all 64 bits, a data type's
+ * upper four payload bytes are 0. */
 typedef struct TVMFFIAny {
-  /* Which type the payload has; see `type_index`. */
+  /* Type of the payload; see `type_index`. */
   int32_t type_index;
   /* Length of a small string or small bytes; 0 for all other types. */
   union {
@@ -309,7 +313,7 @@ struct TVMFFIByteArray {
   size_t size;
 };
 
-/* The word in front of an object's body when a custom allocator made it. */
+/* The word before an object's body if a custom allocator created the object. */
 typedef struct TVMFFIObjectAllocHeader TVMFFIObjectAllocHeader;
 struct TVMFFIObjectAllocHeader {
   /* Frees the storage; receives the body's address. */
@@ -319,21 +323,23 @@ struct TVMFFIObjectAllocHeader {
 /* An allocator that a frontend installs for objects. */
 typedef struct TVMFFICustomAllocator TVMFFICustomAllocator;
 struct TVMFFICustomAllocator {
-  /* Returns storage for a body, preceded by an initialized `TVMFFIObjectAllocHeader`, or NULL with an error raised. */
+  /* Returns storage for a body, preceded by an initialized `TVMFFIObjectAllocHeader`, or NULL
+   * with an error raised. */
   void* (*allocate)(size_t size, size_t alignment, int32_t type_index, void* context);
   /* Passed to `allocate` unchanged. */
   void* context;
 };
 
-/* The calling convention of a packed function: 0 is success, -1 means that an error is raised on this thread.
+/* The calling convention of a packed function: 0 is success, -1 means that an error is raised on
+ * this thread.
  *
- * `args` are views. The caller sets `result` to a value that owns nothing (None); the callee overwrites it with an owned
- * value or leaves it. */
+ * `args` are views. The caller sets `result` to a value that owns nothing (None); the callee
+ * overwrites it with an owned value or leaves it unchanged. */
 typedef int32_t (*TVMFFISafeCallType)(void* handle, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result);
 
 /* ---- What follows the header in objects of the types whose layout the ABI fixes ------------------------------------ */
 
-/* What follows the header of a shape: dimensions in number of elements. */
+/* Fields of a shape, after the object header. Dimensions are in elements. */
 typedef struct TVMFFIShapeCell TVMFFIShapeCell;
 struct TVMFFIShapeCell {
   /* First dimension. */
@@ -342,16 +348,16 @@ struct TVMFFIShapeCell {
   size_t size;
 };
 
-/* What follows the header of an array or list. */
+/* Fields of an array or list, after the object header. */
 typedef struct TVMFFISeqCell TVMFFISeqCell;
 struct TVMFFISeqCell {
   /* First element (`TVMFFIAny`, owned). */
   void* data;
   /* Number of elements. */
   int64_t size;
-  /* Number of elements that fit. */
+  /* Capacity in elements. */
   int64_t capacity;
-  /* Frees `data` when it is separate from the object; NULL when it is inside. */
+  /* Frees `data` if it is separate from the object; NULL (NULL) if it is inside the object. */
   void (*data_deleter)(void* data);
 };
 
@@ -363,14 +369,14 @@ typedef enum {
   kTVMFFIBacktraceUpdateModeAppend = 1,
 } TVMFFIBacktraceUpdateMode;
 
-/* What follows the header of an error. */
+/* Fields of an error, after the object header. */
 typedef struct TVMFFIErrorCell TVMFFIErrorCell;
 struct TVMFFIErrorCell {
   /* Class of the error, for example `ValueError`. */
   TVMFFIByteArray kind;
-  /* What went wrong; NUL-terminated. */
+  /* Description of the problem; NUL-terminated. */
   TVMFFIByteArray message;
-  /* One line a frame, most recent call first. */
+  /* One line per frame, most recent call first. */
   TVMFFIByteArray backtrace;
   /* Replaces or appends to the backtrace; see `backtrace_update`. */
   void (*update_backtrace)(TVMFFIObjectHandle self, const TVMFFIByteArray* backtrace, int32_t mode);
@@ -380,16 +386,16 @@ struct TVMFFIErrorCell {
   TVMFFIObjectHandle extra_context;
 };
 
-/* What follows the header of a function. */
+/* Fields of a function, after the object header. */
 typedef struct TVMFFIFunctionCell TVMFFIFunctionCell;
 struct TVMFFIFunctionCell {
   /* The entry point; receives the function object's handle. */
   TVMFFISafeCallType safe_call;
-  /* C++ entry point that throws; never called by us, NULL in our functions. */
+  /* C++ entry point that throws; this implementation never calls it and sets it to NULL. */
   void* cpp_call;
 };
 
-/* What follows the header of an opaque object. */
+/* Fields of an opaque object, after the object header. */
 typedef struct TVMFFIOpaqueObjectCell TVMFFIOpaqueObjectCell;
 struct TVMFFIOpaqueObjectCell {
   /* The foreign object. */
@@ -413,13 +419,13 @@ typedef enum {
   kTVMFFIFieldFlagBitMaskWritable = 1,
   /* Has a default. */
   kTVMFFIFieldFlagBitMaskHasDefault = 1 << 1,
-  /* The method takes no `self`. */
+  /* The method does not take `self`. */
   kTVMFFIFieldFlagBitMaskIsStaticMethod = 1 << 2,
   /* Ignored by structural equality and hash. */
   kTVMFFIFieldFlagBitMaskSEqHashIgnore = 1 << 3,
   /* Enters a pattern definition region. */
   kTVMFFIFieldFlagBitMaskSEqHashDefPattern = 1 << 4,
-  /* The default is made by calling a function. */
+  /* The default is the result of calling a function. */
   kTVMFFIFieldFlagBitMaskDefaultFromFactory = 1 << 5,
   /* Not shown by repr. */
   kTVMFFIFieldFlagBitMaskReprOff = 1 << 6,
@@ -472,11 +478,13 @@ struct TVMFFIFieldInfo {
   int64_t offset;
   /* Reads the field. */
   TVMFFIFieldGetter getter;
-  /* A `TVMFFIFieldSetter`, or a function object when `field_flag::SETTER_IS_FUNCTION_OBJ` is set. */
+  /* A `TVMFFIFieldSetter`, or a function object when `field_flag::SETTER_IS_FUNCTION_OBJ` is
+   * set. */
   void* setter;
   /* Default value, or its factory. */
   TVMFFIAny default_value_or_factory;
-  /* Declared type, when it has a static index; else `super::type_index::ANY` or an object's. */
+  /* Declared type if it has a static index; else `super::type_index::ANY` or an object's
+   * index. */
   int32_t field_static_type_index;
 };
 
@@ -495,20 +503,20 @@ struct TVMFFIMethodInfo {
   TVMFFIAny method;
 };
 
-/* What a type registers about itself. */
+/* Metadata that a type registers about itself. */
 typedef struct TVMFFITypeMetadata TVMFFITypeMetadata;
 struct TVMFFITypeMetadata {
   /* Documentation. */
   TVMFFIByteArray doc;
-  /* Makes an empty instance; may be NULL. */
+  /* Creates an empty instance; may be NULL. */
   TVMFFIObjectCreator creator;
-  /* Size of the object in bytes, header included; 0 when unknown. */
+  /* Size of the object in bytes including the header; 0 if unknown. */
   int32_t total_size;
   /* One of `seq_hash_kind`. */
   int32_t structural_eq_hash_kind;
 };
 
-/* What the type table knows about a type. Its address never changes. */
+/* A type's record in the type table. Its address never changes. */
 typedef struct TVMFFITypeInfo TVMFFITypeInfo;
 struct TVMFFITypeInfo {
   /* Run-time index. */
@@ -563,135 +571,157 @@ void TVMFFIGetVersion(TVMFFIVersion* out);
 /* Adds a strong reference to an object. Any thread may call it. */
 int TVMFFIObjectIncRef(TVMFFIObjectHandle obj);
 
-/* Gives up a strong reference; the last one destroys the object. NULL is allowed and does nothing. */
+/* Releases a strong reference; releasing the last one destroys the object. NULL is
+ * allowed and has no effect. */
 int TVMFFIObjectDecRef(TVMFFIObjectHandle obj);
 
-/* Wraps a foreign object (`type_index` must be `kTVMFFIOpaquePyObject`); `deleter(handle)` runs when the wrapper
- * dies. The caller owns the one reference in `*out`. */
+/* Wraps a foreign object (`type_index` must be `kTVMFFIOpaquePyObject`);
+ * `deleter(handle)` runs when the wrapper is destroyed. The caller owns the one
+ * reference in `*out`. */
 int TVMFFIObjectCreateOpaque(void* handle, int32_t type_index, void (*deleter)(void*), TVMFFIObjectHandle* out);
 
 /* Writes the type index of a type key; an unknown key is an InternalError. */
 int TVMFFITypeKeyToIndex(const TVMFFIByteArray* key, int32_t* out);
 
-/* The index of a type key, registered if it is new. `static_index` is the wanted index or -1 for any; `depth` the
- * number of ancestors; `num_child_slots` indices are reserved for children, and more children are allowed when
- * `child_slots_can_overflow` is 1. With `parent_index` -2 an unknown key gives -2 and nothing is registered. A
- * registration that contradicts the table gives -1 with an error raised. */
+/* Returns the index of a type key, which is registered if it is new.
+ * `static_index` is the requested index, or -1 for any; `depth` is the number of
+ * ancestors; `num_child_slots` indices are reserved for children, and more
+ * children are allowed if `child_slots_can_overflow` is 1. With `parent_index` -2,
+ * returns -2 for an unknown key and does not register it. Returns -1 with an error
+ * raised if the registration contradicts the table. */
 int32_t TVMFFITypeGetOrAllocIndex(const TVMFFIByteArray* key, int32_t static_index, int32_t depth, int32_t num_child_slots, int32_t child_slots_can_overflow, int32_t parent_index);
 
-/* What is known about a type; NULL for an index that is not registered. The address never changes. */
+/* Returns the record of a type; NULL for an index that is not registered. The
+ * address never changes. */
 const TVMFFITypeInfo* TVMFFIGetTypeInfo(int32_t type_index);
 
-/* Adds a field to a type. All texts are copied; values get a reference of their own. */
+/* Adds a field to a type. Strings are copied; values get their own reference. */
 int TVMFFITypeRegisterField(int32_t type_index, const TVMFFIFieldInfo* info);
 
-/* Adds a method to a type. All texts are copied; the function gets a reference of its own. */
+/* Adds a method to a type. Strings are copied; the function gets its own
+ * reference. */
 int TVMFFITypeRegisterMethod(int32_t type_index, const TVMFFIMethodInfo* info);
 
-/* Sets what a type says about itself, once. */
+/* Sets the metadata of a type. Can be called once per type. */
 int TVMFFITypeRegisterMetadata(int32_t type_index, const TVMFFITypeMetadata* metadata);
 
-/* Sets a type's value in a column of attributes, once; the column is created if it is new. Type index 0 only
- * creates it. */
+/* Sets a type's value in an attribute column, once. The column is created if it is
+ * new. Type index 0 only creates the column. */
 int TVMFFITypeRegisterAttr(int32_t type_index, const TVMFFIByteArray* name, const TVMFFIAny* value);
 
-/* A column of attributes; NULL when it is not registered. The address never changes, its `data` may. */
+/* Returns an attribute column; NULL if it is not registered. The address never
+ * changes, but its `data` may. */
 const TVMFFITypeAttrColumn* TVMFFIGetTypeAttrColumn(const TVMFFIByteArray* name);
 
-/* Makes a function of an entry point. With `this` and `deleter` both NULL, `safe_call` receives the function
- * object as its handle; otherwise it receives `this`, and `deleter(this)` runs when the function dies. The caller
- * owns the one reference in `*out`. */
+/* Creates a function from an entry point. If the first argument and `deleter` are
+ * both NULL, `safe_call` receives the function object as its handle; otherwise it
+ * receives the first argument, and `deleter` is called with it when the function
+ * is destroyed. The caller owns the one reference in `*out`. */
 int TVMFFIFunctionCreate(void* self, TVMFFISafeCallType safe_call, void (*deleter)(void*), TVMFFIObjectHandle* out);
 
-/* Calls a function. Arguments are borrowed; set `result->type_index` to `kTVMFFINone` before, and own what is in
- * it afterwards. -1: an error is raised. */
+/* Calls a function. Arguments are borrowed; set `result->type_index` to
+ * `kTVMFFINone` before the call. The caller owns the result afterwards. Returns -1
+ * if an error is raised. */
 int TVMFFIFunctionCall(TVMFFIObjectHandle func, TVMFFIAny* args, int32_t num_args, TVMFFIAny* result);
 
-/* Registers a function under a name; the table takes a reference of its own. A taken name is a RuntimeError unless
- * `allow_override` is 1. */
+/* Registers a function under a name; the table takes its own reference.
+ * Registering an existing name is a RuntimeError unless `allow_override` is 1. */
 int TVMFFIFunctionSetGlobal(const TVMFFIByteArray* name, TVMFFIObjectHandle func, int allow_override);
 
 /* Like `TVMFFIFunctionSetGlobal`, with documentation and metadata. */
 int TVMFFIFunctionSetGlobalFromMethodInfo(const TVMFFIMethodInfo* info, int allow_override);
 
-/* Looks a global function up. `*out` is a new reference, or NULL when there is none (which is no error). */
+/* Looks up a global function. `*out` is a new reference, or NULL if the function
+ * does not exist (which is not an error). */
 int TVMFFIFunctionGetGlobal(const TVMFFIByteArray* name, TVMFFIObjectHandle* out);
 
-/* Makes an owned value of a borrowed one: text behind a pointer is copied, an object gets a reference, an rvalue
- * reference gives its object away. */
+/* Converts a borrowed value to an owned one: a string behind a pointer is copied,
+ * an object gets a reference, an rvalue reference is moved from. */
 int TVMFFIAnyViewToOwnedAny(const TVMFFIAny* view, TVMFFIAny* out);
 
-/* Takes the error that this thread raised; the caller owns the reference in `*out`, NULL when there was none. */
+/* Takes the error that this thread raised; the caller owns the reference in
+ * `*out`, NULL if there was none. */
 void TVMFFIErrorMoveFromRaised(TVMFFIObjectHandle* out);
 
-/* Raises an error object on this thread, in place of any other; takes a reference of its own. */
+/* Raises an error object on this thread, replacing any other; takes its own
+ * reference. */
 void TVMFFIErrorSetRaised(TVMFFIObjectHandle error);
 
 /* Raises a new error on this thread, with the backtrace of the caller. */
 void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* message);
 
-/* Like `TVMFFIErrorSetRaisedFromCStr`, with a message in parts; parts that are NULL are skipped. */
+/* Like `TVMFFIErrorSetRaisedFromCStr`, with a message in parts; parts that are
+ * NULL are skipped. */
 void TVMFFIErrorSetRaisedFromCStrParts(const char* kind, const char** parts, int32_t num_parts);
 
-/* Makes an error object; all texts are copied. The caller owns the one reference in `*out`. */
+/* Creates an error object; strings are copied. The caller owns the one reference
+ * in `*out`. */
 int TVMFFIErrorCreate(const TVMFFIByteArray* kind, const TVMFFIByteArray* message, const TVMFFIByteArray* backtrace, TVMFFIObjectHandle* out);
 
-/* Like `TVMFFIErrorCreate`, with the error that caused this one and an object for the frontend; both may be NULL
- * and get a reference of their own. */
+/* Like `TVMFFIErrorCreate`, with the error that caused this one and an object for
+ * the frontend; both may be NULL, and each gets its own reference. */
 int TVMFFIErrorCreateWithCauseAndExtraContext(const TVMFFIByteArray* kind, const TVMFFIByteArray* message, const TVMFFIByteArray* backtrace, TVMFFIObjectHandle cause_chain, TVMFFIObjectHandle extra_context, TVMFFIObjectHandle* out);
 
-/* The backtrace of the caller as text, one line for each frame, most recent call first; `filename`, `lineno` and
- * `func`, if not NULL, are the first frame. It ends where a call crossed from another language unless
+/* Returns the backtrace of the caller as a string, one line per frame, most recent
+ * call first; `filename`, `lineno` and `func`, if not NULL, are the first frame.
+ * The backtrace ends where a call crossed from another language unless
  * `cross_ffi_boundary` is 1. Valid until the thread's next call. */
 const TVMFFIByteArray* TVMFFIBacktrace(const char* filename, int lineno, const char* func, int cross_ffi_boundary);
 
-/* Makes a tensor that owns a DLPack tensor; its deleter runs when the tensor dies. On failure the caller still
- * owns it. The caller owns the one reference in `*out`. */
+/* Creates a tensor that owns a DLPack tensor, whose deleter runs when the tensor
+ * is destroyed. On failure the caller still owns the DLPack tensor. The caller
+ * owns the one reference in `*out`. */
 int TVMFFITensorFromDLPack(DLManagedTensor* from, int32_t require_alignment, int32_t require_contiguous, TVMFFIObjectHandle* out);
 
 /* Like `TVMFFITensorFromDLPack`, for the versioned form. */
 int TVMFFITensorFromDLPackVersioned(DLManagedTensorVersioned* from, int32_t require_alignment, int32_t require_contiguous, TVMFFIObjectHandle* out);
 
-/* Makes a DLPack tensor that shares the tensor's data and keeps it alive until its deleter is called. */
+/* Creates a DLPack tensor that shares the tensor's data and keeps it alive until
+ * its deleter is called. */
 int TVMFFITensorToDLPack(TVMFFIObjectHandle from, DLManagedTensor** out);
 
 /* Like `TVMFFITensorToDLPack`, in the versioned form. */
 int TVMFFITensorToDLPackVersioned(TVMFFIObjectHandle from, DLManagedTensorVersioned** out);
 
-/* Makes a tensor with the data, shape and strides of `prototype` that keeps `source` alive. It is not checked that the
- * data is the source's. The caller owns the one reference in `*out`. */
+/* Creates a tensor with the data, shape and strides of `prototype` that keeps
+ * `source` alive. Does not check that the data belongs to `source`. The caller
+ * owns the one reference in `*out`. */
 int TVMFFITensorCreateUnsafeView(TVMFFIObjectHandle source, const DLTensor* prototype, TVMFFIObjectHandle* out);
 
-/* Makes text; up to 7 bytes are in the value itself. `*out` is overwritten, not released. */
+/* Creates a string; up to 7 bytes are stored in the value itself. `*out` is
+ * overwritten, not released. */
 int TVMFFIStringFromByteArray(const TVMFFIByteArray* input, TVMFFIAny* out);
 
-/* Makes bytes; up to 7 are in the value itself. `*out` is overwritten, not released. */
+/* Creates bytes; up to 7 are stored in the value itself. `*out` is overwritten,
+ * not released. */
 int TVMFFIBytesFromByteArray(const TVMFFIByteArray* input, TVMFFIAny* out);
 
 /* Parses a data type such as `float32`, `int8x4`, `bool`. */
 int TVMFFIDataTypeFromString(const TVMFFIByteArray* text, DLDataType* out);
 
-/* Prints a data type; `*out` is an owned text. */
+/* Formats a data type; `*out` is an owned string. */
 int TVMFFIDataTypeToString(const DLDataType* dtype, TVMFFIAny* out);
 
-/* If `*addr` is NULL, calls `init(addr)`, which stores a handle there; once, whatever the number of threads. What
- * `init` returns is passed on. */
+/* If `*addr` is NULL, calls `init(addr)`, which stores a handle there; only one of
+ * several threads calls it. Returns the result of `init`. */
 int TVMFFIHandleInitOnce(void** addr, int (*init)(void**));
 
-/* Sets `*addr` to NULL and calls `deinit` with what was there, unless that was NULL. */
+/* Sets `*addr` to NULL and calls `deinit` with the previous value, unless that was
+ * NULL. */
 int TVMFFIHandleDeinitOnce(void** addr, int (*deinit)(void*));
 
-/* The allocator of objects that frontends may replace; never NULL. */
+/* Returns the object allocator, which frontends may replace; never NULL. */
 TVMFFICustomAllocator* TVMFFIGetCustomAllocator(void);
 
-/* Replaces the allocator of objects; NULL restores the built-in one. */
+/* Replaces the object allocator; NULL restores the built-in one. */
 int TVMFFISetCustomAllocator(TVMFFICustomAllocator* allocator);
 
-/* Makes an integer of two's complement words, least significant first; one that fits 64 bits becomes a plain
- * integer. `*out` is overwritten, not released. */
+/* Creates an integer from two's complement words, least significant first; one
+ * that fits 64 bits becomes a plain integer. `*out` is overwritten, not released. */
 int TVMFFIBigIntFromByteArray(const TVMFFIByteArray* input, TVMFFIAny* out);
 
-/* The two's complement words of an integer, least significant first; borrowed from the value. */
+/* Returns the two's complement words of an integer, least significant first;
+ * borrowed from the value. */
 TVMFFIByteArray TVMFFIBigIntGetContentByteArray(const TVMFFIAny* value);
 
 #endif /* TVM_FFI_C_API_H_ */
@@ -704,36 +734,44 @@ TVMFFIByteArray TVMFFIBigIntGetContentByteArray(const TVMFFIAny* value);
 /* A device's work queue. */
 typedef void* TVMFFIStreamHandle;
 
-/* Sets this thread's current stream of a device; the one before is written to `*out_previous` unless that is NULL. */
+/* Sets this thread's current stream of a device; the previous one is written to
+ * `*out_previous` unless that is NULL. */
 int TVMFFIEnvSetStream(int32_t device_type, int32_t device_id, TVMFFIStreamHandle stream, TVMFFIStreamHandle* out_previous);
 
-/* This thread's current stream of a device; NULL when none was set. */
+/* Returns this thread's current stream of a device; NULL if none was set. */
 TVMFFIStreamHandle TVMFFIEnvGetStream(int32_t device_type, int32_t device_id);
 
-/* Sets this thread's allocator of tensors, and that of all threads without one if `write_to_global` is 1; the
- * thread's one before is written to `*out_previous` unless that is NULL. */
+/* Sets this thread's tensor allocator, and with `write_to_global` 1 also that of
+ * all threads without their own; the thread's previous one is written to
+ * `*out_previous` unless that is NULL. */
 int TVMFFIEnvSetDLPackManagedTensorAllocator(DLPackManagedTensorAllocator allocator, int write_to_global, DLPackManagedTensorAllocator* out_previous);
 
-/* The allocator of tensors: this thread's, else the one for all threads, else NULL. */
+/* Returns the tensor allocator: this thread's, else the one for all threads, else
+ * NULL. */
 DLPackManagedTensorAllocator TVMFFIEnvGetDLPackManagedTensorAllocator(void);
 
-/* Makes a tensor like `prototype` (only type, device and shape are read) with the current allocator. The caller
- * owns the one reference in `*out`. */
+/* Creates a tensor like `prototype` (only type, device and shape are read) with
+ * the current allocator. The caller owns the one reference in `*out`. */
 int TVMFFIEnvTensorAlloc(DLTensor* prototype, TVMFFIObjectHandle* out);
 
-/* Lets the frontend handle signals that arrived meanwhile; -1 when it wants the work to end (an error is raised). */
+/* Lets the frontend handle signals that have arrived; returns -1 with an error
+ * raised if the work should stop. */
 int TVMFFIEnvCheckSignals(void);
 
-/* Hands in a function of the frontend: `PyErr_CheckSignals`, `PyGILState_Ensure`, `PyGILState_Release`. */
+/* Registers a function of the frontend: `PyErr_CheckSignals`, `PyGILState_Ensure`,
+ * `PyGILState_Release`. */
 int TVMFFIEnvRegisterCAPI(const char* name, void* symbol);
 
-/* Finds a function in a library's imports, else among the global functions. `*out` is borrowed from the library. */
+/* Looks up a function in a library's imports, then among the global functions.
+ * `*out` is borrowed from the library. */
 int TVMFFIEnvModLookupFromImports(TVMFFIObjectHandle library_ctx, const char* name, TVMFFIObjectHandle* out);
 
-/* Registers an address that is written into the variable of this name in each library that is loaded from now on. */
+/* Registers an address that is written into the variable of this name in each
+ * library loaded from now on. */
 int TVMFFIEnvModRegisterContextSymbol(const char* name, void* symbol);
 
-/* Registers a symbol of the system library: code that is linked into the program itself. */
+/* Registers a symbol of the system library: code that is linked into the program
+ * itself. */
 int TVMFFIEnvModRegisterSystemLibSymbol(const char* name, void* symbol);
 
 #endif /* TVM_FFI_EXTRA_C_ENV_API_H_ */
