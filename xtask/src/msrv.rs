@@ -219,7 +219,7 @@ fn compile(workspace: &Workspace, published: &[Published]) -> Result {
 }
 
 /// The crates that always link LLVM.
-const LINKS_LLVM: [&str; 3] = ["kernpack-llvm-link", "kernpack-compiler", "kernpack-graph"];
+const LINKS_LLVM: [&str; 4] = ["kernpack-llvm-link", "kernpack-compiler", "kernpack-graph", "kernpack-nnvm"];
 
 fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
     value[name].as_array().map_or(&[], Vec::as_slice)

@@ -42,6 +42,7 @@ const TESTS: &[&[&str]] = &[
     &["test", "--package", "kernpack-build", "--lib", "--features", "modules,graph"],
     &["test", "--package", "kernpack-build", "--test", "scratch", "--features", "modules,graph", "llvm"],
     &["test", "--package", "kernpack-graph"],
+    &["test", "--package", "kernpack-nnvm"],
     &["test", "--package", "kernpack-cli", "--test", "new", "--test", "doctor"],
 ];
 

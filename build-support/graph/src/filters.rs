@@ -12,7 +12,7 @@ use crate::attrs::Attr;
 use crate::constant::Constant;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
-use crate::nnvm::{bytes_of, tensor_of};
+use crate::tensors::{bytes_of, tensor_of};
 use crate::op::conv::LAID_OUT;
 
 /// The maximum number of bytes that transformed weights may add to a model. Further weights are

@@ -17,7 +17,7 @@ use crate::constant::{Constant, stored};
 use crate::extent::OpenDim;
 use crate::graph::{Graph, ValueId};
 use crate::lower::{LowerOptions, argument_names, identifier, lower};
-use crate::nnvm::{bytes_of, tensor_of};
+use crate::tensors::{bytes_of, tensor_of};
 use crate::op::{Call, CustomOperator, Operand, Pattern};
 use crate::options::ModelOptions;
 

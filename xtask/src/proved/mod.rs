@@ -139,7 +139,7 @@ pub(crate) const DIFFERENTIAL: Suite = Suite {
 /// part of `ci --all`.
 pub(crate) const TOOLCHAINS: Suite = Suite {
     name: "toolchains",
-    packages: &["kernpack-build", "kernpack-cli", "kernpack-compiler", "kernpack-graph"],
+    packages: &["kernpack-build", "kernpack-cli", "kernpack-compiler", "kernpack-graph", "kernpack-nnvm"],
     files: &["xtask/src/toolchains.rs"],
     programs: &[],
 };

@@ -122,20 +122,24 @@ impl fmt::Debug for GraphError {
 impl std::error::Error for GraphError {}
 
 /// Returns a [`GraphError`] from a function.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! fail {
     ($($text:tt)*) => {
-        return Err($crate::error::GraphError::new(format!($($text)*)))
+        return Err($crate::GraphError::new(format!($($text)*)))
     };
 }
 
 /// Returns a [`GraphError`] unless a condition holds.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! require {
     ($condition:expr, $($text:tt)*) => {
         if $condition {
         } else {
-            $crate::error::fail!($($text)*);
+            $crate::fail!($($text)*);
         }
     };
 }
 
-pub(crate) use {fail, require};
+pub(crate) use crate::{fail, require};

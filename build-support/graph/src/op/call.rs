@@ -104,7 +104,7 @@ fn zero(dtype: DataType) -> Expr {
 ///
 /// # Errors
 /// Returns an error for an axis that does not exist.
-pub(crate) fn axis_of(axis: i64, rank: usize) -> Result<usize> {
+pub fn axis_of(axis: i64, rank: usize) -> Result<usize> {
     let count = i64::try_from(rank).unwrap_or(i64::MAX);
     let index = if axis < 0 { axis + count } else { axis };
     require!((0..count).contains(&index), "there is no axis {axis} of a tensor of {rank} dimensions");
@@ -198,7 +198,7 @@ fn without_elements(shape: &[i64], dtype: DataType) -> Tensor {
 ///
 /// # Errors
 /// Returns an error for shapes that cannot be broadcast.
-pub(crate) fn broadcast(shapes: &[&[i64]]) -> Result<Vec<i64>> {
+pub fn broadcast(shapes: &[&[i64]]) -> Result<Vec<i64>> {
     let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
     let mut result = vec![1; rank];
     for shape in shapes {
@@ -217,7 +217,7 @@ pub(crate) fn broadcast(shapes: &[&[i64]]) -> Result<Vec<i64>> {
 }
 
 /// Returns the position of element `flat` of a tensor of this shape, in row-major order.
-pub(crate) fn unflatten(flat: &Expr, shape: &[i64]) -> Vec<Expr> {
+pub fn unflatten(flat: &Expr, shape: &[i64]) -> Vec<Expr> {
     let mut rest = flat.clone();
     let mut position = vec![Expr::int(0); shape.len()];
     for (index, extent) in shape.iter().enumerate().rev() {
@@ -228,6 +228,6 @@ pub(crate) fn unflatten(flat: &Expr, shape: &[i64]) -> Vec<Expr> {
 }
 
 /// Returns the index of the element at a position of a tensor of this shape, in row-major order.
-pub(crate) fn flatten(position: &[Expr], shape: &[i64]) -> Expr {
+pub fn flatten(position: &[Expr], shape: &[i64]) -> Expr {
     position.iter().zip(shape).fold(Expr::int(0), |flat, (index, extent)| flat * *extent + index)
 }

@@ -5,18 +5,18 @@ use kernpack_compiler::ir::{DataTypeExt, Expr, IterVar};
 use kernpack_compiler::te::{self, comm_reducer};
 
 /// The larger one, or NaN if one of them is NaN.
-pub(crate) fn max(a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
+pub fn max(a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
     with_nan(a.into(), b.into(), |a, b| a.max(b))
 }
 
 /// The smaller one, or NaN if one of them is NaN.
-pub(crate) fn min(a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
+pub fn min(a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
     with_nan(a.into(), b.into(), |a, b| a.min(b))
 }
 
 /// The largest one over axes, for differences to it that are exponentiated: NaN may be dropped
 /// here, because its exponential is NaN in any case.
-pub(crate) fn largest_of_powers(x: impl Into<Expr>, axes: &[IterVar]) -> Expr {
+pub fn largest_of_powers(x: impl Into<Expr>, axes: &[IterVar]) -> Expr {
     let x = x.into();
     let dtype = x.dtype();
     let largest = comm_reducer([dtype], |[a], [b]| [a.max(b)], [Expr::float(dtype, f64::NEG_INFINITY)]);
@@ -25,7 +25,7 @@ pub(crate) fn largest_of_powers(x: impl Into<Expr>, axes: &[IterVar]) -> Expr {
 }
 
 /// Clamps a value between two constants. NaN is kept.
-pub(crate) fn clamp(x: impl Into<Expr>, low: f64, high: f64) -> Expr {
+pub fn clamp(x: impl Into<Expr>, low: f64, high: f64) -> Expr {
     let x = x.into();
     let (low, high) = (te::constant(low, x.dtype()), te::constant(high, x.dtype()));
     te::clamp(x, low, high)

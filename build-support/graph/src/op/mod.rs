@@ -19,7 +19,8 @@ mod custom;
 mod det;
 mod einsum;
 mod elementwise;
-pub(crate) mod extremum;
+#[doc(hidden)]
+pub mod extremum;
 mod formula;
 mod gather;
 mod generate;
@@ -43,13 +44,14 @@ mod scatter;
 mod shape;
 mod signal;
 mod state;
-pub(crate) mod statements;
+#[doc(hidden)]
+pub mod statements;
 mod training;
 
 pub(crate) use byte_conv::{BYTE_CONV, CHANNELS};
-pub(crate) use call::axis_of;
 pub use call::{Call, Operand, extents, tensor as element_tensor};
-pub(crate) use call::{broadcast, flatten, unflatten};
+#[doc(hidden)]
+pub use call::{axis_of, broadcast, flatten, unflatten};
 pub use custom::{CustomOperator, NodeOp};
 pub(crate) use native_loop::{IF, LOOP, SCAN};
 pub(crate) use quantize::saturated;

@@ -4,7 +4,7 @@ use kernpack::{Any, Array, Bytes, ObjRef, Object, Result, Shape, Str, Tensor, er
 
 use super::{TextModel, TextValue, Texts};
 use crate::constant::Constant;
-use crate::nnvm::{bytes_of, tensor_of};
+use crate::tensors::{bytes_of, tensor_of};
 
 /// A tensor of texts: its shape, and the texts in row-major order.
 #[derive(Object)]
