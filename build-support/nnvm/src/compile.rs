@@ -117,10 +117,11 @@ pub(super) fn compile(graph: &GraphRef) -> Result<GraphRef> {
                 name
             }
         };
+        let node_of = |id: usize| index.row_ptr.partition_point(|row| *row <= id) - 1;
         let mut inputs = Vec::new();
         for place in &group.reads {
             let id = group.inputs[*place];
-            let from = index.row_ptr.partition_point(|row| *row <= id) - 1;
+            let from = node_of(id);
             let Some(value) = made.get(&from) else {
                 fail!("{}: its input {id} is not computed before it", node.node.place())
             };
@@ -133,9 +134,13 @@ pub(super) fn compile(graph: &GraphRef) -> Result<GraphRef> {
             ("num_outputs", node.num_outputs.to_string()),
         ];
         let attrs = attrs.iter().map(|(key, value)| (Str::from(*key), Str::from(value.as_str()))).collect();
-        // A written variable stays in the graph, even if it is never read.
+        // A written variable stays in the graph, even if it is never read, and so does a variable whose
+        // shape alone is read: callers may set both.
         let target = node.inputs.first().filter(|_| node.node.is_op("_assign")).map(|entry| entry.node);
-        let before = node.control_deps.iter().copied().chain(target);
+        let unread = (0..group.inputs.len()).filter(|place| !group.reads.contains(place));
+        let unread =
+            unread.map(|place| node_of(group.inputs[place])).filter(|from| index.nodes[*from].node.is_variable());
+        let before = node.control_deps.iter().copied().chain(target).chain(unread);
         let control: Array<_> = before.filter_map(|before| Some(made.get(&before)?.node.clone())).collect();
         let call = Node::new(Some("tvm_op"), &node.node.name, attrs, &inputs);
         let call = if control.is_empty() { call } else { call.with_inputs(&inputs, control) };

@@ -170,10 +170,32 @@ fn register(operators: &mut Registrar) {
         ("zeros_like", zero),
         ("ones_like", zero),
         ("full_like", zero),
-        ("floor", zero),
-        ("ceil", zero),
-        ("round", zero),
-        ("trunc", zero),
+        ("greater", zero),
+        ("less", zero),
+        ("clip", |call| {
+            // 1 where the data is within the limits.
+            let make = call.make();
+            let data = &call.inputs[0];
+            let limit = |key: &str| make.apply("full_like", &[data], &[("fill_value", &call.text(key)?)]);
+            let below = make.apply("less", &[data, &limit("a_min")?], &[])?;
+            let above = make.apply("greater", &[data, &limit("a_max")?], &[])?;
+            let outside = make.apply("elemwise_add", &[&below, &above], &[])?;
+            let within = make.apply("__rsub_scalar__", &[&outside], &[("scalar", "1")])?;
+            Ok(vec![make.apply("elemwise_mul", &[&call.head[0], &within], &[])?])
+        }),
+        ("reshape_like", |call| {
+            let mut gradients = reshaped(call)?;
+            gradients.push(call.make().apply("zeros_like", &[&call.inputs[1]], &[])?);
+            Ok(gradients)
+        }),
+        ("expand_like", |call| {
+            let make = call.make();
+            let attrs = [("axis", call.text("axis")?), ("exclude", call.text("exclude")?)];
+            let attrs: Vec<(&str, &str)> = attrs.iter().map(|(key, value)| (*key, value.as_str())).collect();
+            let sum = make.apply("sum", &[&call.head[0]], &attrs)?;
+            let first = make.apply("reshape_like", &[&sum, &call.inputs[0]], &[])?;
+            Ok(vec![first, make.apply("zeros_like", &[&call.inputs[1]], &[])?])
+        }),
         ("exp", |call| Ok(vec![call.make().apply("elemwise_mul", &[&call.head[0], &call.output()], &[])?])),
         ("log", |call| Ok(vec![call.make().apply("elemwise_div", &[&call.head[0], &call.inputs[0]], &[])?])),
         ("sqrt", |call| {
@@ -369,9 +391,9 @@ fn register(operators: &mut Registrar) {
     }
 }
 
-/// The gradient of a result that does not change with its input.
+/// The gradients of a result that does not change with its inputs.
 fn zero(call: &Gradient) -> Result<Vec<Value>> {
-    Ok(vec![call.make().apply("zeros_like", &[&call.inputs[0]], &[])?])
+    call.inputs.iter().map(|input| call.make().apply("zeros_like", &[input], &[])).collect()
 }
 
 fn reshaped(call: &Gradient) -> Result<Vec<Value>> {

@@ -100,6 +100,28 @@ def test_transposed_products():
     np.testing.assert_allclose(result, np.tensordot(a.T, b.T, 1), rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("attrs", "expected"),
+    [
+        ({"begin": (1, 0), "end": (3, 4)}, np.s_[1:3, 0:4]),
+        ({"begin": (1, 1, 0), "end": (3, 4)}, np.s_[1:3, 1:4]),
+        ({"begin": (1,), "end": (4, -1, 2)}, np.s_[1:4, :-1, :2]),
+        ({"begin": (-1,), "end": (-4,), "stride": (-1, -2)}, np.s_[-1:-4:-1, ::-2]),
+    ],
+)
+def test_slices(attrs, expected):
+    x = floats(4, 5, 3)
+    [result] = run(sym.strided_slice(sym.Variable("x"), **attrs), {"x": x.shape}, {"x": x})
+    np.testing.assert_array_equal(result, x[expected])
+
+
+def test_unread_inputs():
+    """A variable whose shape alone is read is still an input."""
+    net = sym.ones_like(sym.Variable("x"))
+    [result] = run(net, {"x": (2, 3)}, {"x": floats(2, 3)})
+    assert (result == 1).all() and result.shape == (2, 3)
+
+
 # Graphs and passes.
 
 
@@ -215,6 +237,13 @@ def test_gradients():
     shape = {"x": (3, 4), "y": (4,)}
     check_function(sym.Group([x * 2 + y, sym.exp(x)]), lambda x, y: [x * 2 + y, np.exp(x)], shape=shape, numerical_grads=True)
     check_function(3**x, lambda x: 3**x, lambda x, head_grads: [np.log(3) * 3**x * head_grads], shape={"x": (2, 3)})
+    kinds = [(sym.clip(x, a_min=-0.5, a_max=0.5), lambda x: np.clip(x, -0.5, 0.5), lambda x, head_grads: [head_grads * (abs(x) <= 0.5)])]
+    kinds.append((sym.reshape_like(x, y), lambda x, y: x.reshape(y.shape), lambda x, y, head_grads: [head_grads.reshape(x.shape), 0 * y]))
+    kinds.append((sym.expand_like(x, y, axis=(0,)), lambda x, y: x + 0 * y, lambda x, y, head_grads: [head_grads.sum(axis=0), 0 * y]))
+    kinds.append((sym.greater(x, y), lambda x, y: (x > y) * 1.0, lambda x, y, head_grads: [0 * x, 0 * y]))
+    of = [{"x": (4, 5)}, {"x": (2, 6), "y": (3, 4)}, {"x": (3,), "y": (2, 3)}, {"x": (2, 3), "y": (2, 3)}]
+    for (net, forward, backward), shapes in zip(kinds, of):
+        check_function(net, forward, backward, shape=shapes, numerical_grads=False)
     for wrong in (lambda x: x + 1, lambda x: x[:1]):
         with pytest.raises(AssertionError):
             check_function(x * 2, wrong, shape={"x": (3, 4)}, numerical_grads=False)

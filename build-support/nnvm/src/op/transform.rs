@@ -215,16 +215,25 @@ fn infer_concatenate(used: &Use, ins: &mut [PartialShape], outs: &mut [PartialSh
     set(&mut outs[0], &common)
 }
 
+/// The begin, end and step of the first axes. Missing ones at the end stand for the whole axis.
 fn sliced(used: &Use, shape: &[i64]) -> Result<(Vec<i64>, Vec<i64>, Vec<i64>)> {
-    let (begin, end, mut stride) = (used.ints("begin")?, used.ints("end")?, used.ints("stride")?);
+    let (mut begin, mut end, mut stride) = (used.ints("begin")?, used.ints("end")?, used.ints("stride")?);
+    let count = begin.len().max(end.len()).max(stride.len());
     require!(
-        begin.len() <= shape.len() && end.len() == begin.len() && stride.len() <= begin.len(),
+        count <= shape.len(),
         "{} begins, {} ends and {} strides for {shape:?}",
         begin.len(),
         end.len(),
         stride.len()
     );
-    stride.resize(begin.len(), 1);
+    stride.resize(count, 1);
+    for axis in begin.len()..count {
+        begin.push(if stride[axis] < 0 { shape[axis] - 1 } else { 0 });
+    }
+    for axis in end.len()..count {
+        // Backwards, the end is before the first element.
+        end.push(if stride[axis] < 0 { -shape[axis] - 1 } else { shape[axis] });
+    }
     Ok((begin, end, stride))
 }
 

@@ -32,3 +32,8 @@ def current_target(allow_none=False):
     if allow_none:
         return None
     raise RuntimeError('no target: give one, as in build(.., target="llvm"), or use `with tvm.target.create("llvm"):`')
+
+
+def intel_graphics():
+    """The target of Intel's GPUs. Libraries cannot be built for it."""
+    return Target("opencl -device=intel_graphics")
