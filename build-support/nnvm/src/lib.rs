@@ -23,6 +23,7 @@
 //! ```
 
 mod build;
+mod common_sub_expression;
 mod compile;
 mod compute;
 mod correct_layout;

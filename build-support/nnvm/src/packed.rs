@@ -99,6 +99,8 @@ passes! {
     SIMPLIFY simplify "SimplifyInference" "kernpack.graph.pass.SimplifyInference" [] [] super::simplify::simplify_inference;
     /// Differentiates entries by others.
     GRADIENT gradient "Gradient" "kernpack.graph.pass.Gradient" ["grad_ys", "grad_xs"] [] super::gradient::gradient;
+    /// Joins nodes that compute the same.
+    COMMON common "CommonSubExpression" "kernpack.graph.pass.CommonSubExpression" [] [] super::common_sub_expression::common_sub_expression;
     /// Moves factors by channel into weights.
     FOLD_SCALE fold_scale_axis "FoldScaleAxis" "kernpack.graph.pass.FoldScaleAxis" ["shape"] [] super::scale::fold_scale_axis;
     /// Moves nodes that depend only on parameters to a separate graph.

@@ -65,7 +65,7 @@ pub(super) fn precompute_prune(graph: &GraphRef) -> Result<GraphRef> {
 }
 
 /// Returns true if a node writes to a variable.
-fn writes(index: &IndexedGraph, number: usize) -> Result<bool> {
+pub(super) fn writes(index: &IndexedGraph, number: usize) -> Result<bool> {
     let node = &index.nodes[number].node;
     match node.operator() {
         Ok(op) => Ok(!Use::new(&op, node).indices("FMutateInputs")?.is_empty()),

@@ -330,3 +330,21 @@ fn operators_and_passes_from_outside() {
 fn all_operators_are_registered_once() {
     assert_eq!(registry::problems(), Vec::<String>::new());
 }
+
+#[test]
+fn nodes_that_compute_the_same_are_joined() {
+    let (x, y) = (var("x"), var("y"));
+    let root = |value: &Value| op("sqrt", &[value], &[]);
+    let leaky = |value: &Value, alpha: &str| op("leaky_relu", &[value], &[("alpha", alpha)]);
+    let add = |a: &Value, b: &Value| op("elemwise_add", &[a, b], &[]);
+    let twice = add(&add(&x, &root(&y)), &add(&leaky(&root(&y), "0.2"), &leaky(&root(&y), "0.3")));
+    let shared = root(&y);
+    let once = add(&add(&x, &shared), &add(&leaky(&shared, "0.2"), &leaky(&shared, "0.3")));
+    let joined = symbol::apply_passes(&graph(&[&twice]), &["CommonSubExpression"]).unwrap();
+    assert_eq!(symbol::difference(&joined, &graph(&[&once]), false).unwrap(), None);
+    // Nodes that write to a variable are not joined.
+    let assign = |value: &Value| op("_assign", &[&x, value], &[]);
+    let written = graph(&[&assign(&y), &assign(&y)]);
+    let joined = symbol::apply_passes(&written, &["CommonSubExpression"]).unwrap();
+    assert_eq!(symbol::difference(&joined, &written, true).unwrap(), None);
+}
