@@ -12,8 +12,8 @@ use crate::attrs::Attr;
 use crate::constant::Constant;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
-use crate::tensors::{bytes_of, tensor_of};
 use crate::op::conv::LAID_OUT;
+use crate::tensors::{bytes_of, tensor_of};
 
 /// The maximum number of bytes that transformed weights may add to a model. Further weights are
 /// packed without a transform, or transformed in each call.

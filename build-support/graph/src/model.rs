@@ -17,9 +17,9 @@ use crate::constant::{Constant, stored};
 use crate::extent::OpenDim;
 use crate::graph::{Graph, ValueId};
 use crate::lower::{LowerOptions, argument_names, identifier, lower};
-use crate::tensors::{bytes_of, tensor_of};
 use crate::op::{Call, CustomOperator, Operand, Pattern};
 use crate::options::ModelOptions;
+use crate::tensors::{bytes_of, tensor_of};
 
 /// An input or output of a model: an argument of its function.
 #[derive(Object)]

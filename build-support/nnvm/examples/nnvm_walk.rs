@@ -10,8 +10,8 @@ use std::error::Error;
 
 use kernpack::{Any, Array, Map, Module, ObjRef, Shape, Str, Tensor};
 use kernpack_nnvm as nnvm;
-use kernpack_nnvm::{FusedEntry, GraphExecutor};
 use kernpack_nnvm::symbol::{self, GraphRef, IndexedGraph, Value};
+use kernpack_nnvm::{FusedEntry, GraphExecutor};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 

@@ -10,8 +10,8 @@ use crate::symbol::{GraphRef, Value, address, rewrite};
 /// The operator of a node, its sorted attributes, and its inputs: node, output, version.
 type Key = (String, Vec<(String, String)>, Vec<(usize, usize, i64)>);
 
-/// Replaces a node by an earlier one with the same operator, attributes and inputs. Nodes that write
-/// to variables, have nodes that run before them, or contain graphs stay.
+/// Replaces a node by an earlier one with the same operator, attributes and inputs. Nodes that
+/// write to variables, have nodes that run before them, or contain graphs stay.
 pub(super) fn common_sub_expression(graph: &GraphRef) -> Result<GraphRef> {
     let mut known: HashMap<Key, Vec<Value>> = HashMap::new();
     let merged = rewrite(graph, |index, number, inputs| {

@@ -14,11 +14,11 @@ use linkme::distributed_slice;
 
 use super::compute::compute;
 use super::fuse::FusedEntry;
-use kernpack_graph::shared::num_elements;
 use crate::error::{GraphError, Result, fail, require};
-use kernpack_graph::shared::{Operand, extents};
 use crate::symbol::registry::{Cell, OPERATORS, Registrar, shapes_any};
 use crate::symbol::{Arity, Graph, GraphRef, IndexedGraph, Kind, Node, Param, Use, Value, attr};
+use kernpack_graph::shared::num_elements;
+use kernpack_graph::shared::{Operand, extents};
 
 #[distributed_slice(OPERATORS)]
 static TVM_OP: fn(&mut Registrar) = |operators| {
@@ -134,8 +134,8 @@ pub(super) fn compile(graph: &GraphRef) -> Result<GraphRef> {
             ("num_outputs", node.num_outputs.to_string()),
         ];
         let attrs = attrs.iter().map(|(key, value)| (Str::from(*key), Str::from(value.as_str()))).collect();
-        // A written variable stays in the graph, even if it is never read, and so does a variable whose
-        // shape alone is read: callers may set both.
+        // A written variable stays in the graph, even if it is never read, and so does a variable
+        // whose shape alone is read: callers may set both.
         let target = node.inputs.first().filter(|_| node.node.is_op("_assign")).map(|entry| entry.node);
         let unread = (0..group.inputs.len()).filter(|place| !group.reads.contains(place));
         let unread =

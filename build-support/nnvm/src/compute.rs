@@ -5,9 +5,9 @@ use kernpack_compiler::ir::Tensor;
 use kernpack_compiler::{take_reported, te};
 
 use crate::error::{Result, fail, require};
-use kernpack_graph::shared::{Operand, extents};
 use crate::symbol::registry::Cell;
 use crate::symbol::{Compute, Native, Use};
+use kernpack_graph::shared::{Operand, extents};
 
 /// Returns the tensors of a node. `outputs` are shapes and types of its outputs.
 ///

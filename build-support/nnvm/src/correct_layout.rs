@@ -10,9 +10,9 @@ use super::layout_rules::{correct, whole};
 use super::make::op;
 use super::simplify::keep_inputs;
 use crate::error::{GraphError, Result, fail};
-use kernpack_graph::shared::extents;
 use crate::symbol::registry::Cell;
 use crate::symbol::{Entry, Graph, GraphRef, IndexedGraph, IndexedNode, LayoutCall, Use, Value, attr, rewrite};
+use kernpack_graph::shared::extents;
 
 /// Runs pass CorrectLayout. Attribute `layout` has the layout of each entry, "__undef__" if it does
 /// not matter; `layout_inputs` gives those of variables by name.

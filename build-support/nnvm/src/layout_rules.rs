@@ -236,7 +236,10 @@ fn transpose(call: &mut LayoutCall) -> Result<()> {
     let axes = Layout::parse(&call.inputs[0])?.axes().to_vec();
     let permuted: Option<Vec<Axis>> = match &order[..] {
         [] => Some(axes.iter().rev().copied().collect()),
-        order => order.iter().map(|axis| axes.get(kernpack_graph::shared::axis_of(*axis, axes.len()).ok()?).copied()).collect(),
+        order => order
+            .iter()
+            .map(|axis| axes.get(kernpack_graph::shared::axis_of(*axis, axes.len()).ok()?).copied())
+            .collect(),
     };
     call.outputs[0] =
         permuted.filter(|permuted| permuted.len() == axes.len()).map_or_else(String::new, |axes| text_of(&axes));

@@ -2,8 +2,8 @@
 
 use kernpack::{Bytes, DataType, Map, Str, Tensor};
 
-use kernpack_graph::shared::{bytes_of, element_bytes, num_elements, tensor_of};
 use crate::error::{Result, fail};
+use kernpack_graph::shared::{bytes_of, element_bytes, num_elements, tensor_of};
 
 /// The magic number at the start of a file.
 const LIST: u64 = 0xF7E5_8D4F_0504_9CB7;
@@ -144,6 +144,7 @@ pub fn load(bytes: &[u8]) -> Result<Map<Str, Tensor>> {
         require!(reader.at == bytes.len(), "{} bytes are left behind the last tensor", bytes.len() - reader.at);
         Ok(params)
     };
-    let params = read().map_err(|error: kernpack_graph::GraphError| error.within("the file with parameters cannot be read"))?;
+    let params =
+        read().map_err(|error: kernpack_graph::GraphError| error.within("the file with parameters cannot be read"))?;
     Ok(params.into_iter().collect())
 }

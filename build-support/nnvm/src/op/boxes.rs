@@ -12,10 +12,10 @@ use linkme::distributed_slice;
 use super::infer::{is_known, set};
 use super::pattern;
 use crate::error::{Result, require};
-use kernpack_graph::shared::statements::{Variable, each, element, memory, put, sort, when};
-use kernpack_graph::shared::{Operand, element_tensor};
 use crate::symbol::registry::{OPERATORS, Registrar};
 use crate::symbol::{Compute, Kind, Native, Param, PartialShape, Use};
+use kernpack_graph::shared::statements::{Variable, each, element, memory, put, sort, when};
+use kernpack_graph::shared::{Operand, element_tensor};
 
 #[distributed_slice(OPERATORS)]
 static BOXES: fn(&mut Registrar) = register;

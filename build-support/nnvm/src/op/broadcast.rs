@@ -7,11 +7,11 @@ use super::call::{known, reshaped};
 use super::elementwise::number;
 use super::infer::{is_known, merge, set};
 use super::pattern;
-use kernpack_graph::Attr;
 use crate::error::{Result, require};
-use kernpack_graph::shared::{self, element_tensor, extremum};
 use crate::symbol::registry::{OPERATORS, Registrar};
 use crate::symbol::{Compute, Kind, Native, Param, PartialShape, Use};
+use kernpack_graph::Attr;
+use kernpack_graph::shared::{self, element_tensor, extremum};
 
 #[distributed_slice(OPERATORS)]
 static BROADCAST: fn(&mut Registrar) = register;

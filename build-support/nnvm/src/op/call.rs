@@ -3,11 +3,11 @@
 use kernpack_compiler::ir::Tensor;
 use kernpack_compiler::te::placeholder;
 
-use kernpack_graph::{Attr, Attrs};
-use kernpack_graph::shared::Constant;
 use crate::error::{GraphError, Result};
-use kernpack_graph::shared::{self, Call, Operand, extents};
 use crate::symbol::Compute;
+use kernpack_graph::shared::Constant;
+use kernpack_graph::shared::{self, Call, Operand, extents};
+use kernpack_graph::{Attr, Attrs};
 
 /// The operator set version of models that is used.
 const VERSION: i64 = 23;

@@ -9,9 +9,9 @@ use super::call::operand;
 use super::infer::same_shape;
 use super::pattern;
 use crate::error::Result;
-use kernpack_graph::shared::element_tensor;
 use crate::symbol::registry::{Builder, OPERATORS, Registrar};
 use crate::symbol::{Arity, Compute, Kind, Native, Param};
+use kernpack_graph::shared::element_tensor;
 
 #[distributed_slice(OPERATORS)]
 static ELEMENTWISE: fn(&mut Registrar) = register;

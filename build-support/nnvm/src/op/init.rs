@@ -8,9 +8,9 @@ use super::elementwise::{elementwise, map};
 use super::infer::set;
 use super::pattern;
 use crate::error::Result;
-use kernpack_graph::shared::element_tensor;
 use crate::symbol::registry::{OPERATORS, Registrar};
 use crate::symbol::{Compute, Kind, Native, Param};
+use kernpack_graph::shared::element_tensor;
 
 #[distributed_slice(OPERATORS)]
 static INIT: fn(&mut Registrar) = register;

@@ -7,12 +7,12 @@ use linkme::distributed_slice;
 use super::call::{operand, reshaped};
 use super::infer::{axis, count, is_known, same_shape, set};
 use super::pattern;
-use kernpack_graph::Attr;
 use crate::error::{Result, fail, require};
 use crate::layout::Layout;
-use kernpack_graph::shared::{element_tensor, extremum};
 use crate::symbol::registry::{OPERATORS, Registrar};
 use crate::symbol::{Arity, Compute, Kind, Native, Param, PartialShape, Use};
+use kernpack_graph::Attr;
+use kernpack_graph::shared::{element_tensor, extremum};
 
 #[distributed_slice(OPERATORS)]
 static NN: fn(&mut Registrar) = register;

@@ -9,12 +9,12 @@ use super::conv::{layout, padding};
 use super::infer::{is_known, set};
 use super::nn::relayout;
 use super::pattern;
-use kernpack_graph::Attr;
 use crate::error::{Result, fail, require};
 use crate::layout::Layout;
-use kernpack_graph::shared::{Operand, element_tensor};
 use crate::symbol::registry::{OPERATORS, Registrar};
 use crate::symbol::{Compute, Kind, Native, Param, PartialShape, Use};
+use kernpack_graph::Attr;
+use kernpack_graph::shared::{Operand, element_tensor};
 
 #[distributed_slice(OPERATORS)]
 static POOL: fn(&mut Registrar) = register;

@@ -6,11 +6,11 @@ use linkme::distributed_slice;
 use super::call::{operand, reshaped};
 use super::infer::{is_known, set};
 use super::pattern;
-use kernpack_graph::Attr;
 use crate::error::{Result, require};
-use kernpack_graph::shared::{Operand, axis_of, element_tensor};
 use crate::symbol::registry::{OPERATORS, Registrar};
 use crate::symbol::{Compute, Kind, Native, Param, PartialShape, Use};
+use kernpack_graph::Attr;
+use kernpack_graph::shared::{Operand, axis_of, element_tensor};
 
 #[distributed_slice(OPERATORS)]
 static REDUCE: fn(&mut Registrar) = register;

@@ -8,12 +8,12 @@ use super::conv::{Window, layout};
 use super::infer::set;
 use super::pattern;
 use super::pool::Pool;
-use kernpack_graph::Attr;
 use crate::error::{Result, require};
-use kernpack_graph::shared::element_tensor;
-use kernpack_graph::shared::statements::{Variable, element, fill, nest, put, when};
 use crate::symbol::registry::{OPERATORS, Registrar};
 use crate::symbol::{Arity, Compute, Native, PartialShape, Use};
+use kernpack_graph::Attr;
+use kernpack_graph::shared::element_tensor;
+use kernpack_graph::shared::statements::{Variable, element, fill, nest, put, when};
 
 #[distributed_slice(OPERATORS)]
 static SLOPES: fn(&mut Registrar) = register;

@@ -4,9 +4,9 @@ use linkme::distributed_slice;
 
 use super::infer::same_shape;
 use super::pattern;
-use kernpack_graph::shared::element_tensor;
 use crate::symbol::Native;
 use crate::symbol::registry::{OPERATORS, Registrar};
+use kernpack_graph::shared::element_tensor;
 
 #[distributed_slice(OPERATORS)]
 static STATE: fn(&mut Registrar) = |operators| {

@@ -7,11 +7,11 @@ use linkme::distributed_slice;
 use super::call::{known, operand, reshaped};
 use super::infer::{count, is_known, merge, set};
 use super::pattern;
-use kernpack_graph::Attr;
 use crate::error::{GraphError, Result, fail, require};
-use kernpack_graph::shared::{Operand, axis_of, element_tensor};
 use crate::symbol::registry::{OPERATORS, Registrar};
 use crate::symbol::{Arity, Compute, InferShape, Kind, Native, Param, PartialShape, Use};
+use kernpack_graph::Attr;
+use kernpack_graph::shared::{Operand, axis_of, element_tensor};
 
 #[distributed_slice(OPERATORS)]
 static TRANSFORM: fn(&mut Registrar) = register;

@@ -13,10 +13,10 @@ use super::infer::{is_known, set};
 use super::nn::{count_with_bias, with_bias};
 use super::pattern;
 use crate::error::{Result, require};
-use kernpack_graph::shared::statements::{element, put, when};
-use kernpack_graph::shared::{element_tensor, flatten};
 use crate::symbol::registry::{OPERATORS, Registrar};
 use crate::symbol::{Arity, Compute, Kind, Native, Param, PartialShape, Use};
+use kernpack_graph::shared::statements::{element, put, when};
+use kernpack_graph::shared::{element_tensor, flatten};
 
 #[distributed_slice(OPERATORS)]
 static WINOGRAD: fn(&mut Registrar) = register;

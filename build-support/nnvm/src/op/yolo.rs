@@ -8,9 +8,9 @@ use super::call::operand;
 use super::infer::{is_known, same_shape, set};
 use super::pattern;
 use crate::error::{Result, require};
-use kernpack_graph::shared::{Operand, element_tensor, flatten, unflatten};
 use crate::symbol::registry::{OPERATORS, Registrar};
 use crate::symbol::{Compute, Kind, Native, Param, PartialShape, Use};
+use kernpack_graph::shared::{Operand, element_tensor, flatten, unflatten};
 
 #[distributed_slice(OPERATORS)]
 static YOLO: fn(&mut Registrar) = register;

@@ -3,9 +3,9 @@
 use kernpack::{Any, Array, Bytes, Function, Map, Module, Shape, Str, Tensor};
 use kernpack_compiler::ir;
 use kernpack_nnvm as nnvm;
-use kernpack_nnvm::{BuildOptions, GraphExecutor};
 use kernpack_nnvm::symbol::registry::{self, Cell};
 use kernpack_nnvm::symbol::{self, GraphRef, IndexedGraph};
+use kernpack_nnvm::{BuildOptions, GraphExecutor};
 
 use crate::support::{assert_near, built, elements, execute, floats, graph, named, op, ramp, run, var};
 

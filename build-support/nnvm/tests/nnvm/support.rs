@@ -2,8 +2,8 @@
 
 use kernpack::{DataType, Tensor};
 use kernpack_nnvm as nnvm;
-use kernpack_nnvm::{BuildOptions, Built, GraphExecutor};
 use kernpack_nnvm::symbol::{self, GraphRef, Value};
+use kernpack_nnvm::{BuildOptions, Built, GraphExecutor};
 
 /// Attributes of a node.
 pub(crate) type Attrs<'a> = &'a [(&'a str, &'a str)];
