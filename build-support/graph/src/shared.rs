@@ -3,7 +3,7 @@
 
 pub use crate::constant::{Constant, element_bytes, num_elements};
 pub use crate::op::{
-    Call, Operand, axis_of, broadcast, element_tensor, extents, extremum, flatten, statements, unflatten,
+    Call, Operand, axis_of, broadcast, element_tensor, extents, extremum, find, flatten, statements, unflatten,
 };
 pub use crate::tensors::{bytes_of, tensor_of};
 pub use crate::{fail, require};

@@ -2,8 +2,8 @@
 
 use kernpack::{Bytes, DataType, Map, Str, Tensor};
 
-use crate::error::{Result, fail};
-use kernpack_graph::shared::{bytes_of, element_bytes, num_elements, tensor_of};
+use crate::error::{Result, fail, require};
+use kernpack_graph::shared::{bytes_of, tensor_of};
 
 /// The magic number at the start of a file.
 const LIST: u64 = 0xF7E5_8D4F_0504_9CB7;

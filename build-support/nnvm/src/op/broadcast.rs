@@ -18,7 +18,7 @@ static BROADCAST: fn(&mut Registrar) = register;
 
 fn infer(_: &Use, ins: &mut [PartialShape], outs: &mut [PartialShape]) -> Result<()> {
     if is_known(&ins[0]) && is_known(&ins[1]) {
-        let shape = op::broadcast(&[&ins[0], &ins[1]])?;
+        let shape = shared::broadcast(&[&ins[0], &ins[1]])?;
         set(&mut outs[0], &shape)?;
     }
     Ok(())
@@ -27,7 +27,7 @@ fn infer(_: &Use, ins: &mut [PartialShape], outs: &mut [PartialShape]) -> Result
 fn pairwise(call: &Compute, body: impl FnOnce(Expr, Expr) -> Expr) -> Result<Vec<Tensor>> {
     let (a, b) = (call.input(0)?, call.input(1)?);
     require!(a.dtype == b.dtype, "the inputs have different types: {} and {}", a.dtype, b.dtype);
-    let shape = op::broadcast(&[&a.shape, &b.shape])?;
+    let shape = shared::broadcast(&[&a.shape, &b.shape])?;
     Ok(vec![element_tensor(&shape, |position| body(a.broadcast_at(position), b.broadcast_at(position)))])
 }
 

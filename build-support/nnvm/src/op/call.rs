@@ -32,7 +32,7 @@ impl Compute<'_> {
         inputs: &[Operand],
         outputs: usize,
     ) -> Result<Vec<Tensor>> {
-        let operator = op::find(name).ok_or_else(|| GraphError::new(format!("there is no operator {name}")))?;
+        let operator = shared::find(name).ok_or_else(|| GraphError::new(format!("there is no operator {name}")))?;
         let mut own = Attrs::default();
         for (key, value) in attrs {
             own.set(key, value.clone());
@@ -69,7 +69,11 @@ pub(crate) fn known(values: &[i64]) -> Operand {
 
 /// Returns the same elements in another shape.
 pub(crate) fn reshaped(x: &Operand, shape: &[i64]) -> Tensor {
-    op::element_tensor(shape, |position| {
-        if shape == x.shape { x.at(position) } else { x.at(&op::unflatten(&op::flatten(position, shape), &x.shape)) }
+    shared::element_tensor(shape, |position| {
+        if shape == x.shape {
+            x.at(position)
+        } else {
+            x.at(&shared::unflatten(&shared::flatten(position, shape), &x.shape))
+        }
     })
 }
