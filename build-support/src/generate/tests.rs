@@ -131,9 +131,9 @@ fn the_file_of_a_small_library() {
     descriptions.insert("sum".to_owned(), described("Adds all.", "(out: mut Tensor[float32], n: uint32)"));
     let carried = carried(&["kernpack.cuda"], "1_2_3");
     let text = generate(&[host("blur", "blur.c")], &cuda, &[], &carried, &descriptions, &[]).unwrap();
-    let expected = include_str!("small_library.rs");
+    let expected = include_str!("small_library.txt");
     if std::env::var_os("UPDATE_EXPECT").is_some() {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/generate/small_library.rs");
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/generate/small_library.txt");
         std::fs::write(file, &text).unwrap();
     } else {
         assert_eq!(text, expected);
