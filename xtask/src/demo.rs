@@ -1,5 +1,5 @@
 //! `cargo xtask demo`: one library, two hosts, a photograph; and a neural network that determines
-//! the file types of the results.
+//! the types of files: sources, the photograph, a library and a program.
 
 use crate::Result;
 use crate::artifacts::Imagekit;

@@ -236,7 +236,7 @@ pub struct Graph {
     /// Values with data-dependent extents: each is at the start of a buffer of the largest possible
     /// shape, along each axis. The other value has its extents, as `int64`.
     pub extents: BTreeMap<ValueId, ValueId>,
-    /// Known tensors that are dequantized bytes.
+    /// Known tensors that are dequantized bytes, by the dequantized value.
     pub dequantized: BTreeMap<ValueId, Dequantized>,
     /// The split into parts for a dynamic dimension.
     pub parts: Option<Arc<Parts>>,

@@ -310,7 +310,7 @@ impl State {{
         part = part.join(", "),
         run = own_inputs.iter().map(|name| name.as_str()).chain([format!("&mut {outputs_name}").as_str()]).collect::<Vec<_>>().join(", "),
     );
-    // A call without a state cannot keep values.
+    // A model that keeps values between calls has no `run` without a state.
     if model.kept.is_empty() {
         let _ = write!(
             body,

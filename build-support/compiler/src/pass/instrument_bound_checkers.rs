@@ -2,9 +2,9 @@
 //!
 //! Does nothing unless [`PassOptions::instrument_bound_checkers`](super::PassOptions) is set.
 //! Otherwise, inserts an `Assert` before each statement that accesses memory, for each access: a
-//! `RuntimeError` with the buffer's name, the index and the number of elements. Masked lanes, and
-//! sides of conditions that are not taken, are not checked. It is the last pass, so that it checks
-//! the final accesses, and it works for all code generators.
+//! `RuntimeError` with the buffer's name, the index and the number of elements. Lanes whose mask is
+//! false, and sides of conditions that are not taken, are not checked. It is the last pass, so that
+//! it checks the final accesses, and it works for all code generators.
 
 use kernpack::{Any, Result as PackedResult, packed_func, structural};
 

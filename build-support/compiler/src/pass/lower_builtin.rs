@@ -14,7 +14,7 @@ use crate::ir::{
 
 /// Allocations of constant size below this number of bytes stay on the stack.
 pub(crate) const STACK_BYTES: i64 = 1024;
-/// The limit for allocations of scope `local`, because the threads of a pool have small stacks.
+/// The same limit for allocations of scope `local`; the threads of a pool have small stacks.
 const LOCAL_BYTES: i64 = 128 * 1024;
 
 /// Lowers packed calls, their tensors and allocations of a function to memory operations.

@@ -588,7 +588,8 @@ fn is_made_of_names(expr: &Expr) -> bool {
     })
 }
 
-/// Distributes a condition over the statements or loops inside; `None` if that has no benefit.
+/// Distributes a condition over the statements or loops inside; `None` if that has no benefit, or
+/// if they use values that cannot be evaluated elsewhere.
 fn spread(stmt: &Stmt) -> Option<Stmt> {
     let StmtNode::If { condition, then_body, else_body } = &**stmt else { return None };
     let is_leaf = |body: &Stmt| {

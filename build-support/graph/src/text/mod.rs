@@ -3,7 +3,7 @@
 //!
 //! A tensor of texts has a list of them in row-major order. All ONNX operators that take or return
 //! texts are supported, and none that only computes with numbers: a model with both must be split
-//! into this part and the one that [`crate::import()`] reads.
+//! in two, this part before the one that [`crate::import()`] reads.
 //!
 //! ```
 //! use kernpack_graph::text::{TextModel, TextValue, Texts};

@@ -4,8 +4,8 @@
 //! One file includes only `kernpack/kernel.h`. With GCC and Clang, vectors are those of GNU C
 //! (`-DKP_VECTORS=0` disables them); with other compilers, they are arrays of lanes. Half
 //! precisions are represented in single precision and rounded after each operation. Integers wrap
-//! without undefined behavior; a division by 0 is an error in the program. A C compiler needs the
-//! flags [`FLAGS`] in addition to an optimization level.
+//! without undefined behavior; a division by 0 is an error in the program. A C compiler should get
+//! the flags [`FLAGS`] in addition to an optimization level.
 //!
 //! ```
 //! use kernpack_compiler::codegen::{RuntimeSymbols, c};

@@ -33,7 +33,7 @@ impl Place {
     }
 }
 
-/// Reads lanes; masked lanes are 0.
+/// Reads lanes; those whose mask is false are 0.
 pub(super) fn load(unit: &mut Unit, dtype: DataType, place: &Place, mask: Option<&str>) -> Result<String> {
     let (suffix, index_type) = place.describe();
     let masked = if mask.is_some() { "_masked" } else { "" };

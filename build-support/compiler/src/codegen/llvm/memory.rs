@@ -97,7 +97,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         multiple.min(limit).max(lane) as u32
     }
 
-    /// Emits a load; masked lanes are undefined.
+    /// Emits a load; lanes whose mask is false are undefined.
     pub(super) fn load(
         &mut self,
         buffer: &Buffer,

@@ -70,7 +70,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(Returned { type_index, value })
     }
 
-    /// Converts the result to a type; an object of another type is released.
+    /// Converts the result to a type; an object that is not itself the result is released.
     fn returned(
         &mut self,
         dtype: DataType,

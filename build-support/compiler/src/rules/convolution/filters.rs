@@ -119,7 +119,8 @@ impl Filters {
     }
 
     /// Packs the weights into a form. Transforms are computed in `f64` and rounded once. Returns
-    /// `None` if the number of weights is wrong.
+    /// `None` if the number of weights is wrong, or if the blocks of the form do not divide the
+    /// output channels.
     pub fn laid_out(&self, form: FilterForm, weights: &[f32]) -> Option<Vec<f32>> {
         let all = [self.channels, self.depth, self.window[0], self.window[1]];
         let [channels, depth, rows, columns] = all.map(|extent| usize::try_from(extent).unwrap_or(0));
