@@ -277,6 +277,51 @@ def test_a_capsule_of_another_storage(extmod, method, base):
             function(Moves(np.ones(4)))
 
 
+def test_shapes_that_change(extmod):
+    """The shape in a capsule may be the tensor's own, which other code changes."""
+
+    class Later(Stored):
+        class Storage(Stored.Storage):
+            def data_ptr(self):
+                KEPT[-1][0][0] = 1 << 40
+                return super().data_ptr()
+
+    assert extmod.sum_of_elements(Later(np.ones(4))) == 4.0
+
+    class Earlier(Stored):
+        def __dlpack__(self, **arguments):
+            made = super().__dlpack__(**arguments)
+            KEPT[-1][0][0] = 5
+            return made
+
+    for function in [extmod.sum_of_elements, extmod.echo_any, extmod.keep_tensor]:
+        with pytest.raises(ValueError, match="was given other memory while it was converted"):
+            function(Earlier(np.ones(4)))
+
+
+def test_addresses_that_cannot_be_had(extmod):
+    """A tensor around another one may have no address, and give the other one's memory."""
+
+    class Around(Copied):
+        def data_ptr(self):
+            raise RuntimeError("no address")
+
+    class Tagged(Stored):
+        def data_ptr(self):
+            return super().data_ptr() | 0xB4 << 56
+
+    for made in [Around, Tagged]:
+        assert extmod.sum_of_elements(made(np.ones(4))) == 4.0
+
+    class Interrupted(Stored):
+        class Storage(Stored.Storage):
+            def data_ptr(self):
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        extmod.sum_of_elements(Interrupted(np.ones(4)))
+
+
 def test_storage_that_cannot_be_had(extmod):
     class Fails(Stored):
         def untyped_storage(self):

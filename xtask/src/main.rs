@@ -84,7 +84,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   ci --quick    before a commit, at most 8 minutes: formatting, lints, floors, words, API, links of the book, and the tests of packages that changed
   floors        check that each room imports only from floors below it, as ARCHITECTURE.md orders them
   words         check comments and Markdown: first words, 100 columns, terms; words PATH.. lists the problems of these files,
-                words --wrap [PATH..] wraps comments of Rust files, words --bless lowers the counts in xtask/src/words/allowed.txt
+                words --wrap [PATH..] wraps comments of Rust files
   compilers     GCC and Clang of Debian sid on all C and C++: headers, examples, tests, the book, what kernpack-compiler generates
   msrv          check that published crates need no newer Rust than their manifests name, nor more than docs/supported-rust.md promises
   systems       check that runtime, macros and build helper compile for macOS and Windows; nothing is linked or run

@@ -4,7 +4,7 @@
 
 use core::ffi::CStr;
 use core::mem::ManuallyDrop;
-use core::ops::RangeInclusive;
+use core::ops::Range;
 
 use kernpack_core::abi::{DLTensor, TVMFFIObject};
 use kernpack_core::embedded;
@@ -13,7 +13,7 @@ use crate::capi::{Py, PyObject};
 use crate::from_python::Refused;
 use crate::interpreter::with_lock;
 use crate::number::integer_of;
-use crate::object::{Owned, PyResult, Raised};
+use crate::object::{Owned, PyResult};
 
 /// The method that returns a tensor's storage.
 const STORAGE: &CStr = c"untyped_storage";
@@ -60,15 +60,14 @@ impl Stored {
         tensor: *mut TVMFFIObject,
     ) -> Result<*mut TVMFFIObject, Refused> {
         let Self { storage, start: before } = self;
-        let owner = Owner { tensor, storage: ManuallyDrop::new(storage) };
-        // SAFETY: promised by the caller; the owner has the reference, and what describes a tensor
-        // lives as long as that.
+        // SAFETY: promised by the caller; the owner has the reference, and the description of the
+        // tensor lives as long as that. Its shape and strides may be those of `object`, so they are
+        // copied before code of Python can run.
         unsafe {
+            let kept = Owned::share(py, storage.as_ptr());
+            let owner = Owner { tensor, storage: ManuallyDrop::new(storage) };
             let DLTensor { data, device, ndim, dtype, shape, strides, byte_offset } =
                 *embedded::tensor::dl_tensor(tensor);
-            if !is_of_storage(py, object, &owner.storage, before, data.addr())? {
-                return Err(moved());
-            }
             let ndim = usize::try_from(ndim).unwrap_or(0);
             let extents = |start: *mut i64| match start.is_null() || ndim == 0 {
                 true => &[][..],
@@ -80,7 +79,11 @@ impl Stored {
             if is_read_only {
                 embedded::tensor::set_read_only(held);
             }
-            Ok(held)
+            let is_valid = is_of_storage(py, object, &kept, before, embedded::tensor::dl_tensor(held));
+            if !matches!(is_valid, Ok(true)) {
+                embedded::dec_ref(held);
+            }
+            if is_valid? { Ok(held) } else { Err(moved()) }
         }
     }
 }
@@ -102,30 +105,59 @@ impl Drop for Owner {
     }
 }
 
-/// Returns true if the memory that a tensor exported belongs to the storage, or is not shared with
-/// other objects.
+/// Returns true if the elements of an exported tensor are in the storage's memory, or are not shared
+/// with other objects.
 ///
 /// # Safety
-/// `object` is alive.
+/// `object` is alive, and `tensor` has strides and does not change.
 unsafe fn is_of_storage(
     py: Py,
     object: *mut PyObject,
     storage: &Owned,
     before: Option<i64>,
-    data: usize,
+    tensor: &DLTensor,
 ) -> PyResult<bool> {
-    let data = data as i64;
     // SAFETY: promised by the caller; the storage is held.
     unsafe {
-        // The memory is not reused while the storage is alive, so the address identifies it.
-        let memory = memory(py, storage.as_ptr());
-        if data == 0 || memory.as_ref().is_some_and(|memory| memory.contains(&data)) {
+        let Some(elements) = elements(tensor).filter(|_| !tensor.data.is_null()) else { return Ok(true) };
+        // The memory is not reused while the storage is alive, so the addresses identify it.
+        let memory = memory(py, storage.as_ptr())?;
+        if memory.as_ref().is_some_and(|memory| memory.start <= elements.start && elements.end <= memory.end) {
             return Ok(true);
         }
         let after = start(py, object)?;
         // A derived class may export a copy, which is not shared.
-        Ok(after == before && (memory.is_none() || after != Some(data)))
+        let is_copy = after.map(i128::from) != Some(first(tensor));
+        Ok(after == before && (memory.is_none() || is_copy))
     }
+}
+
+/// Returns the address of the element whose indices are all 0.
+fn first(tensor: &DLTensor) -> i128 {
+    tensor.data.addr() as i128 + i128::from(tensor.byte_offset)
+}
+
+/// Returns the addresses of the elements of a tensor; `None` for a tensor without elements.
+///
+/// # Safety
+/// `tensor` is valid and has strides.
+unsafe fn elements(tensor: &DLTensor) -> Option<Range<i128>> {
+    let bits = i128::from(tensor.dtype.bits) * i128::from(tensor.dtype.lanes);
+    let (mut lowest, mut highest) = (0_i128, 0_i128);
+    for axis in 0..usize::try_from(tensor.ndim).unwrap_or(0) {
+        // SAFETY: promised by the caller: there are as many extents and strides as axes.
+        let (extent, stride) = unsafe { (*tensor.shape.add(axis), *tensor.strides.add(axis)) };
+        if extent <= 0 {
+            return None;
+        }
+        let reach = i128::from(extent - 1) * i128::from(stride);
+        let limit = if reach < 0 { &mut lowest } else { &mut highest };
+        *limit = limit.saturating_add(reach);
+    }
+    let start = lowest.saturating_mul(bits).div_euclid(8);
+    let end = highest.saturating_add(1).saturating_mul(bits).saturating_add(7).div_euclid(8);
+    let first = first(tensor);
+    Some(first.saturating_add(start)..first.saturating_add(end))
 }
 
 /// Returns the addresses of a storage's memory; `None` if the storage does not report them, or does
@@ -133,25 +165,13 @@ unsafe fn is_of_storage(
 ///
 /// # Safety
 /// `storage` is alive.
-unsafe fn memory(py: Py, storage: *mut PyObject) -> Option<RangeInclusive<i64>> {
+unsafe fn memory(py: Py, storage: *mut PyObject) -> PyResult<Option<Range<i128>>> {
     // SAFETY: promised by the caller.
-    unsafe {
-        let number = |name| {
-            let number = ask(py, storage, name).and_then(|number| match number {
-                Some(number) => integer_of(py, number.as_ptr()).map(Some),
-                None => Ok(None),
-            });
-            number.unwrap_or_else(|Raised| {
-                // The storages of devices without addresses raise an error.
-                py.PyErr_Clear();
-                None
-            })
-        };
-        match (number(c"data_ptr"), number(c"nbytes")) {
-            (Some(start @ 1..), Some(size)) => Some(start..=start.saturating_add(size)),
-            _ => None,
-        }
-    }
+    let (start, size) = unsafe { (number(py, storage, c"data_ptr")?, number(py, storage, c"nbytes")?) };
+    Ok(match (start, size) {
+        (Some(start @ 1..), Some(size)) => Some(i128::from(start)..i128::from(start) + i128::from(size)),
+        _ => None,
+    })
 }
 
 /// The error for a tensor whose memory is not that of the storage that was obtained before.
@@ -185,8 +205,24 @@ unsafe fn ask(py: Py, object: *mut PyObject, name: &CStr) -> PyResult<Option<Own
 /// `object` is alive.
 unsafe fn start(py: Py, object: *mut PyObject) -> PyResult<Option<i64>> {
     // SAFETY: promised by the caller.
+    unsafe { number(py, object, c"data_ptr") }
+}
+
+/// Returns the integer that a method returns; `None` if there is no such method, or it raises an
+/// error, as for devices without addresses and for tensors around other tensors.
+///
+/// # Safety
+/// `object` is alive.
+unsafe fn number(py: Py, object: *mut PyObject, name: &CStr) -> PyResult<Option<i64>> {
+    // SAFETY: promised by the caller.
     unsafe {
-        let Some(start) = ask(py, object, c"data_ptr")? else { return Ok(None) };
-        integer_of(py, start.as_ptr()).map(Some)
+        let number = ask(py, object, name)
+            .and_then(|number| number.map(|number| integer_of(py, number.as_ptr())).transpose());
+        // Not the exceptions that end a program.
+        if number.is_err() && py.PyErr_ExceptionMatches(py.PyExc_Exception()) != 0 {
+            py.PyErr_Clear();
+            return Ok(None);
+        }
+        number
     }
 }

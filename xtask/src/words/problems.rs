@@ -11,24 +11,9 @@ use std::fmt;
 /// Words with which a doc comment does not begin.
 const QUESTIONS: [&str; 7] = ["What", "Whether", "How", "Where", "Which", "Who", "Why"];
 
-/// A kind of problem, in the order of the columns of the table of allowed counts.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Kind {
-    Question,
-    Long,
-    Phrase,
-}
-
-impl Kind {
-    /// All kinds, with their names.
-    pub(super) const ALL: [(Kind, &'static str); 3] =
-        [(Kind::Question, "question"), (Kind::Long, "long"), (Kind::Phrase, "phrase")];
-}
-
 /// A problem on one line.
 pub(super) struct Problem {
-    pub(super) path: String,
-    pub(super) kind: Kind,
+    path: String,
     /// The number of the line in its file, from 1.
     line: usize,
     text: String,
@@ -45,22 +30,22 @@ pub(super) fn of(path: &str, text: &str) -> Result<Vec<Problem>> {
     let mut problems = Vec::new();
     for block in &comments::of(path, text)? {
         for paragraph in paragraphs::of(&block.lines) {
-            let mut report = |line: usize, kind: Kind, text: String| {
+            let mut report = |line: usize, text: String| {
                 let line = block.start + paragraph.start + line + 1;
-                problems.push(Problem { path: path.to_string(), kind, line, text });
+                problems.push(Problem { path: path.to_string(), line, text });
             };
             if let Some(word) = question(block, &paragraph) {
                 let advice = "begin with a noun phrase or a verb (\"The strides of ...\", \"Returns whether ...\")";
-                report(0, Kind::Question, format!("a doc comment begins with '{word}': {advice}"));
+                report(0, format!("a doc comment begins with '{word}': {advice}"));
             }
             for (index, columns) in long_lines(block, &paragraph) {
                 let advice = format!("wrap it at {WIDTH} (`cargo xtask words --wrap {path}`)");
-                report(index, Kind::Long, format!("{columns} columns: {advice}"));
+                report(index, format!("{columns} columns: {advice}"));
             }
             // Of a comment that is not documentation, only the form is checked.
             if block.is_doc() || block.marker.is_empty() {
                 for (index, found, instead) in phrases::find(&paragraph.lines) {
-                    report(index, Kind::Phrase, format!("'{found}': write {instead}"));
+                    report(index, format!("'{found}': write {instead}"));
                 }
             }
         }

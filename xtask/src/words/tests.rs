@@ -1,4 +1,3 @@
-use super::allowed::Counts;
 use super::{is_below, problems, wrap};
 
 /// The problems of a file `a.rs`, without advice.
@@ -130,25 +129,6 @@ fn lines_begin_with_words_of_their_paragraph() {
     let markdown = format!("# {ninety} two three\n\n1. {ninety} two three\n");
     let expected = format!("# {ninety} two three\n\n1. {ninety} two\n   three\n");
     assert_eq!(wrap::file("a.md", &markdown).unwrap(), expected);
-}
-
-#[test]
-fn counts_only_go_down() {
-    let problems = |text: &str| problems::of("a/b/src/lib.rs", text).unwrap();
-    let crates = ["a", "a/b", "a/bc"];
-    let one = Counts::of(&problems("/// What.\n"), &crates);
-    let two = Counts::of(&problems("/// What.\n///\n/// How.\n"), &crates);
-    let allowed = Counts::read(&one.to_string()).unwrap();
-    assert!(allowed.to_string().ends_with("\na/b question 1\n"), "{allowed}");
-    assert_eq!(allowed.differences(&one), [] as [&str; 0]);
-    assert_eq!(allowed.differences(&two), ["a/b: question: 2, at most 1 are allowed"]);
-    assert!(allowed.is_exceeded(&two, &problems("/// What.\n")[0]));
-    assert!(two.differences(&one)[0].contains("below the 2 in the table"));
-    assert_eq!(two.lowered_to(&one).to_string(), one.to_string());
-    assert_eq!(one.lowered_to(&two).to_string(), one.to_string());
-    assert!(one.lowered_to(&Counts::default()).is_empty());
-    assert_eq!(two.summary(), "words: a/b: question 2, long 0, phrase 0\nwords: all: question 2, long 0, phrase 0\n");
-    assert!(Counts::read("a wrong 1\n").is_err() && Counts::read("a long\n").is_err());
 }
 
 #[test]
