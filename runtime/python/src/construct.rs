@@ -302,7 +302,7 @@ unsafe extern "C" fn call(
     object.map_or(ptr::null_mut(), Owned::into_ptr)
 }
 
-/// Calls a class as if it had not been changed, and restores it for later calls.
+/// Undoes the change of `take_calls` for good, and calls the class as the interpreter does.
 ///
 /// # Safety
 /// As for [`call`].

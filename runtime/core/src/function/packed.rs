@@ -67,8 +67,8 @@ fn wrong_count(info: &FunctionInfo, got: i32) -> i32 {
 /// Converts argument `index`.
 ///
 /// # Errors
-/// Returns a TypeError or ValueError that contains the function, the argument, and the expected and
-/// actual type.
+/// Returns a TypeError or ValueError that names the function and the argument, and says what was
+/// expected and what was passed.
 ///
 /// # Safety
 /// Each argument is converted at most once.

@@ -70,8 +70,8 @@ impl<'a, T: Object> FromAny<'a> for &'a T {
 /// The object is alive.
 #[inline(never)]
 unsafe fn check<T: Object>(object: *mut TVMFFIObject) -> Result<(), Mismatch> {
-    // SAFETY: promised by the caller. The object is a `T` when it is marked as shared, so its state
-    // belongs to this project.
+    // SAFETY: promised by the caller. The object is a `T` when it is marked as shared, so this code
+    // may change its state.
     unsafe {
         check_other::<T>(object)?;
         write_access::share(object);

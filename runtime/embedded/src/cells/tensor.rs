@@ -261,6 +261,7 @@ unsafe fn shape_of<'a>(tensor: &'a DLTensor, function: &str) -> Result<&'a [i64]
 /// Takes over a tensor of the DLPack version before 1.0. On success its deleter is called when the
 /// new object is destroyed; on failure the caller keeps it.
 ///
+/// # Errors
 /// `RuntimeError` if alignment (0 for any) or contiguity is not as required, `ValueError` for an
 /// invalid tensor.
 ///

@@ -134,7 +134,7 @@ impl<T: Counted> SharedRef<T> {
     ///
     /// # Safety
     /// `object` is NULL or alive, [`can_hold`](Self::can_hold) is true for it, and the caller
-    /// transfers one reference to it.
+    /// transfers one reference to it. No other code replaces the word at the same time.
     pub unsafe fn replace(&self, object: *mut T) -> Replaced<T> {
         // Only this thread may change the address.
         let old = target(self.word.load(Ordering::Relaxed));

@@ -1,8 +1,9 @@
 //! Maps and dicts: hash maps that keep the order of insertion, in the layout that C++ code reads
 //! and writes inline.
 //!
-//! The *small* form has up to four pairs, which are searched linearly. Setting a fifth key converts
-//! it to the *dense* form (`dense`). Both use the cell that `cell` describes.
+//! The *small* form has up to four pairs, which are searched linearly. Setting a key in a map of
+//! four pairs converts it to the *dense* form (`dense`), even if the key is already present. Both
+//! use the cell that `cell` describes.
 //!
 //! Keys and values passed to these functions are owned and move into the map; returned ones are
 //! owned too, unless the documentation says "borrowed". Iteration is in the order of insertion; in
