@@ -278,7 +278,71 @@ def test_mxnet(tmp_path):
     np.testing.assert_allclose(result, expected, rtol=1e-4)
 
 
+def softmax(x, axis):
+    powers = np.exp(x - x.max(axis=axis, keepdims=True))
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "shape", "wanted"),
+    [
+        ("SoftmaxOutput", {}, (2, 3, 4), lambda x: softmax(x.reshape(2, -1), 1).reshape(x.shape)),
+        ("SoftmaxOutput", {"multi_output": "True"}, (2, 3, 4), lambda x: softmax(x, 1)),
+        ("SoftmaxOutput", {"preserve_shape": "True"}, (2, 3, 4), lambda x: softmax(x, 2)),
+        ("SoftmaxActivation", {}, (2, 3, 4), lambda x: softmax(x.reshape(2, -1), 1).reshape(x.shape)),
+        ("softmax", {"temperature": "2.0"}, (2, 3), lambda x: softmax(x / 2, 1)),
+        ("Activation", {"act_type": "softrelu"}, (2, 3), lambda x: np.logaddexp(0, x)),
+        ("slice", {"begin": "(None, 1)", "end": "(None, None)", "step": "(None, 2)"}, (2, 5), lambda x: x[:, 1::2]),
+        ("slice", {"begin": "(0, None)", "end": "(2, None)", "step": "(1, -1)"}, (2, 5), lambda x: x[:, ::-1]),
+        ("sum", {"axis": "(1L,)", "exclude": "True"}, (2, 3, 4), lambda x: x.sum(axis=(0, 2))),
+        ("mean", {"axis": "()", "exclude": "True"}, (2, 3), lambda x: x.mean().reshape(1)),
+        ("max_axis", {"axis": "-1"}, (2, 3), lambda x: x.max(axis=1)),
+        ("argmax", {"axis": "1"}, (2, 3), lambda x: x.argmax(axis=1).astype("float32")),
+        ("_RMinusScalar", {"scalar": "1.0"}, (2, 3), lambda x: 1 - x),
+        ("square", {}, (2, 3), lambda x: x * x),
+        # Three windows of two in six elements with one of padding; the last window has one element that counts.
+        (
+            "Pooling", {"kernel": "(1, 3)", "stride": "(1, 3)", "pad": "(0, 1)", "pool_type": "avg", "pooling_convention": "full"},
+            (1, 1, 1, 6), lambda x: np.stack([x[..., :2].sum(-1) / 3, x[..., 2:5].sum(-1) / 3, x[..., 5:].sum(-1) / 2], -1),
+        ),
+    ],
+)  # fmt: skip
+def test_mxnet_operators(op, attrs, shape, wanted):
+    nodes = [{"op": "null", "name": "x", "inputs": []}, {"op": op, "name": "y", "attrs": attrs, "inputs": [[0, 0, 0]]}]
+    net, _ = nnvm.frontend.from_mxnet(json.dumps({"nodes": nodes, "heads": [[1, 0, 0]]}))
+    data = floats(*shape) * 100 if attrs.get("act_type") == "softrelu" else floats(*shape)
+    [result] = run(net, {"x": shape}, {"x": data})
+    np.testing.assert_allclose(result, wanted(data), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "head", "text"),
+    [
+        ("Pooling", {"kernel": "(2, 2)", "layout": "NHWC"}, 0, "layout NHWC is not supported"),
+        ("Reshape", {"shape": "(-1, 2)", "reverse": "True"}, 0, "attribute `reverse` is not supported"),
+        ("Dropout", {"mode": "always"}, 0, "mode always is not supported"),
+        ("Dropout", {}, 1, "output 1 of node 'y' is not supported"),
+    ],
+)
+def test_mxnet_refusals(op, attrs, head, text):
+    nodes = [{"op": "null", "name": "x", "inputs": []}, {"op": op, "name": "y", "attrs": attrs, "inputs": [[0, 0, 0]]}]
+    with pytest.raises(nnvm.NNVMError, match=text):
+        nnvm.frontend.from_mxnet(json.dumps({"nodes": nodes, "heads": [[1, head, 0]]}))
+
+
+@pytest.mark.parametrize("slopes", [1, 3])
+def test_mxnet_prelu(slopes):
+    nodes = [{"op": "null", "name": name, "inputs": []} for name in ("x", "y_gamma")]
+    nodes.append({"op": "LeakyReLU", "name": "y", "attrs": {"act_type": "prelu"}, "inputs": [[0, 0, 0], [1, 0, 0]]})
+    slope, data = floats(slopes), floats(2, 3, 4)
+    net, params = nnvm.frontend.from_mxnet(json.dumps({"nodes": nodes, "heads": [[2, 0, 0]]}), {"y_gamma": slope})
+    [result] = run(net, {"x": data.shape}, {"x": data}, params)
+    np.testing.assert_allclose(result, np.where(data > 0, data, data * slope.reshape(1, -1, 1)), rtol=1e-5)
+
+
 def test_mxnet_mistakes(tmp_path):
+    with pytest.raises(nnvm.NNVMError, match="no `nodes` and `heads`"):
+        nnvm.frontend.from_mxnet("{}")
     files = checkpoint(tmp_path, [("null", "data", [], {}), ("RNN", "r", ["data"], {})], {"arg:w": floats(2, 2)}, ["r"])
     with pytest.raises(nnvm.NNVMError, match="node 'r': MXNet's operator RNN is not supported"):
         nnvm.frontend.from_mxnet(*files)
