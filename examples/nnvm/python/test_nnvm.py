@@ -393,11 +393,51 @@ def test_onnx():
 
 
 @pytest.mark.parametrize(
+    ("op", "attrs", "shape", "constants", "version"),
+    [
+        ("Unsqueeze", {"axes": [-2, -1]}, (2, 3), [], 11),
+        ("Unsqueeze", {}, (2, 3), [np.int64([0, -1])], 13),
+        ("Mul", {}, (2, 3), [np.float32(2)], 13),
+        ("Gather", {"axis": 1}, (2, 3), [np.int64(1)], 13),
+        ("Clip", {}, (2, 3), [np.float32([0.25])], 13),
+        ("ReduceMean", {"noop_with_empty_axes": 1}, (2, 3), [np.int64([])], 18),
+        ("ReduceMean", {"keepdims": 0}, (2, 3, 4), [np.int64([-1])], 18),
+        ("Slice", {}, (2, 5), [np.int64([-1]), np.int64([np.iinfo("int64").min]), np.int64([-1]), np.int64([-2])], 13),
+        ("Pad", {}, (2, 3, 4), [np.int64([1, 2]), np.float32(3), np.int64([-1])], 18),
+        ("PRelu", {}, (2, 3, 4), [np.float32([0.25])], 13),
+        ("PRelu", {}, (2, 3, 4), [np.float32([[0.25], [0.5], [0.75]])], 13),
+        ("Softplus", {}, (2, 3), [], 13),
+    ],
+)
+def test_onnx_operators(op, attrs, shape, constants, version):
+    names = [f"c{number}" for number in range(len(constants))]
+    weights = {name: np.asarray(array) for name, array in zip(names, constants)}
+    scale = 100 if op == "Softplus" else 1
+    data = floats(*shape) * np.float32(scale)
+    node = helper.make_node(op, ["x", *names], ["y"], **attrs)
+    graph = helper.make_graph(
+        [node], "test", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], ir_version=8)
+    [expected] = onnx.reference.ReferenceEvaluator(model).run(None, {"x": data})
+    net, params = nnvm.frontend.from_onnx(model)
+    if net.attr("op_name") == "null":
+        assert op == "ReduceMean" and net.attr("name") == "x"
+        return
+    [result] = run(net, {"x": shape}, {"x": data}, params)
+    assert result.shape == expected.shape
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
     ("op", "shapes", "attrs", "version", "text"),
     [
         ("MatMul", [(2, 3, 4), (2, 4, 5)], {}, 13, "only products of two matrices"),
         ("Softmax", [(2, 3, 4)], {"axis": 1}, 11, "axis 1 of 3 is not supported in version 11"),
         ("MaxPool", [(1, 1, 8, 8)], {"kernel_shape": [2, 2], "auto_pad": "SAME_UPPER"}, 13, "auto_pad SAME_UPPER"),
+        ("LRN", [(1, 4, 3, 3)], {"size": 4}, 13, "an even size"),
         ("Erf", [(2, 3)], {}, 13, "kernpack.graph.from_onnx supports more"),
     ],
 )
