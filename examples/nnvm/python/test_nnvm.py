@@ -455,6 +455,10 @@ def test_arrays():
     copy = one.copyto(tvm.nd.empty((3, 2), "int32"))
     one[:] = 0
     assert copy.asnumpy().sum() == 15 and one.asnumpy().sum() == 0
+    with pytest.raises(ValueError, match="not copied"):
+        one.copyto(tvm.nd.empty((3, 4), "int32"))
+    assert (np.float32(2) * sym.Variable("x")).attr("scalar") == "2.0"
+    assert sym.reshape(sym.Variable("x"), shape=(np.int64(2), -1)).attr("shape") == "(2, -1)"
     folder = util.tempdir()
     path = folder.relpath("a")
     assert path.startswith(folder.temp_dir) and folder.listdir() == []
