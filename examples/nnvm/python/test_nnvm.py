@@ -307,7 +307,71 @@ def test_mxnet(tmp_path):
     np.testing.assert_allclose(result, expected, rtol=1e-4)
 
 
+def softmax(x, axis):
+    powers = np.exp(x - x.max(axis=axis, keepdims=True))
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "shape", "wanted"),
+    [
+        ("SoftmaxOutput", {}, (2, 3, 4), lambda x: softmax(x.reshape(2, -1), 1).reshape(x.shape)),
+        ("SoftmaxOutput", {"multi_output": "True"}, (2, 3, 4), lambda x: softmax(x, 1)),
+        ("SoftmaxOutput", {"preserve_shape": "True"}, (2, 3, 4), lambda x: softmax(x, 2)),
+        ("SoftmaxActivation", {}, (2, 3, 4), lambda x: softmax(x.reshape(2, -1), 1).reshape(x.shape)),
+        ("softmax", {"temperature": "2.0"}, (2, 3), lambda x: softmax(x / 2, 1)),
+        ("Activation", {"act_type": "softrelu"}, (2, 3), lambda x: np.logaddexp(0, x)),
+        ("slice", {"begin": "(None, 1)", "end": "(None, None)", "step": "(None, 2)"}, (2, 5), lambda x: x[:, 1::2]),
+        ("slice", {"begin": "(0, None)", "end": "(2, None)", "step": "(1, -1)"}, (2, 5), lambda x: x[:, ::-1]),
+        ("sum", {"axis": "(1L,)", "exclude": "True"}, (2, 3, 4), lambda x: x.sum(axis=(0, 2))),
+        ("mean", {"axis": "()", "exclude": "True"}, (2, 3), lambda x: x.mean().reshape(1)),
+        ("max_axis", {"axis": "-1"}, (2, 3), lambda x: x.max(axis=1)),
+        ("argmax", {"axis": "1"}, (2, 3), lambda x: x.argmax(axis=1).astype("float32")),
+        ("_RMinusScalar", {"scalar": "1.0"}, (2, 3), lambda x: 1 - x),
+        ("square", {}, (2, 3), lambda x: x * x),
+        # Three windows of two in six elements with one of padding; the last window has one element that counts.
+        (
+            "Pooling", {"kernel": "(1, 3)", "stride": "(1, 3)", "pad": "(0, 1)", "pool_type": "avg", "pooling_convention": "full"},
+            (1, 1, 1, 6), lambda x: np.stack([x[..., :2].sum(-1) / 3, x[..., 2:5].sum(-1) / 3, x[..., 5:].sum(-1) / 2], -1),
+        ),
+    ],
+)  # fmt: skip
+def test_mxnet_operators(op, attrs, shape, wanted):
+    nodes = [{"op": "null", "name": "x", "inputs": []}, {"op": op, "name": "y", "attrs": attrs, "inputs": [[0, 0, 0]]}]
+    net, _ = nnvm.frontend.from_mxnet(json.dumps({"nodes": nodes, "heads": [[1, 0, 0]]}))
+    data = floats(*shape) * 100 if attrs.get("act_type") == "softrelu" else floats(*shape)
+    [result] = run(net, {"x": shape}, {"x": data})
+    np.testing.assert_allclose(result, wanted(data), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "head", "text"),
+    [
+        ("Pooling", {"kernel": "(2, 2)", "layout": "NHWC"}, 0, "layout NHWC is not supported"),
+        ("Reshape", {"shape": "(-1, 2)", "reverse": "True"}, 0, "attribute `reverse` is not supported"),
+        ("Dropout", {"mode": "always"}, 0, "mode always is not supported"),
+        ("Dropout", {}, 1, "output 1 of node 'y' is not supported"),
+    ],
+)
+def test_mxnet_refusals(op, attrs, head, text):
+    nodes = [{"op": "null", "name": "x", "inputs": []}, {"op": op, "name": "y", "attrs": attrs, "inputs": [[0, 0, 0]]}]
+    with pytest.raises(nnvm.NNVMError, match=text):
+        nnvm.frontend.from_mxnet(json.dumps({"nodes": nodes, "heads": [[1, head, 0]]}))
+
+
+@pytest.mark.parametrize("slopes", [1, 3])
+def test_mxnet_prelu(slopes):
+    nodes = [{"op": "null", "name": name, "inputs": []} for name in ("x", "y_gamma")]
+    nodes.append({"op": "LeakyReLU", "name": "y", "attrs": {"act_type": "prelu"}, "inputs": [[0, 0, 0], [1, 0, 0]]})
+    slope, data = floats(slopes), floats(2, 3, 4)
+    net, params = nnvm.frontend.from_mxnet(json.dumps({"nodes": nodes, "heads": [[2, 0, 0]]}), {"y_gamma": slope})
+    [result] = run(net, {"x": data.shape}, {"x": data}, params)
+    np.testing.assert_allclose(result, np.where(data > 0, data, data * slope.reshape(1, -1, 1)), rtol=1e-5)
+
+
 def test_mxnet_mistakes(tmp_path):
+    with pytest.raises(nnvm.NNVMError, match="no `nodes` and `heads`"):
+        nnvm.frontend.from_mxnet("{}")
     files = checkpoint(tmp_path, [("null", "data", [], {}), ("RNN", "r", ["data"], {})], {"arg:w": floats(2, 2)}, ["r"])
     with pytest.raises(nnvm.NNVMError, match="node 'r': MXNet's operator RNN is not supported"):
         nnvm.frontend.from_mxnet(*files)
@@ -358,11 +422,51 @@ def test_onnx():
 
 
 @pytest.mark.parametrize(
+    ("op", "attrs", "shape", "constants", "version"),
+    [
+        ("Unsqueeze", {"axes": [-2, -1]}, (2, 3), [], 11),
+        ("Unsqueeze", {}, (2, 3), [np.int64([0, -1])], 13),
+        ("Mul", {}, (2, 3), [np.float32(2)], 13),
+        ("Gather", {"axis": 1}, (2, 3), [np.int64(1)], 13),
+        ("Clip", {}, (2, 3), [np.float32([0.25])], 13),
+        ("ReduceMean", {"noop_with_empty_axes": 1}, (2, 3), [np.int64([])], 18),
+        ("ReduceMean", {"keepdims": 0}, (2, 3, 4), [np.int64([-1])], 18),
+        ("Slice", {}, (2, 5), [np.int64([-1]), np.int64([np.iinfo("int64").min]), np.int64([-1]), np.int64([-2])], 13),
+        ("Pad", {}, (2, 3, 4), [np.int64([1, 2]), np.float32(3), np.int64([-1])], 18),
+        ("PRelu", {}, (2, 3, 4), [np.float32([0.25])], 13),
+        ("PRelu", {}, (2, 3, 4), [np.float32([[0.25], [0.5], [0.75]])], 13),
+        ("Softplus", {}, (2, 3), [], 13),
+    ],
+)
+def test_onnx_operators(op, attrs, shape, constants, version):
+    names = [f"c{number}" for number in range(len(constants))]
+    weights = {name: np.asarray(array) for name, array in zip(names, constants)}
+    scale = 100 if op == "Softplus" else 1
+    data = floats(*shape) * np.float32(scale)
+    node = helper.make_node(op, ["x", *names], ["y"], **attrs)
+    graph = helper.make_graph(
+        [node], "test", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], ir_version=8)
+    [expected] = onnx.reference.ReferenceEvaluator(model).run(None, {"x": data})
+    net, params = nnvm.frontend.from_onnx(model)
+    if net.attr("op_name") == "null":
+        assert op == "ReduceMean" and net.attr("name") == "x"
+        return
+    [result] = run(net, {"x": shape}, {"x": data}, params)
+    assert result.shape == expected.shape
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
     ("op", "shapes", "attrs", "version", "text"),
     [
         ("MatMul", [(2, 3, 4), (2, 4, 5)], {}, 13, "only products of two matrices"),
         ("Softmax", [(2, 3, 4)], {"axis": 1}, 11, "axis 1 of 3 is not supported in version 11"),
         ("MaxPool", [(1, 1, 8, 8)], {"kernel_shape": [2, 2], "auto_pad": "SAME_UPPER"}, 13, "auto_pad SAME_UPPER"),
+        ("LRN", [(1, 4, 3, 3)], {"size": 4}, 13, "an even size"),
         ("Erf", [(2, 3)], {}, 13, "kernpack.graph.from_onnx supports more"),
     ],
 )
@@ -380,6 +484,10 @@ def test_arrays():
     copy = one.copyto(tvm.nd.empty((3, 2), "int32"))
     one[:] = 0
     assert copy.asnumpy().sum() == 15 and one.asnumpy().sum() == 0
+    with pytest.raises(ValueError, match="not copied"):
+        one.copyto(tvm.nd.empty((3, 4), "int32"))
+    assert (np.float32(2) * sym.Variable("x")).attr("scalar") == "2.0"
+    assert sym.reshape(sym.Variable("x"), shape=(np.int64(2), -1)).attr("shape") == "(2, -1)"
     folder = util.tempdir()
     path = folder.relpath("a")
     assert path.startswith(folder.temp_dir) and folder.listdir() == []

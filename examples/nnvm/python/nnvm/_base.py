@@ -26,6 +26,9 @@ def call(name, *arguments):
 
 def text_of(value):
     """A value as the text of an attribute: `(3, 3)`, `True`, `0.1`."""
+    if isinstance(value, (tuple, list)):
+        # Numbers of NumPy in a list print as `np.int64(3)`.
+        value = type(value)(one.item() if hasattr(one, "item") else one for one in value)
     return value if isinstance(value, str) else str(value)
 
 

@@ -11,6 +11,9 @@ from .name import NameManager
 class Symbol:
     """Outputs of nodes. `handle` is the object `kernpack.graph.Graph`."""
 
+    # Numbers of NumPy leave operators to the symbol.
+    __array_ufunc__ = None
+
     def __init__(self, handle):
         self.handle = handle
 

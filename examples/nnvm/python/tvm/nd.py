@@ -77,6 +77,8 @@ class NDArray:
         """Copies the elements to an array of the same shape, or to a device. Returns that array."""
         if isinstance(target, TVMContext):
             return array(self, target)
+        if self.shape != target.shape:
+            raise ValueError(f"an array of shape {self.shape} is not copied to one of shape {target.shape}")
         target[:] = self
         return target
 

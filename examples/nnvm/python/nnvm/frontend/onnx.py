@@ -30,6 +30,7 @@ class _Converter:
         values = [*graph.input, *graph.value_info, *graph.output]
         self.ranks = {one.name: len(one.type.tensor_type.shape.dim) for one in values if one.type.tensor_type.HasField("shape")}
         self.ranks.update((one.name, len(one.dims)) for one in graph.initializer)
+        self.types = {one.name: one.type.tensor_type.elem_type for one in values}
         self.arrays = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
         self.symbols = {}
         self.constants = {}
@@ -43,20 +44,21 @@ class _Converter:
         outputs = [self.symbol(value.name) for value in self.graph.output]
         result = outputs[0] if len(outputs) == 1 else sym.Group(outputs)
         names = set(result.list_input_names())
-        return result, {name: tvm.nd.array(array) for name, array in self.arrays.items() if name in names}
+        return result, {name: tvm.nd.array(np.atleast_1d(array)) for name, array in self.arrays.items() if name in names}
 
     def symbol(self, name):
-        """The symbol of a value. A weight becomes a variable where it is first read."""
+        """The symbol of a value. A weight becomes a variable where it is first read; NNVM has no scalars, and one becomes (1,)."""
         if name not in self.symbols:
             if name not in self.arrays:
                 raise NNVMError(f"no node gives the value '{name}'")
-            self.symbols[name] = sym.Variable(name, shape=self.arrays[name].shape)
+            self.symbols[name] = sym.Variable(name, shape=self.arrays[name].shape or (1,))
         return self.symbols[name]
 
     def node(self, node):
         use = _Use(self, node)
         if node.op_type == "Constant":
-            self.arrays[node.output[0]] = self.onnx.numpy_helper.to_array(use.need("value"))
+            self.arrays[node.output[0]] = array = use.value()
+            self.ranks[node.output[0]] = array.ndim
             return
         convert = _OPERATORS.get(node.op_type)
         if convert is None or node.domain not in ("", "ai.onnx"):
@@ -107,6 +109,28 @@ class _Use:
             raise NNVMError(f"{self.place}: attribute `{attr}` is missing")
         return self.attrs[attr]
 
+    def value(self):
+        """The array of a Constant."""
+        for attr, dtype in (("value_float", "float32"), ("value_floats", "float32"), ("value_int", "int64"), ("value_ints", "int64")):
+            if attr in self.attrs:
+                return np.asarray(self.attrs[attr], dtype=dtype)
+        return self.converter.onnx.numpy_helper.to_array(self.need("value"))
+
+    def number(self, position, attr, default):
+        """A number that is an attribute, or an input that is a weight with one element."""
+        value = np.asarray(self.constant(position, attr, default))
+        if value.size != 1:
+            self.refuse(f"`{attr}` has {value.size} numbers, expected one")
+        return value.item()
+
+    def dtype(self, position):
+        """The element type of an input; float32 if it is not known."""
+        name = self.names[position]
+        if name in self.converter.arrays:
+            return self.converter.arrays[name].dtype
+        code = self.converter.types.get(name, 0)
+        return self.converter.onnx.helper.tensor_dtype_to_np_dtype(code) if code else np.dtype("float32")
+
     def refuse(self, problem):
         raise NNVMError(f"{self.place}: {problem}")
 
@@ -155,16 +179,19 @@ def _conv_transpose(use):
     )  # fmt: skip
 
 
-def _pool(op, **options):
+def _pool(op):
     def convert(use):
         strides, dilations, pads = use.window()
         if dilations != (1, 1) or use.outputs > 1:
             use.refuse("dilations and the output Indices are not supported")
+        data, options = use[0], {"ceil_mode": bool(use.get("ceil_mode", 0))}
         if op == "avg_pool2d":
             options["count_include_pad"] = bool(use.get("count_include_pad", 0))
-        return getattr(sym, op)(
-            use[0], pool_size=tuple(use.need("kernel_shape")), strides=strides, padding=pads, ceil_mode=bool(use.get("ceil_mode", 0)), **options
-        )
+            if all(options.values()):
+                # The elements that complete the last window are not counted, in contrast to those of `pads`.
+                data = sym.pad(data, pad_width=((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])))
+                pads, options["count_include_pad"] = (0, 0), False
+        return getattr(sym, op)(data, pool_size=tuple(use.need("kernel_shape")), strides=strides, padding=pads, **options)
 
     return convert
 
@@ -182,7 +209,28 @@ def _gemm(use):
     return sym.broadcast_add(result, use[2] * use.get("beta", 1.0)) if use.has(2) else result
 
 
+def _binary(op):
+    def convert(use):
+        left, right = use[0], use[1]
+        if use.converter.version < 7 and use.get("broadcast", 0) and "axis" in use.attrs:
+            # The second input is along the axes of the first one from `axis` on.
+            axis = use.get("axis")
+            behind = use.rank(0) - (axis + use.rank(0) if axis < 0 else axis) - use.rank(1)
+            right = sym.expand_dims(right, axis=-1, num_newaxis=behind) if behind > 0 else right
+        return getattr(sym, op)(left, right)
+
+    return convert
+
+
+def _dropout(use):
+    if use.number(2, None, 0):
+        use.refuse("training is not supported")
+    return use[0]
+
+
 def _batch_norm(use):
+    if use.get("training_mode", 0) or not use.get("spatial", 1):
+        use.refuse("training_mode 1 and spatial 0 are not supported")
     return sym.batch_norm(*use.inputs(), epsilon=use.get("epsilon", 1e-5))
 
 
@@ -203,13 +251,18 @@ def _fold(op):
 def _reduce(op):
     def convert(use):
         axes = use.constant(1, "axes", [])
+        if not axes and use.get("noop_with_empty_axes", 0):
+            return use[0]
         return getattr(sym, op)(use[0], axis=tuple(axes), keepdims=bool(use.get("keepdims", 1)))
 
     return convert
 
 
 def _reshape(use):
-    return sym.reshape(use[0], shape=tuple(use.constant(1, "shape")))
+    shape = tuple(use.constant(1, "shape"))
+    if use.get("allowzero", 0) and 0 in shape:
+        use.refuse("tensors without elements (allowzero) are not supported")
+    return sym.reshape(use[0], shape=shape)
 
 
 def _flatten(use):
@@ -229,13 +282,12 @@ def _slice(use):
     starts, ends = use.constant(1, "starts"), use.constant(2, "ends")
     axes = use.constant(3, "axes", list(range(len(starts))))
     steps = use.constant(4, None, [1] * len(starts))
-    if any(axis < 0 for axis in axes):
-        use.refuse("negative axes are not supported")
+    axes = [axis + use.rank(0) if axis < 0 else axis for axis in axes]
     largest = (1 << 31) - 1
     rank = max(axes) + 1
     begin, end, stride = [0] * rank, [largest] * rank, [1] * rank
     for axis, a, b, step in zip(axes, starts, ends, steps):
-        begin[axis], end[axis], stride[axis] = a, max(min(b, largest), -largest), step
+        begin[axis], end[axis], stride[axis] = max(min(a, largest), -largest), max(min(b, largest), -largest), step
     return sym.strided_slice(use[0], begin=tuple(begin), end=tuple(end), stride=tuple(stride))
 
 
@@ -244,13 +296,26 @@ def _pad(use):
         use.refuse(f"mode {use.get('mode')} is not supported: constant is")
     pads = use.constant(1, "pads")
     half = len(pads) // 2
-    value = use.constant(2, "value", 0.0)
+    value = use.number(2, "value", 0.0)
+    axes = use.constant(3, None)
+    if axes is not None:
+        rank = use.rank(0)
+        by_axis = {axis % rank: (pads[place], pads[half + place]) for place, axis in enumerate(axes)}
+        pads = [by_axis.get(axis, (0, 0))[side] for side in (0, 1) for axis in range(rank)]
+        half = rank
+    if min(pads, default=0) < 0:
+        use.refuse(f"negative pads {pads} are not supported")
     return sym.pad(use[0], pad_width=tuple(zip(pads[:half], pads[half:])), pad_value=value)
 
 
 def _clip(use):
-    low, high = use.constant(1, "min", -np.finfo("float32").max), use.constant(2, "max", np.finfo("float32").max)
-    return sym.clip(use[0], a_min=float(low), a_max=float(high))
+    dtype = use.dtype(0)
+    limits = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
+    convert = int if dtype.kind in "iu" else float
+    low, high = use.number(1, "min", limits.min), use.number(2, "max", limits.max)
+    if (low, high) == (limits.min, limits.max):
+        return use[0]
+    return sym.clip(use[0], a_min=convert(low), a_max=convert(high))
 
 
 def _cast(use):
@@ -259,8 +324,11 @@ def _cast(use):
 
 
 def _unsqueeze(use):
-    data = use[0]
-    for axis in sorted(use.constant(1, "axes")):
+    data, axes = use[0], use.constant(1, "axes")
+    if len(axes) > 1 and min(axes) < 0:
+        rank = use.rank(0) + len(axes)
+        axes = [axis + rank if axis < 0 else axis for axis in axes]
+    for axis in sorted(axes):
         data = sym.expand_dims(data, axis=axis)
     return data
 
@@ -270,7 +338,11 @@ def _elu(use):
 
 
 def _prelu(use):
-    return sym.prelu(use[0], sym.reshape(use[1], shape=(-1,)))
+    shape, rank = use.shape_of(1), use.rank(0)
+    if len(shape) == rank - 1 and shape[0] > 1 and all(extent == 1 for extent in shape[1:]):
+        return sym.prelu(use[0], sym.reshape(use[1], shape=(-1,)))
+    # Slopes that are not by channel are broadcast.
+    return sym.relu(use[0]) - sym.broadcast_mul(sym.relu(-use[0]), use[1])
 
 
 def _matmul(use):
@@ -292,6 +364,8 @@ def _softmax(op):
 
 def _lrn(use):
     size = use.need("size")
+    if size % 2 == 0:
+        use.refuse(f"an even size ({size}) is not supported: the window would be at another place")
     return sym.lrn(use[0], size=size, axis=1, alpha=use.get("alpha", 1e-4), beta=use.get("beta", 0.75), bias=use.get("bias", 1.0))
 
 
@@ -299,7 +373,15 @@ def _gather(use):
     indices = np.asarray(use.constant(1))
     if (indices < 0).any():
         use.refuse("negative indices are not supported")
-    return sym.take(use[0], use[1], axis=use.get("axis", 0))
+    axis = use.get("axis", 0)
+    result = sym.take(use[0], use[1], axis=axis)
+    # NNVM has no scalars: an index is an array of one.
+    return sym.squeeze(result, axis=axis) if indices.ndim == 0 else result
+
+
+def _softplus(use):
+    # exp does not overflow: log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)).
+    return sym.relu(use[0]) + sym.log(sym.exp(-sym.abs(use[0])) + 1.0)
 
 
 _OPERATORS = {
@@ -310,7 +392,7 @@ _OPERATORS = {
     "Concat": lambda use: sym.concatenate(*use.inputs(), axis=use.need("axis")),
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
-    "Dropout": lambda use: use[0],
+    "Dropout": _dropout,
     "Elu": _elu,
     "Flatten": _flatten,
     "Gather": _gather,
@@ -331,7 +413,7 @@ _OPERATORS = {
     "Reshape": _reshape,
     "Slice": _slice,
     "Softmax": _softmax("softmax"),
-    "Softplus": lambda use: sym.log(sym.exp(use[0]) + 1.0),
+    "Softplus": _softplus,
     "Softsign": lambda use: use[0] / (sym.abs(use[0]) + 1.0),
     "Split": _split,
     "Squeeze": lambda use: sym.squeeze(use[0], axis=tuple(use.constant(1, "axes", []))),
@@ -340,11 +422,12 @@ _OPERATORS = {
     "Unsqueeze": _unsqueeze,
 }
 for _theirs, _ours in {
-    "Abs": "abs", "Add": "broadcast_add", "Ceil": "ceil", "Div": "broadcast_div", "Exp": "exp", "Floor": "floor",
-    "GlobalAveragePool": "global_avg_pool2d", "GlobalMaxPool": "global_max_pool2d", "Log": "log", "Mul": "broadcast_mul",
-    "Neg": "negative", "Pow": "broadcast_pow", "Relu": "relu", "Sigmoid": "sigmoid", "Sqrt": "sqrt", "Sub": "broadcast_sub",
+    "Abs": "abs", "Ceil": "ceil", "Exp": "exp", "Floor": "floor", "GlobalAveragePool": "global_avg_pool2d",
+    "GlobalMaxPool": "global_max_pool2d", "Log": "log", "Neg": "negative", "Relu": "relu", "Sigmoid": "sigmoid", "Sqrt": "sqrt",
     "Tanh": "tanh",
 }.items():  # fmt: skip
     _OPERATORS[_theirs] = _elementwise(_ours)
+for _name in ("Add", "Div", "Mul", "Pow", "Sub"):
+    _OPERATORS[_name] = _binary(f"broadcast_{_name.lower()}")
 for _name in ("Max", "Mean", "Min", "Prod", "Sum"):
     _OPERATORS[f"Reduce{_name}"] = _reduce(_name.lower())
