@@ -66,7 +66,7 @@ impl State {
         self.opaque(node, of_division(range, x, y, own), ModularSet::EVERYTHING)
     }
 
-    /// Runs `work` on a sum that was negated: it may not fit in its type where the sum itself does.
+    /// Runs `work` on a negated sum, which may not fit in its type although the sum itself does.
     fn strictly(&mut self, work: impl FnOnce(&mut Self) -> Sum) -> Sum {
         let strict = core::mem::replace(&mut self.strict, true);
         let result = work(self);
@@ -142,7 +142,7 @@ impl State {
     }
 
     /// Splits off the terms that `c` divides: `(quotient, rest)`, with `sum = quotient * c + rest`.
-    /// All terms stay in the rest if what is left of them may not fit the type.
+    /// All terms stay in the rest if the remaining ones may not fit in the type.
     fn without_multiples(sum: Sum, c: i64) -> (Sum, Sum) {
         let whole = (!has_one_sign(&sum)).then(|| sum.clone());
         let mut quotient = Sum::constant(sum.dtype, 0);

@@ -100,16 +100,16 @@ const CALLBACKS: [(&str, &str); 7] = [
 
 const PRELUDE: &str = "/* The C interface of a TVM FFI runtime: types, constants and the 50 functions of libtvm_ffi.so.
  *
- * Generated from Kernpack's Rust sources; do not edit (tests/tests/abi/c_header.rs describes how to
- * regenerate it). A program that includes this header does not need Apache TVM: it links or loads the
- * libtvm_ffi.so that Kernpack builds. Names and layouts are those of the ABI, so the header works with
- * the stock library, too. The stock C++ headers define the same types: if they are included first,
- * this header adds only the missing declarations.
+ * Generated from Kernpack's Rust sources; do not edit (tests/tests/abi/c_header.rs describes how
+ * to regenerate it). A program that includes this header does not need Apache TVM: it links or
+ * loads the libtvm_ffi.so that Kernpack builds. Names and layouts are those of the ABI, so the
+ * header works with the stock library, too. The stock C++ headers define the same types: if they
+ * are included first, this header adds only the missing declarations.
  *
- * Ownership. Arguments are borrowed. The caller owns every TVMFFIAny and every handle that a function
- * writes, and releases it with TVMFFIObjectDecRef if `type_index >= kTVMFFIStaticObjectBegin`.
- * Functions with the result int return 0, or -1 after they raised an error on this thread, which
- * TVMFFIErrorMoveFromRaised takes.
+ * Ownership. Arguments are borrowed. The caller owns every TVMFFIAny and every handle that a
+ * function writes, and releases it with TVMFFIObjectDecRef if
+ * `type_index >= kTVMFFIStaticObjectBegin`. Functions with the result int return 0, or -1 after
+ * they raised an error on this thread, which TVMFFIErrorMoveFromRaised takes.
  */
 #ifndef KERNPACK_C_API_H_
 #define KERNPACK_C_API_H_
