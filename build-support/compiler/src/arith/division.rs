@@ -66,7 +66,8 @@ impl State {
         self.opaque(node, of_division(range, x, y, own), ModularSet::EVERYTHING)
     }
 
-    /// Runs `work` on a negated sum, which may not fit in its type although the sum itself does.
+    /// Runs `work` in strict mode. For negated sums, which may not fit in their type although the
+    /// sums themselves do.
     fn strictly(&mut self, work: impl FnOnce(&mut Self) -> Sum) -> Sum {
         let strict = core::mem::replace(&mut self.strict, true);
         let result = work(self);
@@ -331,7 +332,7 @@ impl State {
             return self.split(dtype, term.with(term.lower, upper, 1));
         }
         if let Some(whole) = without_remainders(&rest, c) {
-            // The bounds of terms are known where those of their sum are beyond the type.
+            // The terms may have known bounds even if the bounds of their sum exceed the type.
             let whole = self.taken_apart(whole);
             if !rest.is_data() && no_larger_than_assumed(&whole) || self.fits_type(&whole) {
                 return self.floor_mod_const(whole, c, None);
