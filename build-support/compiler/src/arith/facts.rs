@@ -1,4 +1,4 @@
-//! Entry of facts.
+//! Recording of facts about variables and conditions.
 
 use std::rc::Rc;
 
