@@ -15,7 +15,7 @@ use crate::symbol::{Entry, Graph, GraphRef, IndexedGraph, IndexedNode, LayoutCal
 use kernpack_graph::shared::extents;
 
 /// Runs pass CorrectLayout. Attribute `layout` has the layout of each entry, "__undef__" if it does
-/// not matter; `layout_inputs` gives those of variables by name.
+/// not matter; `layout_inputs` contains those of variables by name.
 pub(super) fn correct_layout(graph: &GraphRef) -> Result<GraphRef> {
     let given: Map<Str, Str> = match graph.attrs.get("layout_inputs") {
         Some(_) => graph.attr("layout_inputs")?,
@@ -52,7 +52,7 @@ pub(super) fn correct_layout(graph: &GraphRef) -> Result<GraphRef> {
             let id = index.entry_id(node.inputs[place]);
             let wanted = defined(wanted);
             if have[place].is_empty() && !wanted.is_empty() && value.node.is_variable() {
-                // A variable without a layout has the one in which it is read first.
+                // A variable without a layout gets the one in which it is read first.
                 layouts[id].clone_from(&wanted);
                 values.push(value.clone());
                 continue;

@@ -196,7 +196,7 @@ use super::super::__kernpack::{AnyView, Array, DataType, Device, Result, Tensor,
         "}}
 
 impl Outputs {{
-    /// Memory for the outputs, with any content{open}.
+    /// Allocates memory for the outputs, with unspecified content{open}.
     ///
     /// # Errors
     /// {other}MemoryError.
@@ -241,7 +241,7 @@ impl Outputs {{
     } else {
         format!(
             "
-    /// Makes what is kept between calls zeros again.
+    /// Resets the values that are kept between calls to zeros.
     ///
     /// # Errors
     /// MemoryError.
@@ -268,14 +268,15 @@ impl Outputs {{
     }}
 }}
 
-/// Temporary memory for calls, made once. Calls with different states may run at the same time, on any threads.
+/// The temporary memory of calls, allocated once. Calls with different states may run at the same
+/// time, on any threads.
 #[derive(Debug)]
 pub struct State {{
     memory: Tensor,{fields_kept}
 }}
 
 impl State {{
-    /// Makes the memory: {state} bytes.
+    /// Allocates the memory: {state} bytes.
     ///
     /// # Errors
     /// MemoryError.
@@ -283,7 +284,10 @@ impl State {{
         Ok(Self {{ memory: Tensor::empty(DataType::scalar(1, 8), &[{state}], Device::CPU)?{made_kept} }})
     }}
 {reset}
-    /// Computes the outputs in their memory. Nothing is allocated and nothing is locked, but for what the kernels of a thread keep from its first call on.
+    /// Computes the outputs in their memory.
+    ///
+    /// Does not allocate memory or take locks, except in the first call of a thread for data that
+    /// its kernels keep.
     ///
     /// # Errors
     /// Inputs of another type or shape.

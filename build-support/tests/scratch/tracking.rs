@@ -26,7 +26,7 @@ fn a_build_without_changes_runs_nothing() {
         let again = package.cargo(&["build", "-v"], &[]);
         assert!(again.success && !again.did_work(), "{}", again.stderr);
     }
-    // A file that no kernel includes does not run it.
+    // A file that no kernel includes does not run the build script again.
     package.write("kernels/include files/other.h", "");
     assert!(!package.cargo(&["build", "-v"], &[]).did_work());
 }

@@ -100,8 +100,8 @@ impl State {
         self.render_negative(&sum, own, expr)
     }
 
-    /// `floordiv(x, c) < b` is `x < b*c`, and `b < floordiv(x, c)` is `(b + 1)*c - 1 < x`: what is
-    /// negative, and `x`.
+    /// The comparison of a quotient as one of its dividend: `floordiv(x, c) < b` is `x < b*c`, and
+    /// `b < floordiv(x, c)` is `(b + 1)*c - 1 < x`. Returns the sum that is negative, and `x`.
     fn dividend_negative(&mut self, sum: &Sum) -> Option<(Sum, Sum)> {
         let [term] = &sum.terms[..] else { return None };
         if term.upper != WHOLE || term.lower == 1 || term.scale.abs() != 1 {

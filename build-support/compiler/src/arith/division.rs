@@ -66,7 +66,8 @@ impl State {
         self.opaque(node, of_division(range, x, y, own), ModularSet::EVERYTHING)
     }
 
-    /// Runs `work` on a sum that was negated: it may not fit in its type where the sum itself does.
+    /// Runs `work` in strict mode. For negated sums, which may not fit in their type although the
+    /// sums themselves do.
     fn strictly(&mut self, work: impl FnOnce(&mut Self) -> Sum) -> Sum {
         let strict = core::mem::replace(&mut self.strict, true);
         let result = work(self);
@@ -142,7 +143,7 @@ impl State {
     }
 
     /// Splits off the terms that `c` divides: `(quotient, rest)`, with `sum = quotient * c + rest`.
-    /// All terms stay in the rest if what is left of them may not fit the type.
+    /// All terms stay in the rest if the remaining ones may not fit in the type.
     fn without_multiples(sum: Sum, c: i64) -> (Sum, Sum) {
         let whole = (!has_one_sign(&sum)).then(|| sum.clone());
         let mut quotient = Sum::constant(sum.dtype, 0);
@@ -331,7 +332,7 @@ impl State {
             return self.split(dtype, term.with(term.lower, upper, 1));
         }
         if let Some(whole) = without_remainders(&rest, c) {
-            // The bounds of terms are known where those of their sum are beyond the type.
+            // The terms may have known bounds even if the bounds of their sum exceed the type.
             let whole = self.taken_apart(whole);
             if !rest.is_data() && no_larger_than_assumed(&whole) || self.fits_type(&whole) {
                 return self.floor_mod_const(whole, c, None);

@@ -34,7 +34,8 @@ impl State {
                 common.add_base(left.base);
             }
             let (inner, other) = (left.minus(&common), right.minus(&common));
-            // What is left of data, and of terms of both signs, may wrap where the whole does not.
+            // The rest of a sum may wrap although the sum does not, if it has data or terms of both
+            // signs.
             let is_safe = is_safe_part(&inner, &[&left]) && is_safe_part(&other, &[&right]);
             if is_safe && self.is_exact(&inner) && self.is_exact(&other) {
                 let mut result = self.extreme(op, inner, other, expr);

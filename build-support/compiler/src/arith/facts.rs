@@ -1,4 +1,4 @@
-//! Entry of facts.
+//! Recording of facts about variables and conditions.
 
 use std::rc::Rc;
 
@@ -24,7 +24,7 @@ pub(crate) fn is_stable(expr: &Expr) -> bool {
     })
 }
 
-/// The factors of a product. None: it is not one.
+/// Returns the factors of a product, or `None` for other expressions.
 pub(super) fn factors_of(expr: &Expr) -> Option<Vec<&Expr>> {
     fn note<'a>(expr: &'a Expr, factors: &mut Vec<&'a Expr>) {
         match &**expr {
