@@ -1,4 +1,4 @@
-"""DLPack's exchange interface, `__dlpack_c_exchange_api__`, on classes that it is not for, and tables that are not what they say."""
+"""DLPack's exchange interface, `__dlpack_c_exchange_api__`, on classes that it does not belong to, and invalid tables."""
 
 import ctypes
 import gc
@@ -29,7 +29,7 @@ def capsule(address, name=NAME):
 
 
 def endless():
-    """Each older version is the very table."""
+    """Each older version is the same table."""
     words = (ctypes.c_uint64 * 7)(2, 0, 0, 0, 0, 0, 0)
     words[1] = ctypes.addressof(words)
     KEPT.append(words)
@@ -61,7 +61,7 @@ def array_class(attribute, bases=(), name="Array"):
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("base", [object, types.SimpleNamespace, np.ndarray])
 def test_tables_that_lie(extmod, lie, base):
-    """The array goes the way of all others."""
+    """The array is passed in the usual way."""
     made = array_class(LIES[lie](), (base,))
     value = np.float64([1, 2]).view(made) if base is np.ndarray else made()
     for _ in range(2):
@@ -70,7 +70,7 @@ def test_tables_that_lie(extmod, lie, base):
 
 
 def test_the_table_of_another_class(extmod):
-    """Its functions take their objects for those of that class."""
+    """The functions of its table assume objects of that class."""
     tvm_ffi = pytest.importorskip("tvm_ffi")
     tables = [tvm_ffi.core.DLTensorTestWrapper.__dlpack_c_exchange_api__, type(extmod.range_of(1)).__dlpack_c_exchange_api__]
     for own in tables:
@@ -120,7 +120,7 @@ def test_classes_that_have_the_interface(extmod):
 
 
 def test_a_class_with_storage(extmod):
-    """As PyTorch's: the storage is held for a call, and by a kept tensor. No PyTorch is needed."""
+    """Like PyTorch's: a call or a kept tensor holds the storage. PyTorch is not needed."""
     tvm_ffi = pytest.importorskip("tvm_ffi")
     given, alive = [], []
 
@@ -148,7 +148,7 @@ def test_a_class_with_storage(extmod):
 
 
 def test_memory_that_changes_with_the_storage(extmod):
-    """The storage that is held has to be that of the memory that is lent."""
+    """The held storage must belong to the lent memory."""
     tvm_ffi = pytest.importorskip("tvm_ffi")
 
     class Moves(tvm_ffi.core.DLTensorTestWrapper):
@@ -162,7 +162,7 @@ def test_memory_that_changes_with_the_storage(extmod):
 
 
 def test_bits_that_change_the_elements(extmod):
-    """As PyTorch's, a class tells by two methods that its elements are not those in memory."""
+    """Like PyTorch's classes, it has two methods that report that its elements differ from the memory."""
     tvm_ffi = pytest.importorskip("tvm_ffi")
 
     class Bits(tvm_ffi.core.DLTensorTestWrapper):

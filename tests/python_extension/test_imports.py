@@ -1,4 +1,4 @@
-"""Imports: every Python of this machine, with and without tvm_ffi, in other interpreters, by other ways than `import`."""
+"""Imports: with every Python of this machine, with and without tvm_ffi, in subinterpreters, and by other means than `import`."""
 
 import subprocess
 import sys
@@ -44,7 +44,7 @@ def test_an_older_version_is_refused_with_a_sentence(folder):
 
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_tvm_ffi_in_the_process(folder, order):
-    """The same file, imported and loaded by tvm_ffi: its functions answer on both ways."""
+    """The same file, imported and loaded by tvm_ffi: its functions can be called in both ways."""
     pytest.importorskip("tvm_ffi", reason="tvm_ffi is not installed")
     imports = ["import extmod", f"import tvm_ffi; other = tvm_ffi.load_module({str(folder / 'extmod.so')!r})"]
     program = f"""
@@ -67,7 +67,7 @@ assert extmod.sum_of(other.echo_i64, 5) == 10 and extmod.sum_of(tvm_ffi.convert(
 assert numpy.from_dlpack(tvm_ffi.from_dlpack(extmod.range_of(3))).tolist() == [0, 1, 2]
 record = other.record(7, "label")
 assert extmod.count_of(record) == 7 and extmod.echo_any(record).label == "label"
-# Ours as arguments of theirs.
+# Our objects as arguments of theirs.
 assert other.count_of(extmod.record(7, "label")) == 7 and other.echo_i64(extmod.multiplier(2)(4)) == 8
 assert other.sum_of_elements(extmod.echo_any(numpy.arange(3.0))) == 3.0
 assert other.sum_of(extmod.multiplier(2), 4) == 12
@@ -102,7 +102,8 @@ def attempt(*configuration):
 
 def attempts():
     attempt()
-    # Since 3.13: one without a lock of its own, as those of older versions are, which the interpreter lets import anything.
+    # Since 3.13: one without its own lock, like those of older versions, which the interpreter lets
+    # import anything.
     if interpreters.__name__ == "_interpreters":
         attempt("legacy")
 
@@ -117,7 +118,7 @@ print("passed", flush=True)
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_another_interpreter_is_refused(folder, version):
-    """Before the main one has imported the library, and afterwards; the main one goes on."""
+    """Before the main interpreter has imported the library, and afterwards; the main one continues."""
     if version not in INTERPRETERS:
         pytest.skip(f"no Python {version} on this machine")
     code, out, err = run(INTERPRETERS[version], "-c", INTERPRETERS_PROGRAM.replace("FOLDER", repr(str(folder))))
@@ -126,7 +127,7 @@ def test_another_interpreter_is_refused(folder, version):
 
 
 def test_another_implementation_is_refused_with_a_sentence(folder):
-    """One that has the functions of CPython, as GraalPy does, and says its name."""
+    """An interpreter that has the functions of CPython, like GraalPy, and another name."""
     program = f"""
 import sys; sys.path.insert(0, {str(folder)!r})
 sys.implementation.name = "graalpy"
@@ -144,7 +145,7 @@ assert extmod.subtract(7, 3) == 4
 
 
 def test_a_type_that_the_process_has_already(folder):
-    """The module cannot be imported, and the error names both definitions; again, too."""
+    """The module cannot be imported, and the error names both definitions, also the second time."""
     pytest.importorskip("tvm_ffi", reason="tvm_ffi is not installed")
     program = f"""
 import sys; sys.path.insert(0, {str(folder)!r})
@@ -168,7 +169,7 @@ assert Account(3).x == 3
 
 
 def test_the_end_of_python(folder):
-    """Code that runs while Python ends: calls at exit, callbacks that the library still holds, threads."""
+    """Code that runs while Python shuts down: calls at exit, callbacks that the library still holds, threads."""
     program = f"""
 import sys; sys.path.insert(0, {str(folder)!r})
 import atexit, extmod, threading
@@ -202,7 +203,7 @@ print("passed")
 
 
 def test_a_second_import(folder):
-    """A module that is imported anew is another module with the same functions; a reload keeps it."""
+    """A module that is imported again is another module with the same functions; a reload keeps it."""
     program = f"""
 import sys, importlib; sys.path.insert(0, {str(folder)!r})
 import extmod

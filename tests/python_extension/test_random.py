@@ -10,7 +10,7 @@ from collections.abc import MutableMapping, MutableSequence
 
 import pytest
 
-# Many calls overflow on purpose; a panic prints where it was only, not the whole stack.
+# Many calls overflow intentionally; a panic prints only its place, not the whole stack.
 os.environ["RUST_BACKTRACE"] = "0"
 ROUNDS = int(os.environ.get("RANDOM_ROUNDS", "4000"))
 SEED = int(os.environ.get("RANDOM_SEED", "18"))
@@ -27,7 +27,7 @@ def keys(schema):
 
 
 class Values:
-    """Random values, most of them of the type that a parameter wants."""
+    """Random values, most of them of the type of a parameter."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -108,7 +108,8 @@ def outcome(function, arguments):
     try:
         return plain(function(*arguments))
     except Exception as error:
-        # A kind that Python does not have is a class of its own on one way, and its base on the other.
+        # A kind that Python does not have is a class of its own with one module, and its base class
+        # with the other.
         kind = next(of for of in type(error).__mro__ if of.__module__ == "builtins")
         return f"{kind.__name__}: {error}"
 

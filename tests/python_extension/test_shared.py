@@ -1,4 +1,4 @@
-"""Lists and dicts that change: the extension module and tvm_ffi share them with the library."""
+"""Mutable lists and dicts: the extension module and tvm_ffi share them with the library."""
 
 import copy
 import os
@@ -23,7 +23,7 @@ def test_a_list_is_shared(extmod):
     assert np.array(numbers).tolist() == list(numbers)
     with pytest.raises(TypeError, match="unhashable"):
         hash(numbers)
-    # A list of Python is copied.
+    # A Python list is copied.
     own = [1]
     assert extmod.append(own, 2) is None and own == [1]
     with pytest.raises(TypeError, match="made by the library only"):
@@ -31,7 +31,7 @@ def test_a_list_is_shared(extmod):
 
 
 def test_a_list_changes_as_those_of_python(extmod):
-    """The same steps on a list of Python."""
+    """The same steps on a Python list."""
 
     def steps(numbers):
         yield numbers.append(5)
@@ -146,7 +146,7 @@ def test_what_is_easily_wrong(extmod):
         with pytest.raises(IndexError):
             numbers[key]
     counts = extmod.count_word({}, "a")
-    # Integers of more than 64 bits compare by a function of their type.
+    # Integers of more than 64 bits are compared by a function of their type.
     with pytest.raises(KeyError):
         del counts[2**100]
     for round in range(2):
