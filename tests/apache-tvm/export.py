@@ -38,7 +38,7 @@ def parallel_square(a: T.Buffer((LENGTH,), "float32"), b: T.Buffer((LENGTH,), "f
 
 @T.prim_func(s_tir=True)
 def call_back(a: T.Buffer((LENGTH,), "float32"), b: T.Buffer((LENGTH,), "float32")):
-    """Lets the function `apache_tvm_test.fill` of the host do the work."""
+    """Calls the host's function `apache_tvm_test.fill`."""
     T.evaluate(T.call_packed("apache_tvm_test.fill", a, b, 7))
 
 
@@ -72,10 +72,10 @@ def scheduled(target):
 
 
 def with_image(path, target):
-    """A library with an image for a GPU, and the image's bytes in a file beside it."""
+    """Exports a library with an image for a GPU, and the image's bytes in a file beside it."""
     executable = scheduled(target)
     executable.export_library(str(path))
-    # The bytes that were packed: what follows the kind and the length.
+    # The packed bytes: the data after the kind and the length.
     blob = path.read_bytes()
     kind = executable.mod.imports[0].kind.encode()
     at = blob.index(len(kind).to_bytes(8, "little") + kind) + 8 + len(kind)
@@ -84,7 +84,7 @@ def with_image(path, target):
 
 
 def virtual_machine(path):
-    """A relax program: its root is not the library."""
+    """A relax program: the library is not its root."""
 
     @I.ir_module
     class Program:

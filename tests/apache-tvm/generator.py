@@ -17,7 +17,7 @@ _build = tvm_ffi.get_global_func("kernpack.test.build_tvm")
 
 
 def _plain(value):
-    """Containers of Apache TVM as Python's."""
+    """Converts containers of Apache TVM to Python's."""
     if hasattr(value, "items"):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (str, int, float)) or value is None:
@@ -30,7 +30,7 @@ def build(module, target):
     """Compiles an IRModule of Apache TVM for a Target."""
     graph = json.loads(tvm.ir.save_json(module))
     for node in graph["nodes"]:
-        # JSON has no words for these numbers.
+        # JSON cannot represent these numbers.
         if node["type"] == "ir.FloatImm" and not math.isfinite(node["data"]["value"]):
             node["data"]["value"] = str(node["data"]["value"])
     return _build(json.dumps(graph), json.dumps(_plain(target.export())))

@@ -31,7 +31,7 @@ def tensor(values):
 
 
 def fails(kind, message, call, *arguments):
-    """Calls, and expects this error."""
+    """Makes a call that must fail with this error."""
     try:
         call(*arguments)
     except kind as error:
@@ -57,7 +57,7 @@ def conversions(library):
     assert tuple(library["coordinates"](library["point"](3, 4))) == (3, 4)
     fails(TypeError, "add(a: int, b: int): argument 'a': expected int, got str", library["add"], "x", 2)
     fails(ValueError, "zero", library["apply"], raise_value_error, 0)
-    # A module of TVM's compiler, given to ours, and imported by it.
+    # A module of TVM's compiler, passed to our module, which imports it.
     compiled = tvm.compile(tvm.IRModule({"scale": scale()}), target="llvm").mod
     assert library["module_kind"](compiled) == "llvm"
     library.import_module(compiled)

@@ -33,7 +33,7 @@ def blob(kinds: list[str], imports: list[list[int]]) -> str | None:
             modules.append(make_c(f"int f{number};", "c", [f"f{number}"], []))
         else:
             modules.append(load_constants(constants(f"symbol{number}")))
-    # From the leaves up: TVM walks what is imported to find cycles.
+    # From the leaves up: TVM walks the imports to find cycles.
     for importer in reversed(range(len(kinds))):
         for number in imports[importer]:
             import_module(modules[importer], modules[number])
@@ -49,7 +49,7 @@ def random_tree(source: random.Random) -> tuple[list[str], list[list[int]]]:
     kinds = [source.choice(["c", "const_loader"]) for _ in range(count)]
     imports: list[list[int]] = [[] for _ in range(count)]
     for number in range(1, count):
-        # A module before it imports it, so the root reaches all.
+        # Each module before its imports, so that the root reaches all.
         imports[source.randrange(number)].append(number)
     for _ in range(source.randint(0, count)):
         importer = source.randrange(count)

@@ -32,7 +32,7 @@ def pip_setting(name: str) -> str:
 
 
 def default_index() -> str:
-    """The index that pip asks when none is configured."""
+    """The default index of pip."""
     command = [sys.executable, "-c", "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
@@ -129,7 +129,7 @@ def fetch(project: str, filename: str, sha256: str) -> bytes:
 
 
 def main() -> None:
-    """Fetches into a file beside the destination, then gives it its name."""
+    """Downloads to a temporary file beside the destination, then renames it."""
     project, filename, sha256, destination = sys.argv[1:]
     part = Path(destination + ".part")
     part.write_bytes(fetch(project, filename, sha256))

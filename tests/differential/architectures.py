@@ -8,7 +8,7 @@ SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "i
 GROUPED = {**SIZES, "num_key_value_heads": 1, "head_dim": 8, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 PICTURES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24, "image_size": 16, "patch_size": 8}
 
-#: Name of the classes, what is read, and the settings of a small one.
+#: The name of the classes, the inputs, and the settings of a small one.
 TEXT = {
     ("Bert", "Model"): SIZES,
     ("Bert", "ForSequenceClassification"): SIZES,
@@ -57,7 +57,7 @@ class First(nn.Module):
 
 
 def architecture(draw):
-    """An architecture with weights of its seed, in which norms and biases are not those of a new network."""
+    """An architecture with seeded weights, with norms and biases unlike those of a new network."""
     name, part = draw.one(*TEXT, *IMAGES)
     settings = {**TEXT, **IMAGES}[name, part]
     config = getattr(transformers, f"{name}Config")(**settings)
@@ -75,7 +75,7 @@ def architecture(draw):
         length = draw.number(2, 9)
         example = {"input_ids": torch.randint(3, 40, (batch, length))}
         if draw.chance():
-            # Rows are filled up behind their texts.
+            # Rows are padded after their texts.
             ends = torch.tensor([draw.number(1, length) for _ in range(batch)])
             example["attention_mask"] = (torch.arange(length) < ends[:, None]).long()
     return f"{name}{part} {config._attn_implementation} of {[list(value.shape) for value in example.values()]}", First(model, list(example)), example

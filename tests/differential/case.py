@@ -1,4 +1,4 @@
-"""A case: a model, arrays for its inputs, and how near results must be."""
+"""A case: a model, arrays for its inputs, and the tolerances of its results."""
 
 import random
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-#: The version of the operators that models have, unless a case asks for another one.
+#: The default version of the operators of models.
 OPSET = 22
 
 FLOATS = ("float32", "float64", "float16")
@@ -15,7 +15,7 @@ INTEGERS = ("int32", "int64", "int8", "uint8", "int16", "uint16", "uint32", "uin
 
 
 class NotMade(Exception):
-    """A case that a tool of others refused to make."""
+    """A case that a third-party tool refused to make."""
 
 
 @dataclass
@@ -28,11 +28,12 @@ class Case:
     model: onnx.ModelProto
     #: Arrays by the names of inputs.
     inputs: dict
-    #: The allowed difference, as a share of the wanted number; 0 compares bits.
+    #: The allowed difference, as a fraction of the expected number; 0 compares bits.
     relative: float = 2e-5
-    #: The allowed difference, as a share of the largest finite number of the output: what sums lose where they cancel.
+    #: The allowed difference, as a fraction of the largest finite number of the output: the
+    #: rounding of sums with cancellation.
     of_largest: float = 0.0
-    #: The allowed difference of any number: what values on the way lose, where these are about 1.
+    #: The allowed difference of any number: the rounding of intermediate values, which are about 1.
     absolute: float = 0.0
 
 
@@ -48,7 +49,7 @@ class Draw:
         return self.random.choice(choices)
 
     def chance(self, share=0.5):
-        """True in this share of calls."""
+        """True with this probability."""
         return self.random.random() < share
 
     def number(self, low, high):
@@ -56,7 +57,7 @@ class Draw:
         return self.random.randint(low, high)
 
     def shape(self, least=0, most=4, extent=9, zero=0.03):
-        """A shape of `least` to `most` axes: small extents, some of 1, few of 0, one that fills vectors now and then."""
+        """A shape of `least` to `most` axes: mostly small extents, some of 1, few of 0, and occasionally one that fills vectors."""
         extents = [self.one(1, self.number(1, extent), self.number(2, extent)) for _ in range(self.number(least, most))]
         if extents and self.chance(0.3):
             extents[self.number(0, len(extents) - 1)] = self.one(16, 17, 31, 33, 64)
@@ -69,7 +70,7 @@ class Draw:
         return self.number(-rank, rank - 1)
 
     def array(self, dtype, shape, special=0.0):
-        """Numbers of a type; the share `special` of them are those at which formulas break."""
+        """Numbers of a type; the fraction `special` of them are values at which formulas break."""
         dtype = np.dtype(dtype)
         if dtype.kind == "b":
             return self.numpy.integers(0, 2, shape).astype(bool)
@@ -107,7 +108,7 @@ def make(what, nodes, inputs, outputs, *, constants=None, opset=OPSET, relative=
 
 
 def parts(draw, values, share=0.3):
-    """Inputs and constants: each array is a constant with this chance, but the first."""
+    """Inputs and constants: each array except the first is a constant with this probability."""
     inputs, constants = {}, {}
     for place, (name, value) in enumerate(values.items()):
         (constants if place and draw.chance(share) else inputs)[name] = value

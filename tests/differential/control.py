@@ -1,4 +1,4 @@
-"""Branches and loops: conditions, rounds and slices that a call tells, or that are known. They register in `operators.ALL`."""
+"""Branches and loops: conditions, rounds and slices that are inputs, or known. They register in `operators.ALL`."""
 
 import numpy as np
 from case import make, parts
@@ -7,7 +7,7 @@ from operators import case_of
 
 
 def body(name, nodes, inputs, outputs):
-    """A graph inside of a node: names, types and shapes of inputs; names and types of outputs."""
+    """A subgraph of a node: names, types and shapes of inputs; names and types of outputs."""
     typed = [helper.make_tensor_value_info(key, kind, None) for key, kind in outputs]
     return helper.make_graph(nodes, name, [helper.make_tensor_value_info(key, kind, shape) for key, kind, shape in inputs], typed)
 
@@ -21,7 +21,7 @@ def formula(draw, operands, result):
 
 @case_of("If")
 def branches(draw, name):
-    """A condition of a call, of data, or known; branches read values from outside, and one may be an If again."""
+    """A condition that is an input, computed, or known; branches read outer values, and one may be another If."""
     shape = draw.shape(0, 3, 5)
     values = {"x": draw.exact("float32", shape), "z": draw.exact("float32", shape)}
     nodes = []
@@ -44,7 +44,7 @@ def branches(draw, name):
 
 @case_of("Loop")
 def rounds(draw, name):
-    """A number of rounds and a condition, each known, of a call, or absent; a state and rows."""
+    """A number of rounds and a condition, each known, an input, or absent; a state and rows."""
     shape = draw.shape(0, 2, 5)
     values = {"x": draw.exact("float32", shape), "n": np.array(draw.number(0, 5), np.int64), "go": np.array(draw.chance(0.9)), "most": np.array(draw.number(0, 6), np.int64)}
     ends_early = draw.chance(0.4)
@@ -57,7 +57,7 @@ def rounds(draw, name):
     outputs = [("again", TensorProto.BOOL), ("next", TensorProto.FLOAT), ("row", TensorProto.FLOAT)]
     node = helper.make_node("Loop", ["n", draw.one("go", ""), "x"], ["last", "rows"], body=body("body", inner, inputs, outputs))
     given, constants = parts(draw, values, 0.6)
-    # A number of rounds that a call tells needs a bound.
+    # A number of rounds that is an input needs a bound.
     if "n" in given:
         constants["n"] = given.pop("n")
     constants["half"] = np.float32(0.5).reshape(())

@@ -22,14 +22,14 @@ TRACED, EXPORTED = 17, 18
 
 
 def traced(network, example):
-    """The bytes that the exporter writes that follows a call."""
+    """The model as bytes, by the exporter that traces a call."""
     file = io.BytesIO()
     torch.onnx.export(network, tuple(example.values()), file, opset_version=TRACED, dynamo=False, input_names=list(example))
     return file.getvalue()
 
 
 def exported(network, example):
-    """The bytes that the exporter of torch.export writes."""
+    """The model as bytes, by the exporter based on torch.export."""
     program = torch.onnx.export(network, tuple(example.values()), opset_version=EXPORTED, dynamo=True, input_names=list(example), verbose=False)
     return program.model_proto.SerializeToString()
 
@@ -40,7 +40,8 @@ def written(source, exporter, draw):
     torch.manual_seed(draw.number(0, 2**31))
     logging.disable(logging.ERROR)
     warnings.simplefilter("ignore")
-    # The exporters print graphs that they refuse, some of them from C++; this process has nothing else to say there.
+    # The exporters print graphs that they refuse, some of them from C++; this process prints
+    # nothing else there.
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
@@ -51,7 +52,7 @@ def written(source, exporter, draw):
 
 
 def case(draw, source, exporter):
-    """A case; what the exporter refuses is none."""
+    """A case, or an error if the exporter refuses the network."""
     made, error, _ = in_child(lambda _: written(source, exporter, draw), None, 120)
     if error:
         raise NotMade(error)

@@ -1,4 +1,4 @@
-"""Random graphs: values that are read several times, small exact numbers first, formulas behind them."""
+"""Random graphs: values with several readers, small exact numbers first, formulas after them."""
 
 from collections import namedtuple
 
@@ -8,9 +8,9 @@ from onnx import TensorProto, helper
 
 #: Operators with an exact result for exact operands, which keep the shape.
 EXACT = ("Neg", "Abs", "Relu", "Floor", "Round", "Sign", "Identity")
-#: Formulas: what compares does not follow them, because a last digit would decide.
+#: Formulas: they are not followed by comparisons, because a last digit would decide.
 ROUNDED = ("Sigmoid", "Tanh", "Exp", "Softplus", "Erf", "HardSwish", "Softsign", "Atan")
-#: More numbers than this are not made.
+#: The maximum number of elements.
 MOST = 8192
 
 #: A value of a graph, float32, and whether each number is exact.
@@ -20,7 +20,7 @@ STEPS = []
 
 
 def step(function):
-    """Registers a function that adds nodes behind a value, or none where it does not fit."""
+    """Registers a function that adds nodes after a value, or nothing if it does not fit."""
     STEPS.append(function)
     return function
 
@@ -32,7 +32,7 @@ class Graph:
         self.draw, self.nodes, self.constants, self.inputs, self.values = draw, [], {}, {}, []
 
     def node(self, kind, *operands, **attributes):
-        """A node: operands are names, or constants. Its result is no value yet."""
+        """Adds a node: operands are names, or constants. Its result is not a value of the graph yet."""
         name = f"v{len(self.nodes)}"
         names = [operand if isinstance(operand, str) else self.constant(operand) for operand in operands]
         self.nodes.append(helper.make_node(kind, names, [name], **attributes))
@@ -86,7 +86,7 @@ def binary(graph, value):
         return
     other = graph.draw.one(*fits)
     both = value.exact and other.exact
-    # Products of products leave what is exact.
+    # Products of products are not exact any more.
     kind = graph.draw.one("Add", "Sub", "Max", "Min", *([] if both else ["Mul"]))
     operands = graph.draw.one([value.name, other.name], [other.name, value.name])
     graph.value(graph.node(kind, *operands), broadcast(other.shape, value.shape), both)
@@ -106,7 +106,7 @@ def reduce(graph, value):
     if not rank:
         return
     kind = graph.draw.one("ReduceSum", "ReduceMax", "ReduceMean", "ReduceMin")
-    # Of nothing there is a sum.
+    # The sum of nothing is defined.
     kind = "ReduceSum" if 0 in value.shape else kind
     axis, keep = graph.draw.number(0, rank - 1), graph.draw.number(0, 1)
     shape = [1 if place == axis else extent for place, extent in enumerate(value.shape) if keep or place != axis]
@@ -206,7 +206,7 @@ def norm(graph, value):
 @step
 def cast(graph, value):
     if value.exact:
-        # Fractions are cut, and digits of half precision are enough for numbers that stay small.
+        # Fractions are cut, and the digits of half precision suffice for numbers that stay small.
         between = graph.draw.one(TensorProto.INT32, TensorProto.INT64, TensorProto.DOUBLE, TensorProto.BOOL, TensorProto.INT16, TensorProto.FLOAT16)
         small = graph.node("Clip", value.name, np.float32(-32), np.float32(31.875))
         number = graph.node("Cast", small, to=between)
@@ -215,7 +215,7 @@ def cast(graph, value):
 
 @step
 def whole_numbers(graph, value):
-    """Arithmetic of integers, which wraps."""
+    """Arithmetic of integers, with wrap-around."""
     if value.exact:
         kind, dtype, number = graph.draw.one(("Mul", "int8", 37), ("Add", "int8", 120), ("Sub", "uint8", 200), ("Mul", "int32", 3), ("Div", "int32", -3), ("Mod", "int64", 5), ("Max", "int32", 2), ("BitwiseAnd", "int32", 6))
         small = graph.node("Abs", graph.node("Clip", value.name, np.float32(-32), np.float32(31.875)))
@@ -225,7 +225,7 @@ def whole_numbers(graph, value):
 
 
 def graph(draw):
-    """A graph of about 3 to 20 nodes. Values that nothing reads are outputs, and some others."""
+    """A graph of about 3 to 20 nodes. Values without readers are outputs, and some others."""
     made = Graph(draw)
     for _ in range(draw.number(1, 3)):
         made.start(draw.shape(0, 4, 6, zero=0.04))

@@ -19,9 +19,10 @@ import numpy as np  # noqa: E402
 from case import INTEGERS, Draw  # noqa: E402
 from compiler import PassContext, binary, build, ir, pipeline, schedule, te  # noqa: E402
 
-#: Expressions of one kernel, and numbers in each of its tensors: some loops have a rest.
+#: The number of expressions of one kernel, and of elements in each of its tensors: some loops have
+#: a remainder.
 BATCH, LENGTH = 25, 75
-#: From this number of kernels on, each processor has a process.
+#: From this number of kernels on, each processor runs a process.
 MANY = 400
 
 
@@ -65,7 +66,7 @@ def numbers(draw, dtype, count=LENGTH):
 
 
 class Expressions:
-    """Random expressions: what the compiler gets, and what NumPy makes of the same."""
+    """Random expressions: the input of the compiler, and NumPy's result."""
 
     def __init__(self, draw, loads, values):
         self.draw, self.loads, self.values = draw, loads, values
@@ -77,14 +78,14 @@ class Expressions:
             if draw.chance(0.7):
                 return self.loads[dtype], self.values[dtype], f"{dtype}[i]"
             number = int(numbers(draw, dtype, 1)[0])
-            # A constant beyond the largest int64 comes as the same bits.
+            # A constant above the largest int64 is passed as the same bits.
             signed = number - (1 << 64) if number >= 1 << 63 else number
             return te.cast(te.constant(signed, "int64"), dtype), np.full(LENGTH, number, dtype), str(number)
         kind = draw.one("arithmetic", "arithmetic", "arithmetic", "cast", "select", "negative")
         if kind == "arithmetic":
             name = draw.one(*ARITHMETIC)
             (a, x, s), (b, y, t) = self.integer(dtype, depth - 1), self.integer(dtype, depth - 1)
-            # A constant 0 is refused as a divisor.
+            # A constant divisor of 0 is refused.
             if ("Div" in name or "Mod" in name) and isinstance(b, ir.Int) and b.value == 0:
                 b, y, t = self.loads[dtype], self.values[dtype], f"{dtype}[i]"
             return binary.__getattr__(name)(a, b), ARITHMETIC[name](x, y).astype(dtype), f"{name}({s}, {t})"
@@ -111,11 +112,11 @@ class Expressions:
 
 
 def check(name):
-    """Compiles a kernel of some expressions and compares each; how many differ."""
+    """Compiles a kernel of some expressions and compares each; returns the number of differences."""
     draw = Draw(name)
     inputs = {dtype: te.placeholder([LENGTH], dtype, dtype) for dtype in INTEGERS}
     values = {dtype: numbers(draw, dtype) for dtype in INTEGERS}
-    # Every input is read: a kernel has no other ones.
+    # Reads every input: a kernel must not have unused ones.
     total = te.compute([LENGTH], lambda i: functools.reduce(binary.Add, [te.cast(tensor[i], "int64") for tensor in inputs.values()]), "total")
     outputs, wanted = [total], [("int64", sum(array.astype("int64") for array in values.values()), "the sum of all")]
     for number in range(BATCH):
@@ -149,7 +150,7 @@ def check(name):
 
 
 def check_the_judge():
-    """Ends the program if NumPy's rules are not those of the compiler's documentation."""
+    """Ends the program if NumPy's rules differ from those in the compiler's documentation."""
     small, one = np.array([-128, -128, -7, 7, 5], "int8"), np.array([-1, 0, 2, -2, 9], "int8")
     table = {
         "Div": [-128, 0, -3, -3, 0],
@@ -179,7 +180,8 @@ def main():
     if kernels < MANY:
         wrong = sum(map(check, names))
     else:
-        # Not by fork: the compiler may have threads. A process that crashes ends the run with an error.
+        # Not by fork: the compiler may have threads. A process that crashes ends the run with an
+        # error.
         spawn = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(mp_context=spawn, initializer=quiet) as processes:
             wrong = sum(processes.map(check, names, chunksize=20))

@@ -16,7 +16,8 @@ from onnx.reference import ReferenceEvaluator
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../examples/python-compiler/python"))
 import models  # noqa: E402
 
-#: Seconds of the processor for compiling and running one case, and for a judge: other work of the machine does not count.
+#: The CPU time limits, in seconds, for compiling and running one case, and for a judge: other load
+#: of the machine does not count.
 LIMIT = 60
 JUDGE_LIMIT = 20
 
@@ -25,7 +26,7 @@ CRASHED = "no answer: "
 
 
 def onnxruntime_without_optimizations(case):
-    """The outputs by onnxruntime."""
+    """The outputs of onnxruntime."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -35,7 +36,7 @@ def onnxruntime_without_optimizations(case):
 
 
 def reference(case):
-    """The outputs by the reference evaluator of the package onnx."""
+    """The outputs of the reference evaluator of the package onnx."""
     with np.errstate(all="ignore"):
         return ReferenceEvaluator(case.model).run(None, case.inputs)
 
@@ -50,7 +51,7 @@ def kernpack(case, level=3, plain=False, constants=(), **options):
 
 
 def open_batch(case):
-    """Our outputs of the model whose first extent is left to the call, up to a bound."""
+    """Our outputs of the model whose first extent is dynamic, up to a bound."""
     model = onnx.ModelProto()
     model.CopyFrom(case.model)
     del model.graph.value_info[:]
@@ -64,7 +65,8 @@ def open_batch(case):
     return kernpack(replace(case, model=model), dims_up_to={"batch": extent + 3})
 
 
-#: Ways to compile a case: with all rules, each node by plain loops, all inputs but the first known, and the first extent left open.
+#: Ways to compile a case: with all rules, each node by plain loops, all inputs but the first known,
+#: and the first extent dynamic.
 WAYS = {
     "fused": lambda case: kernpack(case),
     "plain": lambda case: kernpack(case, level=0, plain=True),
@@ -86,13 +88,13 @@ def refuses(way, error):
 
 
 def wanted(case):
-    """The outputs of each judge that has some. Judges run in children, too: what ends one of them ends no run."""
+    """The outputs of each judge that has some. Judges also run in child processes, so that a crash does not end the run."""
     answers = (in_child(judge, case, JUDGE_LIMIT) for judge in (onnxruntime_without_optimizations, reference))
     return [outputs for outputs, _, _ in answers if outputs is not None]
 
 
 def kind_of(error):
-    """An error without names and numbers, to count those of one kind together."""
+    """The error without names and numbers, so that errors of one kind are counted together."""
     return re.sub(r"[0-9]+", "N", re.sub(r"'[^']*'", "'..'", error.splitlines()[0]))[:100]
 
 
@@ -105,7 +107,7 @@ def tried(function, case):
 
 
 def in_child(function, case, limit=LIMIT):
-    """As `tried`, in a child process: what crashes or hangs is told like an error. The third part is the seconds."""
+    """As `tried`, in a child process: a crash or a hang is an error. The third part is the time in seconds."""
     reader, writer = os.pipe()
     sys.stdout.flush()
     start = time.monotonic()
@@ -113,7 +115,7 @@ def in_child(function, case, limit=LIMIT):
     if child == 0:
         os.close(reader)
         signal.setitimer(signal.ITIMER_PROF, limit)
-        # One that waits for ever needs no processor.
+        # A process that waits forever uses no CPU time.
         signal.alarm(10 * limit)
         with os.fdopen(writer, "wb") as pipe:
             pickle.dump(tried(function, case), pipe)
@@ -147,10 +149,11 @@ def difference(case, wanted, got):
 
 
 def equal(case, want, have):
-    """A mask of numbers that are as wanted."""
+    """A mask of the numbers that are as expected."""
     if want.dtype.kind != "f":
         return want == have
-    # Tolerances of a case are for float32: float64 has four digits more at least, float16 as many roundings of its own.
+    # Tolerances of a case are for float32: float64 has at least four digits more, float16 rounds
+    # more coarsely.
     size = want.dtype.itemsize
     scale = {2: 2.0**13, 4: 1.0, 8: 1e-4}[size]
     info = np.finfo(want.dtype)
@@ -159,12 +162,12 @@ def equal(case, want, have):
         # Numbers of usual size determine the error of sums: a single 1e38 would allow any result.
         usual = np.abs(wide[np.isfinite(wide) & (np.abs(wide) < 1e6)])
         largest = usual.max() if usual.size else 0.0
-        # Some flush what is smaller than a normal number to zero; float16 has no smaller ones to spare.
+        # Some implementations flush subnormal numbers to zero; float16 needs its subnormal ones.
         least = 2 * float(info.tiny) if size > 2 else 4 * float(info.smallest_subnormal)
         share = min(scale * case.relative, 4e-3 if size == 2 else 1)
         allowed = share * np.abs(wide) + scale * (case.of_largest * largest + case.absolute) + least
         near = np.isfinite(wide) & np.isfinite(ours) & (np.abs(wide - ours) <= allowed)
-        # The largest number and infinity are neighbours.
+        # The largest number and infinity count as neighbours.
         limit = float(info.max) * (1 - 4 * float(info.eps))
         beyond = (np.abs(wide) >= limit) & (np.abs(ours) >= limit) & (np.sign(wide) == np.sign(ours))
     return near | (wide == ours) | (np.isnan(wide) & np.isnan(ours)) | beyond

@@ -1,10 +1,10 @@
-"""Operators of language models and of new versions, which only the reference evaluator knows: caches, linear attention, convolutions with a state, bits."""
+"""Operators of language models and of new versions, which only the reference evaluator supports: caches, linear attention, convolutions with a state, bits."""
 
 import numpy as np
 from onnx import helper
 from operators import case_of, single
 
-#: The version that has them all.
+#: The first version that has all of them.
 NEWEST = 28
 
 
@@ -56,7 +56,7 @@ def linear_attention(draw, name):
     rule = draw.one("linear", "gated", "delta", "gated_delta")
     x = lambda *shape: draw.array("float32", shape)  # noqa: E731
     values = {"q": x(batch, steps, heads * group * rows), "k": x(batch, steps, heads * rows), "v": x(batch, steps, heads * columns)}
-    # Keys of length 1 keep the state from growing.
+    # Keys of length 1 prevent the state from growing.
     keys = values["k"].reshape(batch, steps, heads, rows)
     values["k"] = (keys / np.sqrt(np.sum(keys * keys, -1, keepdims=True) + np.float32(1e-6))).reshape(values["k"].shape)
     values["past"] = draw.one(None, x(batch, heads, rows, columns))

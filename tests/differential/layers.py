@@ -21,12 +21,12 @@ def matmul(draw, name):
 
 
 def number(dtype):
-    """The type that arrays of a type are drawn in."""
+    """The type in which arrays of a type are drawn."""
     return "float32" if dtype == "bfloat16" else dtype
 
 
 def brief(draw, name, values, attributes):
-    """A case of one node in bfloat16, which arrays of NumPy and most runtimes lack: inputs are cast to it, and results from it. Numbers are those that bfloat16 has."""
+    """A case of one node in bfloat16, which NumPy and most runtimes lack: inputs are cast to it, and results from it. All numbers are exact in bfloat16."""
     values = {key: value.astype(ml_dtypes.bfloat16).astype("float32") for key, value in values.items() if value is not None}
     nodes = [helper.make_node("Cast", [key], [f"{key}_brief"], to=TensorProto.BFLOAT16) for key in values]
     attributes = {key: value for key, value in attributes.items() if value is not None}
@@ -35,7 +35,7 @@ def brief(draw, name, values, attributes):
     constants = {key: value for key, value in values.items() if key != first and draw.chance()}
     inputs = {key: value for key, value in values.items() if key not in constants}
     shapes = ", ".join(f"bfloat16{list(value.shape)}" for value in values.values())
-    # Sums of others are rounded to 8 digits on the way.
+    # Other sums are rounded to 8 digits in between.
     return make(f"{name}({shapes}) {attributes}", nodes, inputs, ["y"], constants=constants, of_largest=2e-2, relative=1e-2)
 
 
@@ -77,7 +77,8 @@ def conv(draw, name):
     values["b"] = draw.one(None, draw.array("float32", [out]))
     dtype = draw.one("float32", "float32", "float32", "float64", "float16", "bfloat16")
     if dtype != "float32":
-        # Only the reference has these types, and it takes another padding where that is automatic.
+        # Only the reference supports these types, and it pads differently if the padding is
+        # automatic.
         attributes.pop("auto_pad", None)
     if dtype == "bfloat16":
         return brief(draw, name, values, {**attributes, "group": groups})
@@ -119,7 +120,7 @@ def attention(draw, name):
         attributes.update(q_num_heads=heads * shared, kv_num_heads=heads)
     if draw.chance(0.5):
         mask = draw.array(draw.one("float32", "bool"), draw.one([q_length, length], [batch, 1, q_length, length], [1, heads * shared, q_length, length]))
-        # A row that sees nothing is another thing for each judge.
+        # The result of a fully masked row differs between judges.
         if mask.dtype == bool:
             mask[..., 0] = True
         values["m"] = mask
@@ -163,7 +164,7 @@ def pool(draw, name):
     x = draw.exact("float32", [draw.number(1, 2), draw.number(1, 5), *extents])
     if name == "MaxPool" and outputs == 1 and draw.chance(0.3):
         x = np.where(draw.numpy.random(x.shape) < 0.2, np.float32(draw.one(np.inf, -np.inf)), x)
-    # The largest number beside NaN is NaN here, as in PyTorch, and not for these judges.
+    # Here the maximum with NaN is NaN, as in PyTorch, but not for these judges.
     if name != "MaxPool":
         x = with_nan(draw, x)
     return single(draw, name, {"x": x}, attributes, outputs=outputs, of_largest=1e-6)

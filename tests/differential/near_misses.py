@@ -14,21 +14,21 @@ def pattern(function):
 
 
 class Chain:
-    """Nodes in a row."""
+    """A sequence of nodes."""
 
     def __init__(self, draw, shape, dtype="float32"):
         self.draw, self.nodes, self.constants, self.count = draw, [], {}, 0
         self.inputs = {"x": draw.array(dtype, shape)}
 
     def __call__(self, kind, *operands, **attributes):
-        """A node: operands are names, or constants."""
+        """Adds a node: operands are names, or constants."""
         names = [operand if isinstance(operand, str) else self.constant(operand) for operand in operands]
         result = f"v{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, names, [result], **attributes))
         return result
 
     def constant(self, value):
-        """A constant, or now and then an input, so that nothing is known of its value."""
+        """A constant, or occasionally an input, so that its value is unknown."""
         name = f"c{len(self.constants) + len(self.inputs)}"
         value = np.asarray(value)
         value = value.astype(np.float32) if value.dtype == np.float64 else value
@@ -36,7 +36,7 @@ class Chain:
         return name
 
     def case(self, what, last):
-        """The case. A value on the way is an output as well, now and then."""
+        """The case. Occasionally an intermediate value is an output as well."""
         outputs = [last]
         inner = [node.output[0] for node in self.nodes if node.output[0] != last]
         if inner and self.draw.chance(0.3):
@@ -49,7 +49,7 @@ def axes(*numbers):
 
 
 def near(draw, value, *others):
-    """Mostly the value that the pattern has."""
+    """Mostly the value of the pattern."""
     return value if draw.chance(0.7) else draw.one(*others)
 
 
@@ -124,7 +124,7 @@ def matmul_bias(draw):
 
 @pattern
 def neutral(draw):
-    """Operations that change nothing, but where they broadcast or where NaN and zeros have signs."""
+    """Operations without effect, except where they broadcast, or for NaN and signed zeros."""
     shape = draw.shape(0, 3)
     c = Chain(draw, shape)
     c.inputs["x"] = draw.array("float32", shape, 0.3)
@@ -139,7 +139,7 @@ def neutral(draw):
 
 @pattern
 def same(draw):
-    """Both operands are one value."""
+    """Both operands are the same value."""
     shape = draw.shape(0, 3)
     c = Chain(draw, shape)
     c.inputs["x"] = draw.array("float32", shape, 0.3)
@@ -153,7 +153,7 @@ def same(draw):
 
 @pattern
 def moves(draw):
-    """Transposes, reshapes, slices and joins in a row."""
+    """Sequences of transposes, reshapes, slices and joins."""
     shape = [draw.number(1, 4), draw.number(1, 4), draw.number(1, 4), draw.one(1, 8)]
     c = Chain(draw, shape)
     value = "x"
@@ -247,7 +247,7 @@ def reduced_twice(draw):
 
 @pattern
 def table(draw):
-    """Rows of a table by one-hot products, and what follows them."""
+    """Rows of a table selected by one-hot products, and the operations after them."""
     rows, width = draw.number(2, 6), draw.one(1, 4, 8)
     c = Chain(draw, [1])
     c.inputs = {"x": draw.numpy.integers(-rows, rows, draw.shape(1, 2, 4, zero=0))}

@@ -1,4 +1,4 @@
-"""Networks of PyTorch for the exporters. `ALL` has functions that draw one: what it is, the module, and tensors for its inputs by name."""
+"""Networks of PyTorch for the exporters. `ALL` has functions that draw one: its description, the module, and tensors for its inputs by name."""
 
 import torch
 from torch import nn
@@ -29,7 +29,7 @@ def activation(draw):
 
 
 def used(norm):
-    """A norm with other statistics than those of a new network."""
+    """A norm with statistics unlike those of a new network."""
     with torch.no_grad():
         for value in [*norm.parameters(), *(buffer for buffer in norm.buffers() if buffer.is_floating_point())]:
             value.copy_(torch.rand_like(value) + 0.5)
@@ -38,7 +38,7 @@ def used(norm):
 
 @source
 def images(draw):
-    """Layers over images in a row, some with a sum around them."""
+    """A sequence of layers over images, some with a residual sum."""
     channels, size = draw.one(1, 3, 4), draw.number(8, 17)
     x = torch.randn(draw.number(1, 3), channels, size, size + draw.number(0, 3))
     layers, names = [], []
@@ -82,14 +82,14 @@ def recurrent(draw):
 
 @source
 def attention(draw):
-    """Attention as the modules of PyTorch have it."""
+    """Attention by the modules of PyTorch."""
     heads, width = draw.one(1, 2, 4), 8
     x = torch.randn(draw.number(1, 3), draw.number(2, 7), width)
     options = {"dropout": 0.1, "activation": draw.one("relu", "gelu"), "batch_first": True, "norm_first": draw.chance()}
     layer = nn.TransformerEncoderLayer(width, heads, 16, **options)
     kind = draw.one("encoder", "encoder", "decoder", "attention", "function")
     if kind == "encoder":
-        # The fused kernel of inference has no counterpart in ONNX.
+        # The fused kernel for inference has no counterpart in ONNX.
         return f"encoder {options}", Calls(lambda part, x: part(x), nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)), {"x": x}
     if kind == "decoder":
         return f"decoder {options}", nn.TransformerDecoderLayer(width, heads, 16, **options), {"x": x, "memory": torch.randn(x.shape[0], draw.number(1, 5), width)}
@@ -152,7 +152,7 @@ FUNCTIONS = {
 
 @source
 def functions(draw):
-    """Two functions, one after the other where the first gives a single tensor of floats."""
+    """Two functions, in sequence if the first returns a single tensor of floats."""
     names = [draw.one(*FUNCTIONS), draw.one(*FUNCTIONS)]
     x = torch.randn(*draw.shape(1, 2, 4, zero=0)[:2], draw.number(5, 9))
 
@@ -166,7 +166,7 @@ def functions(draw):
 
 @source
 def tables(draw):
-    """Rows of a table by numbers, as language models begin, and what is made of them."""
+    """Rows of a table selected by numbers, as at the start of language models, and operations on them."""
     rows, width = draw.number(3, 20), draw.one(4, 8)
     ids = torch.randint(0, rows, draw.shape(1, 2, 6, zero=0))
     table = draw.one(lambda: nn.Embedding(rows, width), lambda: nn.Embedding(rows, width, padding_idx=0))()

@@ -1,4 +1,4 @@
-"""Single operators with random attributes, shapes, types and special values. `ALL` has a function for each name; each gives a case."""
+"""Single operators with random attributes, shapes, types and special values. `ALL` has a function for each name, which returns a case."""
 
 import numpy as np
 from case import FLOATS, INTEGERS, make, parts
@@ -6,7 +6,7 @@ from onnx import TensorProto, helper
 
 ALL = {}
 
-#: The share of numbers at which formulas break, where a case has any.
+#: The fraction of numbers at which formulas break, if a case has any.
 SPECIAL = 0.2
 
 
@@ -22,7 +22,7 @@ def case_of(*names):
 
 
 def single(draw, name, values, attributes=None, outputs=1, share=0.3, **how):
-    """A case of one node. `values` has arrays by names, and None for inputs that are left out."""
+    """A case of one node. `values` has arrays by names, and None for omitted inputs."""
     given = {key: value for key, value in values.items() if value is not None}
     inputs, constants = parts(draw, given, share)
     attributes = {key: value for key, value in (attributes or {}).items() if value is not None}
@@ -66,7 +66,7 @@ def activation(draw, name):
     if name == "HardSigmoid":
         attributes["beta"] = number()
     if name == "Gelu":
-        # Its factor 1 + tanh or 1 + erf loses digits where that is near 0.
+        # Its factor 1 + tanh or 1 + erf loses digits near 0.
         attributes, how = {"approximate": draw.one(None, "none", "tanh")}, {"absolute": 2e-6}
     if name == "Shrink":
         attributes = {"lambd": number(), "bias": number()}
@@ -84,25 +84,25 @@ def binary(draw, name):
         attributes = {"fmod": 1 if not whole else draw.one(0, 1)}
     if name in ("Div", "Mod") and whole:
         b = np.where(b == 0, b.dtype.type(3), b)
-        # The smallest integer by -1 ends the process of onnxruntime.
+        # The division of the smallest integer by -1 crashes onnxruntime.
         if np.dtype(dtype).kind == "i":
             a = np.where(a == np.iinfo(dtype).min, a.dtype.type(5), a)
     if name == "Pow" and draw.chance(0.4):
         return integer_power(draw, shape)
     if name == "Pow":
         b = draw.one(b, np.asarray(draw.one(0, 1, 2, 3, -1, 0.5, -0.5), dtype))
-    # A divisor stays one.
+    # Divisors are not changed.
     elif name != "PRelu" and not (whole and name in ("Div", "Mod")) and draw.chance(0.3):
         a, b = b, a
     return single(draw, name, {"a": a, "b": b}, attributes)
 
 
 def integer_power(draw, shape):
-    """Integers, or floats with integers, whose powers are far from the ends of their type."""
+    """Integers, or floats with integer values, whose powers are far from the limits of their type."""
     base, exponent = draw.one("int32", "int64", "float32", "float64"), draw.one("int32", "int64", "float32")
     if base.startswith("f"):
         exponent = draw.one("int32", "int64")
-    # Of 0 there is no power below 0.
+    # A negative power of 0 is undefined.
     a = draw.numpy.choice([-9, -3, -2, -1, 1, 2, 3, 9], shape).astype(base)
     b = draw.numpy.integers(draw.one(0, -3), 7, draw.one([], broadcast(draw, shape))).astype(exponent)
     return single(draw, "Pow", {"a": a, "b": b}, share=0.5)
@@ -194,7 +194,7 @@ def arg(draw, name):
 
 
 def with_nan(draw, x):
-    """Floats of which some are NaN, now and then."""
+    """Floats, occasionally with NaN."""
     if x.dtype.kind != "f" or draw.chance(0.7):
         return x
     return np.where(draw.numpy.random(x.shape) < draw.one(0.1, 0.5), x.dtype.type(np.nan), x)

@@ -36,7 +36,7 @@ def scheme(function):
 
 
 class Batches(CalibrationDataReader):
-    """Inputs by which the ranges are told."""
+    """Inputs that determine the ranges."""
 
     def __init__(self, arrays):
         self.left = [{"x": array} for array in arrays]
@@ -46,7 +46,7 @@ class Batches(CalibrationDataReader):
 
 
 class Network:
-    """Layers in a row, over images or rows."""
+    """A sequence of layers, over images or rows."""
 
     def __init__(self, draw):
         self.draw, self.nodes, self.constants = draw, [], []
@@ -68,11 +68,11 @@ class Network:
         self.last = result
 
     def weights(self, *shape, inputs=1):
-        """Numbers with which a sum of `inputs` products is about 1: one step of what is quantized then matters little to any formula."""
+        """Numbers for which a sum of `inputs` products is about 1: one quantization step then has a small effect on any formula."""
         return (self.draw.array("float32", shape) / inputs**0.5).astype("float32")
 
     def layer(self):
-        """A layer with weights, and what follows it."""
+        """A layer with weights, and the operations after it."""
         draw, shape = self.draw, self.shape
         out = draw.one(1, 3, 8, 16)
         if self.is_image:
@@ -121,10 +121,10 @@ def quantized(draw, network, model, quantize):
 
 
 def case(draw, what, quantize):
-    """A case of a network that `quantize` writes. One step of the quantization of a result is allowed: a rounding on the way may fall on either side."""
+    """A case of a network that `quantize` writes. A difference of one quantization step is allowed, because intermediate values may be rounded either way."""
     network = Network(draw)
     logging.disable(logging.WARNING)
-    # Threads of onnxruntime in this process would be missing from the children that it forks.
+    # Threads of onnxruntime in this process would be missing in the forked children.
     written, error, _ = in_child(lambda model: quantized(draw, network, model, quantize), network.model())
     if error:
         raise RuntimeError(f"{what}: {error}")

@@ -36,7 +36,8 @@ KINDS = {
 }
 
 
-#: The kind that needs PyTorch and transformers. It is among no others, and only loaded if it is named.
+#: The kind that needs PyTorch and transformers. It is separate from the others, and loaded only if
+#: it is named.
 EXPORTERS = "exporters"
 
 
@@ -54,12 +55,12 @@ def named(name):
 
 
 def names(seed, kinds, word):
-    """Names of cases without end: each kind takes turns, and within it each function."""
+    """An infinite sequence of names of cases: each kind takes turns, and within it each function."""
     turns = []
     for kind in kinds:
         functions = [what for what in KINDS[kind] if word in what]
         # A kind with few functions gets as many turns as the others.
-        # Another run begins with other ones.
+        # Another run begins with different ones.
         first = seed * 40 % max(len(functions), 1)
         turns.append((kind, itertools.cycle(functions[first:] + functions[:first])) if functions else None)
     turns = [turn for turn in turns if turn]
@@ -101,7 +102,7 @@ def judge(name, case, folder, known, refusals):
 
 
 def show(refusals):
-    """Prints how often each way had a result, and the most common errors of what is refused."""
+    """Prints the number of results of each way, and the most common errors of refused cases."""
     for way in judges.WAYS:
         kinds = Counter({kind: count for (own, kind), count in refusals.items() if own == way and kind})
         print(f"{way}: {refusals[way, None]} right, {kinds.total()} refused")
@@ -119,7 +120,7 @@ def keep(folder, case, wanted, text):
 
 
 def check_the_judge():
-    """Ends the program if the judge sees no difference between results that differ."""
+    """Ends the program if the judge does not detect a difference of results."""
     case = Case("planted", None, {}, of_largest=1e-5)
     rows = [
         ([np.inf, np.inf, -np.inf], [0.0, -np.inf, 5.0]),
@@ -170,7 +171,7 @@ def main():
             break
     print(f"{outcomes.total()} cases: " + ", ".join(f"{count} {word}" for word, count in outcomes.most_common()))
     show(refusals)
-    # Cases that nobody judged have shown nothing.
+    # Cases without a judge have not shown anything.
     if outcomes["right"] * 2 < outcomes.total() - outcomes["not made"] or outcomes["not made"] == outcomes.total():
         sys.exit("less than half of the cases were judged right")
     return 1 if outcomes["wrong"] else 0

@@ -11,7 +11,7 @@ import onnx
 from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
-# The messages that have a value of a type.
+# The protobuf messages of values.
 WRITERS = {
     "map_type": numpy_helper.from_dict,
     "optional_type": numpy_helper.from_optional,
@@ -29,7 +29,7 @@ def write_values(folder, kind, values, infos):
 
 
 def main(folder):
-    # Some tests are about infinities, and divide by zero to make them.
+    # Some tests need infinities, which they make by dividing by zero.
     warnings.simplefilter("ignore", RuntimeWarning)
     for case in load_model_tests(kind="node"):
         own = folder / case.name

@@ -1,4 +1,4 @@
-"""Loads what `tests/tests/export/packers.rs` exported, in a process without Kernpack: `exported.py tvm_ffi|tvm LIBRARY COMPRESSED SYSTEM C OBJECT`."""
+"""Loads the files that `tests/tests/export/packers.rs` exported, in a process without Kernpack: `exported.py tvm_ffi|tvm LIBRARY COMPRESSED SYSTEM C OBJECT`."""
 
 import ctypes
 import sys
@@ -18,7 +18,7 @@ seen: list[int] = []
 
 @tvm_ffi.register_global_func("ffi.Module.load_from_bytes.export.length")
 def load_length(payload: bytes) -> tvm_ffi.Module:
-    """Some module; the payload is what counts."""
+    """Any module; only its payload matters."""
     seen.append(len(bytes(payload)))
     assert bytes(payload) == b"\x09" * 100_000
     return make(sys.argv[2].replace(".so", "_system.so"))

@@ -51,7 +51,7 @@ def class_name(key):
 
 
 def bind(decorator):
-    """A Python class for each type of the table, by type key. A class is found by its name in this module, as pickle wants."""
+    """A Python class for each type of the table, by type key. A class is found by its name in this module, as pickle requires."""
     classes = {"ffi.Object": tvm_ffi.Object, "objects.Hue": Hue, "objects.Mode": Mode}
     for row in TABLE["types"]:
         parent = classes[row.get("parent", "ffi.Object")]
@@ -66,7 +66,7 @@ def as_dataclass(key):
     return dc.c_class(key, eq=True, order=True, unsafe_hash=True)
 
 
-# The plain classes are another program's: a type has one class at a time.
+# The plain classes belong to another program: a type has one class at a time.
 PLAIN = __name__ == "__main__"
 CLASSES = bind(tvm_ffi.register_object if PLAIN else as_dataclass)
 
@@ -106,7 +106,7 @@ OPERATIONS = {
     "structural_hash_equal": lambda a, b: structural_hash(a) == structural_hash(b),
 }
 if PLAIN:
-    # Plain classes leave `==` and the others to Python.
+    # Plain classes leave `==` and the other operators to Python.
     OPERATIONS |= {
         "eq": tvm_ffi.get_global_func("ffi.RecursiveEq"),
         "lt": tvm_ffi.get_global_func("ffi.RecursiveLt"),
@@ -119,7 +119,7 @@ if PLAIN:
 
 
 def evaluate(value, names=()):
-    """The Python value that a value of the table stands for."""
+    """The Python value of a value in the table."""
     if isinstance(value, list):
         return [evaluate(element, names) for element in value]
     if not isinstance(value, dict):
@@ -225,7 +225,7 @@ def run(row):
 
 
 def main():
-    """Runs samples and rows with classes of `tvm_ffi.register_object`, and prints what differs."""
+    """Runs samples and rows with classes of `tvm_ffi.register_object`, and prints the differences."""
     for sample in TABLE["samples"]:
         value = evaluate(sample["value"])
         fields = {name: encode(getattr(value, name)) for name in field_names(type(value))}

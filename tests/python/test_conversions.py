@@ -55,7 +55,7 @@ TAGS = {
 
 
 def decode(value, library):
-    """The Python value that a JSON value stands for."""
+    """The Python value of a JSON value."""
     if isinstance(value, list):
         return [decode(element, library) for element in value]
     if isinstance(value, dict):
@@ -77,7 +77,7 @@ def tensor(dtype, shape, data, strides=None, misaligned=False):
 
 
 def encode(value):
-    """The JSON value that stands for a result, so that True, 1 and 1.0 stay different."""
+    """The JSON value of a result, so that True, 1 and 1.0 stay different."""
     if isinstance(value, float) and not np.isfinite(value):
         return {"float": str(value)}
     if isinstance(value, tvm_ffi.dtype):  # a kind of str
@@ -140,7 +140,7 @@ def test_error(library, row):
 
 
 def test_every_function_has_a_row():
-    """A function without a row is a rule without a check; `apply_to_string_of` is only there for a row, and `copy_i32` and `to_device` have tests of their own."""
+    """Checks that each function has a row; `apply_to_string_of` is only used by a row, and `copy_i32` and `to_device` have separate tests."""
     source = Path(__file__).parents[1] / "conversions-lib" / "src" / "lib.rs"
     names = {line.split("(")[0].removeprefix("pub fn ") for line in source.read_text().splitlines() if "pub fn " in line}
     names = {name.strip() for name in names if "$" not in name}

@@ -69,7 +69,7 @@ def test_different_types_of_one_key(first, second):
         import gc
         import pytest
         module = load({first!r})
-        # Each attempt fails, and nothing that it leaves behind is used after it is freed.
+        # Each attempt fails, and none of its leftovers is used after it is freed.
         for _ in range(3):
             with pytest.raises(RuntimeError) as raised:
                 load({second!r})
@@ -101,7 +101,7 @@ def test_different_types_of_one_key(first, second):
     assert f", crate {crates[first]}, in " in line and f"lib{first}.so, with another layout" in line
 
 
-# A class for the type, in the ways that Python has.
+# A class for the type, in the ways that Python supports.
 CLASSES = {
     "before the first use": ("load('left')", ""),
     "after the first use": ("load('left')\nfirst = call('shapes.point', 1.0, 2.0)", ""),
@@ -141,7 +141,8 @@ def test_register_object(before, after):
     assert run(program) == ""
 
 
-# A Python class that has the key already: with the same fields, with none, and with none yet.
+# A Python class that has the key already: with the same fields, with none, and with fields that are
+# not registered yet.
 RESERVED = {
     "same fields": ("@py_class('shapes.Point')\nclass Point(tvm_ffi.Object):\n    x: float\n    y: float", "registered"),
     "no fields": ("@py_class('shapes.Point')\nclass Point(tvm_ffi.Object):\n    pass", "registered"),
@@ -177,7 +178,7 @@ def test_a_python_class_has_the_key_already(reserve, how):
 
 
 def test_a_python_class_takes_the_key_of_a_library():
-    """As with types of C++, Python refuses: the key has an owner."""
+    """Python refuses, as for C++ types: the key has an owner."""
     run(
         """
         import pytest

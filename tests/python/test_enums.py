@@ -207,7 +207,8 @@ def test_a_python_enum_with_other_variants_stays_apart():
             RED = 1
             GREY = 2
 
-        # Only a host of ours can say that loading failed; another one has the library, and its enum under another key.
+        # Only our own host can report that loading failed; another one has the library, and its
+        # enum under another key.
         try:
             library = tvm_ffi.load_module(sys.argv[1])
         except RuntimeError:

@@ -58,7 +58,8 @@ def test_copies_of_a_derived_class_with_an_optional_object(next_node):
         assert (copied.value, copied.number, list(copied.names)) == (2, 0x41414141, ["a", "b"])
 
 
-# The stock package loses a reference to each enum that a constructor takes, those of Python, too.
+# The stock package leaks a reference to each enum that a constructor takes, including Python's
+# enums.
 LEAK_SAMPLES = [sample for sample in SAMPLES if sample["value"].get("new") != "objects.Signal"]
 
 
@@ -112,7 +113,7 @@ def test_no_operation_leaks(operation):
     gc.collect()
     assert LIBRARY["alive"]() == alive
     assert [references(value) for value in values] == counts
-    # A leaked object of the smallest kind is 32 bytes.
+    # A leaked object of the smallest kind has 32 bytes.
     assert resident_bytes() - before < rounds * 32 * len(LEAK_SAMPLES) / 4 + 200_000
 
 

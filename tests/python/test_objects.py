@@ -243,7 +243,7 @@ def test_register_object_classes():
 
 
 class Named(Point):
-    """A plain subclass: a class of Python, and no type of its own."""
+    """A plain subclass: a Python class without its own type."""
 
     def __repr__(self):
         return f"Named {self.x}"
@@ -310,7 +310,7 @@ def test_python_class_derived_from_a_base_type():
 
 @of_each_sample()
 def test_python_class_of_every_type(sample):
-    """A Python type derived from each type: its objects are made, or refused with the reason. Nothing breaks."""
+    """A Python type derived from each type: its objects are created, or refused with the reason."""
     value = evaluate(sample["value"])
     key = f"test_objects.Derived{SAMPLES.index(sample)}"
     body = {"__module__": __name__, "__annotations__": {"more": "int"}, "more": dc.field(default=1)}

@@ -1,4 +1,4 @@
-"""Weak references in fields of Rust types, under the stock package: parents and children that are freed, and operations that do not go in circles."""
+"""Weak references in fields of Rust types, with the stock package: parents and children that are freed, and operations that do not run in circles."""
 
 import copy
 import gc
@@ -92,7 +92,7 @@ def test_a_copy_refers_to_what_the_original_refers_to():
         assert not copied.same_as(music) and copied.parent is not None and copied.parent.same_as(home)
     copied = copy.deepcopy(home)
     assert copied.folders[0].parent.same_as(home)
-    # Whoever makes a tree of its own of a copy adopts its parts again.
+    # Code that makes a separate tree of a copy must adopt its parts again.
     inner = copied.folders[0]
     copied.folders = []
     copied.adopt(inner)

@@ -58,7 +58,7 @@ def unpacked(wheel, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fresh(wheel, tmp_path_factory):
-    """The interpreter of a fresh environment, into which pip installed the wheel and what the tests use it with."""
+    """The interpreter of a fresh environment, into which pip installed the wheel and the packages of the tests."""
     folder = tmp_path_factory.mktemp("venv")
     status, _, errors = run(sys.executable, "-m", "venv", folder)
     assert status == 0, errors
@@ -74,7 +74,7 @@ def test_the_report(report, wheel):
     assert re.fullmatch(r"imagekit-0\.1\.0-cp39-abi3-(manylinux_2_\d+_(x86_64|aarch64))\.whl", wheel.name)
     assert wheel.name.endswith(f"{report['platform']}.whl")
     assert (report["schema"], report["package"], report["module"]) == (1, "imagekit", "imagekit")
-    # Without the two kernels of devices, which functions of Rust launch.
+    # Without the two kernels of devices, which Rust functions launch.
     assert (report["functions"], report["types"], report["nameless"]) == (18, 2, [])
     assert report["size"] == wheel.stat().st_size
 
@@ -126,7 +126,7 @@ def with_torch(wheel, tmp_path_factory):
     if not system:
         pytest.skip("KERNPACK_TORCH_PYTHON is not set to a Python with PyTorch (cargo xtask test sets it)")
     folder = tmp_path_factory.mktemp("torch")
-    # Debian's PyTorch is where only the system's own packages are.
+    # Debian's PyTorch is one of the system's own packages.
     status, _, errors = run(system, "-m", "venv", "--system-site-packages", folder)
     assert status == 0, errors
     python = folder / "bin" / "python"
@@ -137,7 +137,8 @@ def with_torch(wheel, tmp_path_factory):
 
 
 def test_torch_tensors_go_in(with_torch):
-    # tvm_ffi would compile a faster way for this PyTorch, which takes a minute; DLPack is the way that is always there.
+    # tvm_ffi would compile a faster path for this PyTorch, which takes a minute; DLPack is always
+    # available.
     status, output, errors = run(with_torch, FOLDER / "wheel_torch.py", TVM_FFI_DISABLE_TORCH_C_DLPACK="1")
     assert status == 0, errors
     assert output.startswith("imagekit works with PyTorch")
@@ -176,7 +177,7 @@ def test_mypy_accepts_the_stubs_and_finds_wrong_uses(unpacked, tmp_path):
 
 
 def test_stubs_of_every_kind_of_type(tmp_path):
-    """The library of objects has no package of its own to ship, but every type that there is."""
+    """The library of objects is not a package to ship, but contains all kinds of types."""
     pytest.importorskip("mypy", reason="mypy is not installed")
     status, output, errors = run(PROGRAM, "wheel", "--package", "objects", "--profile", PROFILE, "--json", "--out", tmp_path)
     assert status == 0, errors
@@ -253,14 +254,14 @@ def test_a_type_of_another_library(tmp_path):
         """
     status, _, errors = run(sys.executable, "-c", program, PYTHONPATH=str(tmp_path))
     assert status == 0, errors
-    # Alone it can.
+    # By itself it can be imported.
     program = "import clash; assert clash.z(clash.point(1.0, 2.0, 3.0)) == 3.0 and clash.shapes_Point(1.0, 2.0, 3.0).z == 3.0"
     status, _, errors = run(sys.executable, "-c", program, PYTHONPATH=str(tmp_path))
     assert (status, errors) == (0, "")
 
 
 def test_what_cannot_be_shipped(tmp_path):
-    """Whole messages: a package without a cdylib, one that is not there, flags for this machine, a library that is linked to others."""
+    """Whole messages: a package without a cdylib, a missing one, flags for this machine, a library that is linked to others."""
     status, _, errors = run(PROGRAM, "wheel", "--package", "kernpack-cli")
     assert (status, errors) == (
         1,

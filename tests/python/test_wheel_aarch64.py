@@ -73,7 +73,7 @@ def test_the_tag_is_that_of_the_target(wheel):
     with zipfile.ZipFile(wheel) as archive:
         stub = archive.read("imagekit/__init__.pyi").decode()
         assert f"Tag: {wheel.name.split('-', 2)[2][:-4]}" in archive.read("imagekit-0.1.0.dist-info/WHEEL").decode()
-    # Read off the library for this machine.
+    # Determined from the library for this machine.
     assert "def crop(" in stub and "class Histogram" in stub
 
 

@@ -1,4 +1,4 @@
-"""Checks that need nothing but Python: run by each version of it. The argument is the folder of the module."""
+"""Checks that need only Python: each version of it runs them. The argument is the folder of the module."""
 
 import array
 import copy
@@ -87,7 +87,7 @@ before = len(gc.get_objects())
 for _ in range(50):
     check()
 gc.collect()
-# Once a thread has run, 3.13 without the lock never frees classes and functions.
+# After a thread has run, free-threaded 3.13 never frees classes and functions.
 if sys.version_info[:2] != (3, 13) or sys._is_gil_enabled():
     assert abs(len(gc.get_objects()) - before) < 20
 threads = [threading.Thread(target=check) for _ in range(4)]

@@ -82,10 +82,10 @@ def outcome(call):
 
 
 def use(thing, source, target):
-    """Uses an object of class `source` as one of class `target`, which its Python class says."""
+    """Uses an object of class `source` as one of class `target`, which its Python class claims to be."""
     count = 0
     for owner, name, member in members(target):
-        # Another one may have the name in a class that is derived from two.
+        # In a class that is derived from two, another base may have the name.
         found = next(place for place in type(thing).__mro__ if name in vars(place))
         is_own = issubclass(source, found)
         count += 1
@@ -110,7 +110,7 @@ def use(thing, source, target):
 
 
 def values(thing):
-    """The report of its own class about an object; callables and objects are others each time."""
+    """The report of an object's own class; callables and objects differ each time."""
     found = [getattr(thing, name) for _, name, member in members(type(thing)) if isinstance(member, types.GetSetDescriptorType)]
     return [value for value in found if isinstance(value, (int, float, str, tuple))]
 
@@ -161,7 +161,7 @@ def derived_from_two():
                         assert isinstance(found, refusal), (source, target, name, found)
                     assert isinstance(outcome(lambda: repr(empty)), ValueError)
         gc.collect()
-    # Those have no constructor that takes what they have.
+    # Their constructors do not take their fields.
     assert done > 100 and left_out <= {o.Token, o.Account, extmod.Odd}, (done, left_out)
 
 
@@ -177,7 +177,7 @@ def pickled():
     for again in [copy.copy, copy.deepcopy, pickle.dumps]:
         error = outcome(lambda: again(thing))
         assert type(error) is TypeError and "is of type conversions.Point" in str(error), error
-    # A forged state is what any caller may say: it goes through the constructor.
+    # A forged state is like any caller's argument: it goes through the constructor.
     make, (_, named) = extmod.record(7, "label").__reduce__()
     for kind, given in [(o.Animal, named), (extmod.Record, {}), (extmod.Record, {"count": "x"}), (o.Token, {"number": 1}), (int, {}), (5, {}), (extmod.Record, [1])]:
         made = outcome(lambda: make(kind, given))
@@ -185,7 +185,7 @@ def pickled():
 
 
 def others():
-    """Classes of functions, tensors, lists and what functions are bound to: none of their objects becomes another's."""
+    """Classes of functions, tensors, lists and bound functions: none of their objects can become an object of another one."""
     things = [extmod.range_of(3), extmod.multiplier(2), extmod.integers(3), extmod.count_word({}, "a"), extmod.subtract.__self__, extmod.record(1, "x")]
     for thing in things:
         for other in things:

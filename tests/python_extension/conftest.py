@@ -64,7 +64,7 @@ def pytest_runtest_setup(item):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """One line that says under which versions the library was imported, and under which not."""
+    """One line with the versions under which the library was imported, and those under which it was not."""
     absent = [version for version in VERSIONS if version not in INTERPRETERS]
     terminalreporter.write_line(
         f"extension module: CPython {', '.join(INTERPRETERS)}; not on this machine: {', '.join(absent) or 'none'} (cargo xtask pythons"
@@ -74,7 +74,7 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    """A folder with the library under the name that Python imports."""
+    """A folder with the library under the name for Python's import."""
     library = os.environ.get("EXTMOD_LIBRARY")
     assert library, "set EXTMOD_LIBRARY to the path of libextmod.so (cargo build -p extmod)"
     folder = tmp_path_factory.mktemp("import")

@@ -11,7 +11,7 @@ import tvm_ffi
 
 
 class OfTorch:
-    """Declares what torch.Tensor does; jax.Array and cupy.ndarray are alike."""
+    """Declares the methods of torch.Tensor; jax.Array and cupy.ndarray are similar."""
 
     def __init__(self, array: np.ndarray[Any, np.dtype[np.float32]]) -> None:
         self.array = array
@@ -57,7 +57,7 @@ array: np.ndarray[Any, Any] = np.from_dlpack(extmod.range_of(3))
 shape: tuple[int, ...] = extmod.range_of(3).shape
 holder = extmod.Named(numbers, "numbers")
 assert numbers.tolist() == [0.0, 4.0, 8.0] and array.tolist() == [0.0, 1.0, 2.0] and shape == (3,) and holder.tensor.shape == (3,)
-# Containers, objects and what may be missing.
+# Containers, objects and optional values.
 record = extmod.Record(1, 2.5, label="x", pair=(1, 2))
 lines: list[str] = [extmod.line(8), extmod.line(8, 1.0), extmod.line(8, 1.0, "y", 2, record), record.label]
 words: Mapping[str, int] = extmod.words("b a b")

@@ -1,4 +1,4 @@
-"""Types and functions inside of classes, which only the library itself as a module has: run, and read by type checkers."""
+"""Types and functions inside of classes, which only the library itself has as a module: run, and read by type checkers."""
 
 import extmod
 

@@ -1,4 +1,4 @@
-"""Copies of an object whose tensor is in the memory of a device: what cannot be written says why. The device is OpenCL's first."""
+"""Copies of an object whose tensor is in a device's memory, with the errors of formats that cannot write it. The device is OpenCL's first."""
 
 import copy
 import pickle

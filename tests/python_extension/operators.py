@@ -25,7 +25,7 @@ class Foreign:
 
 clip, odd, bad = extmod.Clip(1.0), extmod.Odd(3), extmod.Odd(-1)
 
-# Objects of other types are asked, and are never equal else.
+# The operators of other types are called as well; otherwise the objects are not equal.
 assert clip == extmod.Clip(1.0, meta="y") and clip != extmod.Clip(2.0)
 assert clip.__eq__(1) is NotImplemented and not clip == 1 and clip != 1 and not 1 == clip and clip != None  # noqa: E711
 assert (clip == Foreign()) == "asked" and (odd < Foreign()) == "asked"
@@ -33,7 +33,7 @@ raises(TypeError, "not supported between instances of", lambda: odd < 1)
 raises(TypeError, "unsupported operand", lambda: 1 | odd)
 raises(TypeError, "argument 'other': expected extmod.Odd, got int", lambda: odd | 1)
 
-# Compared by an operator of its own, without a hash of its own: as classes of Python.
+# Compared by its own operator, without its own hash: like Python classes.
 assert type(clip).__hash__ is None and not isinstance(clip, collections.abc.Hashable)
 raises(TypeError, "unhashable type", hash, clip)
 raises(TypeError, "unhashable type", lambda: {clip})
@@ -53,7 +53,8 @@ raises(TypeError, "argument 'value': expected int, got str", lambda: "a" in odd)
 raises(LookupError, "nothing to show", str, bad)
 assert f"{odd}" == "odd 3" and sorted([odd, bad]) == [bad, odd] and max(odd, bad) is odd and odd <= odd and odd >= bad
 
-# `__exit__`: what it gives decides over the exception of the block, and its own goes first.
+# `__exit__`: its result decides about the exception of the block, and its own exception takes
+# precedence.
 for length, kind, message in [(0, KeyError, "of the block"), (1, None, ""), (2, BufferError, "the end fails")]:
     context = extmod.Odd(length)
 

@@ -102,6 +102,7 @@ print(f"{rounds} rounds: resident bytes, objects, references to None and to a me
 assert after[0] - before[0] < 1 << 20, "memory grew"
 objects, nones, members = (now - then for now, then in zip(after[1:], before[1:]))
 assert abs(objects) < 100 and abs(members) < 100, "objects are left"
-# References to None are counted up to 3.11 only. Those of the interpreter itself become some hundred fewer in the first 100,000 rounds, and stay so. A
-# path that gives up one too many, or keeps one, changes them by one for each of its rounds: every one, or every hundredth.
+# References to None are counted only up to 3.11. The interpreter's own ones decrease by some
+# hundred in the first 100,000 rounds, and then stay constant. A path that drops one too many, or
+# leaks one, changes them by one in each of its rounds: in every round, or in every hundredth.
 assert abs(nones) < 500 + rounds // 200, "references to None are lost or left"

@@ -19,7 +19,7 @@ def test_classes_keep_to_their_objects(folder, version):
 
 
 def test_classes_of_two_libraries(folder, tmp_path):
-    """A second copy of the file is another library, with classes of its own for the same types."""
+    """A second copy of the file is another library, with its own classes for the same types."""
     package = tmp_path / "second"
     package.mkdir()
     (package / "__init__.py").touch()

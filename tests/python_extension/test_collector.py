@@ -1,4 +1,4 @@
-"""Python's collector and the library: code that finds containers through it and changes them in the middle of a call, and callables in fields."""
+"""Python's collector and the library: code that finds containers through the collector and changes them during a call, and callables in fields."""
 
 import collections
 import gc
@@ -12,7 +12,7 @@ MARK = "a text that marks what belongs to the call"
 
 
 def is_marked(thing):
-    """Returns true if a list, dict or set has the mark or what finds it, or a pair with them."""
+    """Returns true if a list, dict or set contains the mark or the finder, or a pair with them."""
 
     def is_one(part):
         return part is MARK or type(part) is Finds
@@ -22,12 +22,12 @@ def is_marked(thing):
 
 
 class Finds:
-    """While it is converted, it empties all lists, dicts and sets of the call that the collector knows, and uses their memory again."""
+    """While it is converted, it empties all lists, dicts and sets of the call that the collector tracks, and reuses their memory."""
 
     junk = None
 
     def _empty(self):
-        # Not the names of this module.
+        # Except the names of this module.
         own = id(globals())
         for thing in gc.get_objects():
             if type(thing) in (list, dict, set) and id(thing) != own and is_marked(thing):
@@ -44,7 +44,7 @@ class Finds:
 
 
 class Only(Mapping):
-    """A mapping that is no dict."""
+    """A mapping that is not a dict."""
 
     def __init__(self, entries):
         self.entries = entries
@@ -76,12 +76,13 @@ def derived(m):
 
 
 def fresh():
-    """A text that nothing else keeps."""
+    """A text without other references."""
     return "".join(["a text that nothing keeps", "x" * 30])
 
 
-# A call with what finds the containers, and the results that are right: all that was there when it began, or what is left of a list. They are
-# made after the call, else they would be found, too.
+# A call with the finder of the containers, and the correct results: all elements that were there at
+# the start, or the rest of a list. They are made after the call, because otherwise they would be
+# found, too.
 CALLS = {
     "a dict": (lambda m, f: m.echo_any(marked(f)), lambda: [marked(1)]),
     "a dict in a list": (lambda m, f: m.echo_any([marked(f), MARK]), lambda: [[marked(1)]]),
@@ -122,7 +123,7 @@ def test_shared_containers_are_given_what_empties_their_source(extmod):
 
 
 def test_a_big_number_in_a_list_that_garbage_empties(extmod):
-    """A number that is found too large raises an exception inside; the object for that may start a collection, and so code of Python."""
+    """A number that is too large raises an exception inside; its object may start a collection, and so Python code."""
     numbers = []
 
     class Ends:
@@ -181,7 +182,7 @@ def test_a_callable_is_no_garbage_while_a_thread_copies_it(extmod):
 
 
 def test_a_cycle_through_two_fields_and_a_second_object(extmod):
-    """All of it is garbage at once, and not before; what a finalizer brings back stays."""
+    """All of it becomes garbage at once, and not before; objects that a finalizer revives stay."""
     back = []
 
     class Callable:

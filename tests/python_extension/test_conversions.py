@@ -1,4 +1,4 @@
-"""The rows of tests/python/conversions.json through the extension module: the same rules and the same messages as on every other way in."""
+"""The rows of tests/python/conversions.json through the extension module: the same rules and the same messages as for all other callers."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 ROWS = json.loads((Path(__file__).parents[1] / "python" / "conversions.json").read_text())
 KINDS = {"TypeError": TypeError, "ValueError": ValueError}
 def tensor(dtype, shape, data, strides=None, misaligned=False):
-    """An array of NumPy: `data` is the memory from which shape and strides, in elements, pick."""
+    """A NumPy array: `data` is the memory that shape and strides, in elements, refer to."""
     elements = np.array(data, dtype)
     memory = np.zeros(elements.nbytes + 1, np.uint8)
     start = int(misaligned)
@@ -32,7 +32,7 @@ TAGS = {
     "device": lambda name, module: name,
     "tensor": lambda description, module: tensor(**description),
 }
-# Rules that differ, and how.
+# Rules that differ, with the difference.
 DIFFERENT = {
     "Device from a string": "text names a device here, as in torch",
     "a dtype is not an int": "a data type is a text here",
@@ -82,7 +82,7 @@ def encode(value):
 
 
 def plain(value):
-    """A result as Python has it: names of data types and devices are texts, a shape is a tuple."""
+    """A result as Python has it: data types and devices are their names, a shape is a tuple."""
     if isinstance(value, list):
         return [plain(element) for element in value]
     if isinstance(value, dict) and "data" not in value:

@@ -34,7 +34,7 @@ def test_results_are_members(extmod):
 
 
 def test_what_stands_for_a_member(extmod):
-    """The member, its value, and the name of one of integers."""
+    """The member, its value, and the name of integer members."""
     Color, Layout = extmod.objects.Color, extmod.objects.Layout
     for red in [Color.RED, 1, "RED"]:
         assert extmod.next_color(red) is Color.GREEN
@@ -42,7 +42,7 @@ def test_what_stands_for_a_member(extmod):
     for layout in [Layout.row_major, "row_major"]:
         assert extmod.transposed(layout) is Layout.column_major
     assert extmod.count_colors([Color.RED, "GREEN", 1]) == {"RED": 2, "GREEN": 1}
-    # A member is a number or a text where one is wanted.
+    # A member is accepted as a number or a text.
     assert extmod.subtract(Color.DARK_BLUE, Color.GREEN) == 38 and extmod.text_size(Layout.row_major) == 9
 
 
@@ -69,7 +69,7 @@ def test_copies(extmod, again):
 
 
 def test_types_and_enums_below_an_enum(extmod):
-    """Each is an attribute of the class that its name begins with, whichever of them the linker put first."""
+    """Each is an attribute of the class whose name it starts with, in any order of the linker."""
     Shade = extmod.Shade
     assert issubclass(Shade, enum.Enum) and [shade.value for shade in Shade] == ["Light", "Dark"]
     assert (Shade.Mix.__qualname__, Shade.Mix.Limit.__qualname__) == ("Shade.Mix", "Shade.Mix.Limit")

@@ -1,4 +1,4 @@
-"""DLPack's exchange interface, `__dlpack_c_exchange_api__`, on classes that it is not for, and tables that are not what they say."""
+"""DLPack's exchange interface, `__dlpack_c_exchange_api__`, on classes that it does not belong to, and invalid tables."""
 
 import ctypes
 import gc
@@ -30,7 +30,7 @@ def capsule(address, name=NAME):
 
 
 def endless():
-    """Each older version is the very table."""
+    """Each older version is the same table."""
     words = (ctypes.c_uint64 * 7)(2, 0, 0, 0, 0, 0, 0)
     words[1] = ctypes.addressof(words)
     KEPT.append(words)
@@ -62,7 +62,7 @@ def array_class(attribute, bases=(), name="Array"):
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("base", [object, types.SimpleNamespace, np.ndarray])
 def test_tables_that_lie(extmod, lie, base):
-    """The array goes the way of all others."""
+    """The array is passed in the usual way."""
     made = array_class(LIES[lie](), (base,))
     value = np.float64([1, 2]).view(made) if base is np.ndarray else made()
     for _ in range(2):

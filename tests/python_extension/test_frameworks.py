@@ -1,4 +1,4 @@
-"""PyTorch and JAX both ways; what is not installed is skipped."""
+"""PyTorch and JAX in both directions; missing packages are skipped."""
 
 import ctypes
 import functools
@@ -48,7 +48,7 @@ def test_torch_keeps_and_gets(extmod, torch):
 
 @pytest.mark.parametrize("name", ["bfloat16", "float16", "complex64", "bool", "uint8", "int64"])
 def test_torch_dtypes(extmod, torch, name):
-    """Types that NumPy has no name for, too."""
+    """Also types that NumPy does not have."""
     numbers = torch.ones(3, dtype=getattr(torch, name))
     same = extmod.echo_any(numbers)
     assert same.dtype == name and torch.equal(torch.from_dlpack(same), numbers)
@@ -96,7 +96,7 @@ def parameter(torch):
 
 @functools.cache
 def derived_class(torch):
-    """One class for all tests: a module remembers sixteen, and others go another way."""
+    """One class for all tests: a module remembers sixteen, and others take a slower path."""
     return type("Derived", (torch.Tensor,), {})
 
 
@@ -109,7 +109,7 @@ TORCH_TENSORS = [own, strided, many_axes, parameter, derived]
 
 def lose(torch, how, tensor):
     how(torch, tensor)
-    # Memory that was freed is likely to be used again.
+    # Freed memory is likely to be reused.
     return [torch.full((count * COUNT,), 7.0, dtype=torch.float64) for count in (1, 2, 1, 2)]
 
 
@@ -132,7 +132,7 @@ def test_torch_storage_that_is_written(extmod, torch, how):
 
 @pytest.mark.parametrize("how", TORCH_LOSSES)
 def test_torch_storage_while_no_lock_is_held(extmod, torch, how):
-    """It raises if an element has changed. The thread may be first."""
+    """Raises if an element has changed. The thread may be first."""
     tensor = own(torch)
 
     def other():
@@ -236,7 +236,7 @@ def test_torch_classes_beyond_those_that_are_remembered(folder, torch):
 
 
 def test_torch_conjugates(extmod, torch):
-    """A tensor whose elements are not those in memory is not lent."""
+    """A tensor whose elements differ from its memory is not lent."""
     lazy = torch.tensor([1 + 2j, 3 - 4j]).conj()
     parts = torch.tensor([1 + 2j, 3 - 4j], dtype=torch.complex128).conj().imag
     with pytest.raises(ValueError, match=r"conjugate bit set; pass tensor.resolve_conj\(\)"):
@@ -246,7 +246,7 @@ def test_torch_conjugates(extmod, torch):
         with pytest.raises(ValueError, match=r"negative bit set; pass tensor.resolve_neg\(\)"):
             extmod.sum_of_elements(negative)
         assert extmod.sum_of_elements(negative.resolve_neg()) == negative.sum()
-    # Neither bit on what looks alike.
+    # Neither bit is set for similar classes.
     assert extmod.sum_of_elements(torch.view_as_real(lazy.resolve_conj()).double()[:, 1]) == 2.0
 
 
@@ -254,7 +254,7 @@ def test_jax(extmod):
     jnp = pytest.importorskip("jax.numpy")
     numbers = jnp.arange(4, dtype=jnp.float32)
     assert extmod.element_count(numbers) == 4
-    # JAX's arrays never change.
+    # JAX's arrays are immutable.
     with pytest.raises(ValueError, match="read-only"):
         extmod.scale_in_place(numbers, 2.0)
     assert jnp.from_dlpack(extmod.range_of(3)).tolist() == [0, 1, 2]
@@ -274,7 +274,7 @@ def test_the_exchange_interface(extmod):
     address = get(capsule, b"dlpack_exchange_api")
     words = ctypes.cast(address, ctypes.POINTER(ctypes.c_uint64))
     assert words[0] == 1 | 3 << 32 and words[1] == 0 and all(words[place] for place in range(2, 7))
-    # To a tensor and back again.
+    # To a tensor and back.
     managed, again = ctypes.c_void_p(), ctypes.py_object()
     tensor = extmod.range_of(3)
     give = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))(words[3])

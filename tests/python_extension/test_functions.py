@@ -1,4 +1,4 @@
-"""Calls: arguments by position and by name, values both ways, errors, callbacks."""
+"""Calls: arguments by position and by name, values in both directions, errors, callbacks."""
 
 import array
 import enum
@@ -23,7 +23,7 @@ import pytest
 
 
 class Index:
-    """Something that is an index, and may lie about it."""
+    """An index that may return wrong values."""
 
     def __init__(self, value):
         self.value = value
@@ -34,7 +34,7 @@ class Index:
         return self.value
 
 
-# Name of the function, arguments, keywords, result.
+# The name of the function, arguments, keywords, result.
 RESULTS = [
     ("subtract", (7, 3), {}, 4),
     ("subtract", (7,), {"subtrahend": 3}, 4),
@@ -80,7 +80,7 @@ RESULTS = [
 
 
 def same(left, right):
-    """Equal, and of the same classes all the way down: True is not 1 here."""
+    """Equal, with equal classes at all levels: True is not 1 here."""
     if type(left) is not type(right):
         return False
     if isinstance(left, (list, tuple)):
@@ -276,7 +276,7 @@ def test_an_exception_of_a_callback_comes_out_as_itself(extmod, kind):
 
 
 def test_notes_and_causes_of_an_exception(extmod):
-    """They are the exception's own, which comes out as itself."""
+    """They belong to the exception, which is passed through unchanged."""
 
     def throws(_):
         try:
@@ -303,12 +303,12 @@ def test_errors_of_the_system(extmod, tmp_path):
 
 
 def described(error):
-    """All that an OSError says."""
+    """All attributes of an OSError."""
     return type(error), error.errno, error.strerror, error.filename, error.filename2, error.args, str(error)
 
 
 def test_numbers_and_files_of_errors_of_the_system(extmod, tmp_path):
-    """They are those of Python's own functions."""
+    """They are equal to those of Python's own functions."""
     none, other = str(tmp_path / "none: 'x'"), str(tmp_path / "other")
     for ours, theirs in [
         (lambda: extmod.file_text(none), lambda: open(none)),
@@ -323,7 +323,7 @@ def test_numbers_and_files_of_errors_of_the_system(extmod, tmp_path):
     with pytest.raises(FileNotFoundError) as caught:
         extmod.file_size(none)
     assert described(caught.value)[1:4] == (errno.ENOENT, os.strerror(errno.ENOENT), None)
-    # An exception of Python that passed through Rust is itself.
+    # A Python exception that passed through Rust is the same object.
     exception = FileNotFoundError(errno.ENOENT, "gone", "a.txt")
 
     def throws(_):
@@ -336,7 +336,7 @@ def test_numbers_and_files_of_errors_of_the_system(extmod, tmp_path):
 
 @pytest.mark.parametrize("caused", [False, True])
 def test_texts_of_errors_of_the_system(extmod, caused):
-    """Other texts stay as they are, and kinds that are none of the system keep theirs."""
+    """Other texts are unchanged, and kinds that are not system errors keep theirs."""
     rows = [
         ("OSError", "denied (os error 13)", PermissionError, ("denied",), 13),
         ("TimeoutError", "late (os error 110): '/dev/x'", TimeoutError, ("late", "/dev/x"), 110),
@@ -376,7 +376,7 @@ def test_exceptions_that_end_programs_pass_rust_frames(extmod, exception):
 def test_signals_end_a_loop(extmod, name):
     wait = getattr(extmod, name)
     assert wait(0.02)
-    # A handler that goes on does not end it.
+    # A handler that returns does not end it.
     handled = []
     before = signal.signal(signal.SIGALRM, lambda *_: handled.append(1))
     try:
@@ -394,7 +394,7 @@ def test_signals_end_a_loop(extmod, name):
         assert time.monotonic() - start < 30, "the signal was seen at the end only"
     finally:
         signal.signal(signal.SIGALRM, before)
-    # On another thread, where Python handles no signals.
+    # On another thread, where Python does not handle signals.
     thread = threading.Thread(target=wait, args=(0.02,))
     thread.start()
     thread.join()
@@ -445,7 +445,7 @@ def test_a_kept_callback_lives_as_long_as_it_is_kept(extmod):
 
 
 def test_a_function_is_lent_unless_it_is_kept(extmod):
-    """The function object of a callable is used again, and owns the callable only when it outlives the call."""
+    """The function object of a callable is reused, and owns the callable only if it outlives the call."""
 
     def callback(x=0):
         return x
@@ -475,7 +475,7 @@ def test_more_functions_than_are_kept_ready(extmod):
         return extmod.sum_here(lambda x: nested(depth - 1) + x, 2) if depth else 1
 
     assert nested(6) == 127
-    # Each level has a function of its own at the same time.
+    # Each level has its own function at the same time.
     def deep(depth):
         return extmod.sum_here(lambda x: deep(depth - 1), 1) if depth else 5
 
@@ -513,7 +513,7 @@ def test_tuples(extmod):
 
 
 def test_a_function_that_gives_the_lock_away(extmod):
-    """It waits for a thread that calls into Python, and no parameter of it says so."""
+    """It waits for a thread that calls Python, which no parameter of it shows."""
     extmod.keep(lambda _: threading.get_ident())
     assert extmod.call_kept_on_a_thread() != threading.get_ident()
     extmod.keep(None)
@@ -578,7 +578,7 @@ def test_derived_classes_of_pythons_own(extmod):
 
 
 def test_nothing_is_lost(extmod):
-    """Objects and their counts after many rounds of everything, errors included."""
+    """Objects and their counts after many rounds of all operations, errors included."""
 
     def everything():
         extmod.echo_any({"a": [1, "a text that is not small", b"bytes that are not small", 2**70]})
@@ -624,7 +624,7 @@ def test_threads(extmod):
 
 
 def test_a_thousand_threads(extmod):
-    """Each calls, is called back, makes an object and raises, at the same time as the others."""
+    """Each thread calls, is called back, makes an object and raises, at the same time as the others."""
     wrong = []
     start = threading.Event()
 
@@ -650,14 +650,14 @@ def test_a_thousand_threads(extmod):
 
 
 def test_soak(folder):
-    """As many rounds as are soon done; soak.py alone runs a million."""
+    """As many rounds as are fast; soak.py by itself runs a million."""
     program = Path(__file__).with_name("soak.py")
     result = subprocess.run([sys.executable, program, folder, "2000"], capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_vectors_are_lists_of_their_own(extmod):
-    """Rows that are equal are no more than that. An array of the library is one object wherever it stands, and so is its list."""
+    """Equal rows are only equal. An array of the library is one object in all places, and so is its list."""
     rows, none = extmod.rows(3, False)
     assert rows == [[0, 1]] * 3 and none == [] and len({id(row) for row in rows}) == 3
     none, rows = extmod.rows(3, True)

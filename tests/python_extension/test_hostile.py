@@ -1,4 +1,4 @@
-"""Arguments that do harm: they raise where no one expects it, lie, or change what a call works on. An exception or a result, never a crash."""
+"""Hostile arguments: they raise at unexpected places, return wrong values, or change the objects of a call. The result is an exception or a value, never a crash."""
 
 import gc
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 
 
 class Raises:
-    """Raises one exception, whatever it is asked for."""
+    """Raises one exception in every method."""
 
     def __init__(self, error):
         self.error = error
@@ -156,7 +156,7 @@ def test_a_callback_that_calls_itself_through_the_library(extmod):
         # The first import is in the child of a fork.
         "import os\npid = os.fork()\nimport extmod\nassert extmod.sum_of(lambda x: x, 4) == 6\n"
         "if pid: assert os.waitpid(pid, 0)[1] == 0\n",
-        # The first import is while Python ends.
+        # The first import is while Python shuts down.
         "import atexit\ndef late():\n    import extmod\n    assert extmod.sum_of(lambda x: x, 4) == 6\natexit.register(late)\n",
         # The first import is in a thread, at the same time in another one.
         "import threading\ndef use():\n    import extmod\n    assert extmod.record(7, 'label').count == 7\n"
@@ -177,7 +177,7 @@ def test_imports_at_odd_times(folder, program):
 @pytest.mark.parametrize("result", [object(), None, 5, "text", object, ValueError], ids=repr)
 @pytest.mark.parametrize("caused", [False, True])
 def test_an_exception_that_its_class_does_not_make(extmod, result, caused):
-    """`__new__` may return anything, which is not taken for an exception."""
+    """`__new__` may return anything, which is not used as an exception."""
     for kind in ["FilterFault", "KernelFault", "Own"]:
         with pytest.raises(Exception) as raised:
             extmod.fail_as(kind, "the message", False)
@@ -193,7 +193,7 @@ def test_an_exception_that_its_class_does_not_make(extmod, result, caused):
 
 
 def test_a_cause_that_its_class_does_not_make(extmod):
-    """The class of the error is sound, and that of the error that it comes from is not."""
+    """The class of the error is valid, and that of its cause is not."""
     number = [0]
 
     def new(cls, *arguments):
@@ -209,7 +209,7 @@ def test_a_cause_that_its_class_does_not_make(extmod):
 
 
 def test_an_exception_of_another_class(extmod):
-    """An exception is one, whatever its class."""
+    """Any exception is accepted, regardless of its class."""
     extmod.FilterFault.__new__ = lambda cls, *arguments: OSError("another")
     try:
         for caused in (False, True):

@@ -1,4 +1,4 @@
-"""Imports: every Python of this machine, with and without tvm_ffi, in other interpreters, by other ways than `import`."""
+"""Imports: with every Python of this machine, with and without tvm_ffi, in subinterpreters, and by other means than `import`."""
 
 import subprocess
 import sys
@@ -70,7 +70,7 @@ assert extmod.sum_of(other.echo_i64, 5) == 10 and extmod.sum_of(tvm_ffi.convert(
 assert numpy.from_dlpack(tvm_ffi.from_dlpack(extmod.range_of(3))).tolist() == [0, 1, 2]
 record = other.record(7, "label")
 assert extmod.count_of(record) == 7 and extmod.echo_any(record).label == "label"
-# Ours as arguments of theirs.
+# Our objects as arguments of theirs.
 assert other.count_of(extmod.record(7, "label")) == 7 and other.echo_i64(extmod.multiplier(2)(4)) == 8
 assert other.sum_of_elements(extmod.echo_any(numpy.arange(3.0))) == 3.0
 assert other.sum_of(extmod.multiplier(2), 4) == 12
@@ -105,7 +105,8 @@ def attempt(*configuration):
 
 def attempts():
     attempt()
-    # Since 3.13: one without a lock of its own, as those of older versions are, which the interpreter lets import anything.
+    # Since 3.13: one without its own lock, like those of older versions, which the interpreter lets
+    # import anything.
     if interpreters.__name__ == "_interpreters":
         attempt("legacy")
 
@@ -121,7 +122,7 @@ print("passed", flush=True)
 @pytest.mark.other_pythons
 @pytest.mark.parametrize("version", VERSIONS)
 def test_another_interpreter_is_refused(folder, version):
-    """Before the main one has imported the library, and afterwards; the main one goes on."""
+    """Before the main interpreter has imported the library, and afterwards; the main one continues."""
     if version not in INTERPRETERS:
         pytest.skip(f"no Python {version} on this machine")
     code, out, err = run(INTERPRETERS[version], "-c", INTERPRETERS_PROGRAM.replace("FOLDER", repr(str(folder))))
@@ -130,7 +131,7 @@ def test_another_interpreter_is_refused(folder, version):
 
 
 def test_another_implementation_is_refused_with_a_sentence(folder):
-    """One that has the functions of CPython, as GraalPy does, and says its name."""
+    """An interpreter that has the functions of CPython, like GraalPy, and another name."""
     program = f"""
 import sys; sys.path.insert(0, {str(folder)!r})
 sys.implementation.name = "graalpy"
@@ -172,7 +173,7 @@ assert Account(3).x == 3
 
 
 def test_the_end_of_python(folder):
-    """Code that runs while Python ends: calls at exit, callbacks that the library still holds, threads."""
+    """Code that runs while Python shuts down: calls at exit, callbacks that the library still holds, threads."""
     program = f"""
 import sys; sys.path.insert(0, {str(folder)!r})
 import atexit, extmod, threading
@@ -206,7 +207,7 @@ print("passed")
 
 
 def test_a_second_import(folder):
-    """A module that is imported anew is another module with the same functions; a reload keeps it."""
+    """A module that is imported again is another module with the same functions; a reload keeps it."""
     program = f"""
 import sys, importlib; sys.path.insert(0, {str(folder)!r})
 import extmod

@@ -37,9 +37,9 @@ def kind(request):
 
 @pytest.fixture(scope="module")
 def site(kind, tmp_path_factory):
-    """A folder as pip fills it: a wheel is unpacked there."""
+    """A folder like pip's: a wheel is unpacked there."""
     folder = tmp_path_factory.mktemp(kind)
-    # The same folder as in test_wheel.py: the library is built once.
+    # The same folder as in test_wheel.py, so that the library is built once.
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "tmp" / "extension-wheel"
     command = [PROGRAM, "wheel", "--package", "extmod", "--profile", "dev", "--json", "--out", folder]
     status, output, errors = run([*command, "--tvm-ffi"] if kind == "tvm_ffi" else command, ROOT, CARGO_TARGET_DIR=str(target))
@@ -88,7 +88,7 @@ def test_mypy(site, consumers, tmp_path):
 
 def test_pyright(site, consumers, tmp_path):
     pytest.importorskip("pyright", reason="pyright is not installed")
-    # It is a program for Node.js, which the package fetches where there is none.
+    # A program for Node.js, which the package downloads if it is missing.
     if run([sys.executable, "-m", "pyright", "--version"], tmp_path)[0] != 0:
         pytest.skip("pyright cannot be run here")
     for name in [*consumers, "mistakes.py"]:
@@ -102,7 +102,7 @@ def test_pyright(site, consumers, tmp_path):
         if diagnostic["severity"] == "error":
             lines = found.setdefault(Path(diagnostic["file"]).name, {})
             lines.setdefault(diagnostic["range"]["start"]["line"] + 1, diagnostic["message"])
-    # The stubs of tvm_ffi itself leave types open.
+    # The stubs of tvm_ffi itself contain unknown types.
     own = {(name, line): text for name in consumers for line, text in found.get(name, {}).items() if "tvm_ffi" not in text and "partially unknown" not in text}
     assert own == {}, own
     assert MISTAKES <= set(found.get("mistakes.py", {})), found
@@ -126,7 +126,7 @@ LITERALS = (
 
 
 def test_signatures(package, kind):
-    """Names and defaults of functions, constructors, methods and static methods; with tvm_ffi, arguments of functions go by place."""
+    """Names and defaults of functions, constructors, methods and static methods; with tvm_ffi, arguments of functions are positional."""
     place = ", /" if kind == "tvm_ffi" else ""
     method = "(self, factor=-2, turn=None, /)" if kind == "tvm_ffi" else "(self, /, factor=-2, turn=None)"
     for value, expected in [
@@ -174,7 +174,7 @@ def test_the_stub_says_what_is_there(package, site, kind):
                 try:
                     parameters = list(inspect.signature(function).parameters.values())
                 except ValueError:
-                    # Of a function that says nothing of itself.
+                    # Of a function without a signature.
                     continue
                 expected = [argument.arg for argument in arguments.posonlyargs + arguments.args]
                 if arguments.vararg is None:
@@ -184,7 +184,8 @@ def test_the_stub_says_what_is_there(package, site, kind):
                     checked += 1
         exported = set(package.__all__) if not module else {name for name in dir(place) if not name.startswith("_")}
         modules = {name for name in exported if inspect.ismodule(getattr(place, name))}
-        # A function over packed arguments, which says nothing of itself, looks like a kernel of a device that was not built: no stub has it.
+        # A function over packed arguments, without a signature, looks like a kernel of a device
+        # that was not built: it is not in the stubs.
         silent = {"argument_count"} if kind == "extension" and not module else set()
         assert exported - modules - names == silent and names <= exported, (module, exported ^ names)
     assert checked > 100

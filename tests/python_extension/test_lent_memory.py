@@ -1,4 +1,4 @@
-"""Arrays that lose their memory while the library has a view of it: in a callback, from another thread, while a tensor is kept."""
+"""Arrays that lose their memory while the library views it: in a callback, from another thread, while a tensor is kept."""
 
 import gc
 import pickle
@@ -110,12 +110,12 @@ ARRAYS = [own, part, part_of_part, part_itself, of_bytes, derived, of_memoryview
 
 
 def lose(how, array):
-    """The errors are NumPy's, and differ between versions."""
+    """The errors are NumPy's, and differ between its versions."""
     try:
         how(array)
     except (ValueError, AttributeError, TypeError):
         pass
-    # Memory that was freed is likely to be used again.
+    # Freed memory is likely to be reused.
     return [np.full(COUNT, 7.0) for _ in range(4)]
 
 
@@ -148,7 +148,7 @@ def test_another_thread_takes_the_memory(extmod, made, how):
 
 @pytest.mark.parametrize("how", LOSSES)
 def test_another_thread_takes_the_memory_while_no_lock_is_held(extmod, how):
-    """It raises if an element has changed. The thread may be first."""
+    """Raises if an element has changed. The thread may be first."""
     array = np.ones(COUNT)
 
     def other():
@@ -189,7 +189,7 @@ def test_an_array_is_as_before_after_the_call(extmod):
     during = []
     extmod.sum_after(array, lambda: during.append(array.flags.owndata))
     assert during == [False] and array.flags.owndata
-    # Calls inside of calls, of which the inner ends first.
+    # Nested calls, of which the inner one ends first.
     extmod.sum_after(array, lambda: extmod.sum_after(array, lambda: during.append(array.flags.owndata)) and None)
     assert during == [False, False] and array.flags.owndata
     with pytest.raises(ZeroDivisionError):
@@ -200,7 +200,7 @@ def test_an_array_is_as_before_after_the_call(extmod):
     assert array.flags.owndata
     array.resize(1 << 20, refcheck=False)
     assert array.sum() == 8 and extmod.sum_of_elements(array) == 8
-    # Kept after the call: as long as it is kept.
+    # Kept after the call: as long as the tensor exists.
     first, second = extmod.echo_any(array), extmod.echo_any(array[::2])
     del first
     gc.collect()
@@ -208,7 +208,7 @@ def test_an_array_is_as_before_after_the_call(extmod):
     del second
     gc.collect()
     assert array.flags.owndata
-    # An array that is not the owner is left alone.
+    # An array that is not the owner is not changed.
     view = array[:3]
     extmod.sum_of_elements(view)
     assert not view.flags.owndata and array.flags.owndata
@@ -283,7 +283,7 @@ def test_a_wrapper_of_tvm_ffi_that_is_emptied(extmod):
 
 
 def test_a_module_that_says_it_is_numpy(folder):
-    """Classes are taken for NumPy's array only if they are it."""
+    """Only NumPy's array class itself is treated as such."""
     program = f"""
 import sys, types; sys.path.insert(0, {str(folder)!r})
 import extmod
@@ -338,7 +338,7 @@ for outer, inner in [(first, other), (other, first)]:
 
         assert outer.sum_after(view, call) == count
         assert lost == [False] and owner.flags.owndata
-        # Kept by both, given up by either of them first.
+        # Kept by both, and dropped by either of them first.
         outer.keep_tensor(view)
         inner.keep_tensor(view)
         outer.keep_tensor(None)
@@ -348,7 +348,7 @@ for outer, inner in [(first, other), (other, first)]:
         assert not is_lost(owner) and outer.sum_of_kept() == count
         outer.keep_tensor(None)
         assert owner.flags.owndata
-# More arrays than the table has places.
+# More arrays than the table has entries.
 arrays = [np.ones(3) for _ in range(1000)]
 kept = [library.echo_any(arrays) for library in (first, other, first)]
 while kept:
@@ -360,7 +360,7 @@ print("passed")
 
 
 def test_two_libraries_hold_the_memory_of_one_array(folder, tmp_path):
-    """A second copy of the file is another library: the memory belongs to the array again when both have given it up."""
+    """A second copy of the file is another library: the memory belongs to the array again when both have released it."""
     package = tmp_path / "second"
     package.mkdir()
     (package / "__init__.py").touch()
@@ -371,7 +371,7 @@ def test_two_libraries_hold_the_memory_of_one_array(folder, tmp_path):
 
 
 def test_an_array_with_a_base_that_owns_its_memory(extmod):
-    """The copy of an operand of an iterator is written back to its base."""
+    """The copy of an iterator's operand is written back to its base."""
     operand = np.ones(COUNT, "float32")
     with np.nditer(operand, [], [["readwrite", "updateifcopy"]], casting="same_kind", op_dtypes=["float64"]) as iterator:
         array = iterator.operands[0]

@@ -25,7 +25,7 @@ def test_constructors(extmod):
 
 
 def test_a_constructor_is_given_what_no_field_takes(extmod):
-    """The fields are set one after the other; what went before is let go of."""
+    """The fields are set one after the other; the old values are released."""
     Record = extmod.Record
 
     class Number:
@@ -148,7 +148,7 @@ def test_weak_references(extmod):
 
 
 def test_cyclic_garbage(extmod):
-    """An object that holds a callable which refers to the object; not while Rust holds the callable, too."""
+    """An object that holds a callable which refers to the object; not collected while Rust also holds the callable."""
 
     class Derived(extmod.Holder):
         pass
@@ -206,7 +206,7 @@ def test_no_object_is_lost(extmod):
 
 
 def test_memory_of_objects_is_used_again(extmod):
-    """Objects take the memory of others that were freed, of other classes too, and have nothing of theirs."""
+    """Objects reuse the memory of freed ones, also of other classes, and keep nothing of them."""
 
     class Derived(extmod.objects.Place):
         pass
@@ -225,7 +225,7 @@ def test_memory_of_objects_is_used_again(extmod):
 
 
 def test_weak_references_to_parents(extmod):
-    """A parent is a property; what walks through the tree does not see it, and the cycle is freed at once."""
+    """A parent is a property; operations that walk through the tree do not see it, and the cycle is freed at once."""
     Folder, alive = extmod.objects.Folder, extmod.folders_alive
     gc.collect()
     before = alive()

@@ -1,4 +1,4 @@
-"""Pickles: what is shared stays shared and is written once, whatever it is a part of."""
+"""Pickles: shared objects stay shared and are written once, in any object that contains them."""
 
 import copy
 import gc
@@ -29,7 +29,7 @@ def in_all(Twins, before):
 
 @pytest.mark.parametrize("make", [in_tuples, in_keys, in_lists, in_all])
 def test_each_part_is_written_once(extmod, make):
-    """2**60 paths, or more, lead to the first object."""
+    """2**60 paths, or more, to the first object."""
     sizes = []
     for depth in [DEPTH, 2 * DEPTH]:
         value = extmod.Twins(("first", None), {})
@@ -50,7 +50,7 @@ def test_what_is_pickled_itself_is_found_in_what_comes_later(extmod):
         again = pickle.loads(pickle.dumps([first, second]))
         assert again[1].pair[0] == again[0] and again[1].numbers == {again[0]: 1}
         assert again[0] != Twins(("inner", None), {})
-    # Two Python objects of one object are two things for a pickle, but not what is in them.
+    # Two Python objects of one object are different for a pickle, but not their contents.
     shared = Twins((Twins(("part", None), {}), 1), {})
     holder = Twins((shared, None), {})
     first, second = pickle.loads(pickle.dumps([holder.pair[0], holder.pair[0]]))
@@ -71,7 +71,7 @@ def test_derived_objects_keep_what_they_add(extmod):
 
 
 def graph(extmod, random):
-    """Some objects with parts among those before them."""
+    """Objects with parts among those before them."""
     made = [extmod.Twins((random.randrange(3), None), {})]
     for _ in range(random.randrange(1, 12)):
         part = lambda: random.choice([random.choice(made), random.choice(made), random.randrange(3), (random.choice(made), "x")])
@@ -80,7 +80,7 @@ def graph(extmod, random):
 
 
 def shape(extmod, value, numbers):
-    """The value as a text, in which objects that come again have the number of their first place."""
+    """The value as a text, in which repeated objects have the number of their first place."""
     if isinstance(value, extmod.Twins):
         known = numbers.get(value)
         if known is not None:
@@ -95,7 +95,7 @@ def shape(extmod, value, numbers):
 
 
 def test_random_graphs(extmod):
-    """Objects come and go, so their addresses are used again by others."""
+    """Objects are freed, so their addresses are reused."""
     source = random.Random(38)
     for _ in range(300):
         value = graph(extmod, source)
@@ -118,7 +118,7 @@ def test_a_pickle_keeps_nothing(extmod):
 
 @pytest.mark.parametrize("is_held", [False, True])
 def test_shared_containers_share_their_parts(extmod, is_held):
-    """Whoever else holds the whole, and though containers of Python are made anew at each read."""
+    """Also if other code holds the whole, and although Python containers are created at each read."""
     Twins = extmod.Twins
 
     def made(of):

@@ -28,7 +28,7 @@ def keys(schema):
 
 
 class Values:
-    """Random values, most of them of the type that a parameter wants."""
+    """Random values, most of them of the type of a parameter."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -109,7 +109,8 @@ def outcome(function, arguments):
     try:
         return plain(function(*arguments))
     except Exception as error:
-        # A kind that Python does not have is a class of its own on one way, and its base on the other.
+        # A kind that Python does not have is a class of its own with one module, and its base class
+        # with the other.
         kind = next(of for of in type(error).__mro__ if of.__module__ == "builtins")
         return f"{kind.__name__}: {error}"
 

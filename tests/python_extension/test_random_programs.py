@@ -16,9 +16,9 @@ pytestmark = pytest.mark.needs("tvm_ffi")
 PROGRAMS = int(os.environ.get("RANDOM_PROGRAMS", "150"))
 SEED = int(os.environ.get("RANDOM_SEED", "18"))
 STEPS = 30
-# Types that the two take for different things on purpose: names of devices and types of elements.
+# Types that the two intentionally convert differently: names of devices and element types.
 LEFT_OUT_TYPES = {"Device", "DataType", "ffi.Module"}
-# Functions with effects that outlast a call, and numbers of objects that are alive.
+# Functions with effects that outlast a call, and counts of live objects.
 LEFT_OUT = {"keep", "keep_tensor", "call_kept", "on_a_thread", "explain", "panics", "panic", "alive", "track", "hit"}
 
 
@@ -29,7 +29,7 @@ def key_of_class(module, cls):
 
 
 class Types:
-    """The knowledge of the two sides about each type."""
+    """The descriptions of each type on the two sides."""
 
     def __init__(self, extmod, library):
         import tvm_ffi
@@ -67,7 +67,7 @@ def schema(metadata):
 
 
 class Program:
-    """Steps on two sides; every object is a pair of what the two have for it."""
+    """Steps on two sides; every object is a pair with the objects of both."""
 
     def __init__(self, types, seed):
         self.types = types
@@ -146,7 +146,7 @@ class Program:
         return repr(value)
 
     def step(self, what, ours, theirs):
-        """Does one thing on both sides."""
+        """Performs one step on both sides."""
         results = []
         for call in (ours, theirs):
             try:
@@ -156,7 +156,7 @@ class Program:
                 results.append((None, f"{kind.__name__}: {error}"))
         (left, left_error), (right, right_error) = results
         self.log.append(f"{what} -> {left!r}, {right!r}, {left_error}, {right_error}"[:300])
-        # Python itself counts the arguments of a method that takes none.
+        # Python itself counts the arguments of a method without parameters.
         if left_error and "takes no arguments" in left_error and "expected 1 argument, got" in str(right_error):
             return
         assert left_error == right_error and self.compare(left, right), "\n".join(self.log[-8:])

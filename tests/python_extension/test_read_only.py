@@ -1,4 +1,4 @@
-"""Read-only memory stays read-only, however it passes through the library."""
+"""Read-only memory stays read-only when it passes through the library."""
 
 import array
 import mmap
@@ -14,7 +14,7 @@ def frozen(values):
 
 
 class Exporter:
-    """An array of another library: DLPack and nothing else."""
+    """An array of another library that has only DLPack."""
 
     def __init__(self, tensor):
         self.tensor = tensor
@@ -72,7 +72,7 @@ def test_read_only_stays_so(extmod, tmp_path, source, way):
     if source == "an exporter" and np.lib.NumpyVersion(np.__version__) < "2.1.0":
         pytest.skip("this NumPy does not export what is read-only")
     value = SOURCES[source](tmp_path)
-    # Any value may be a buffer; what has DLPack is an array.
+    # Any value may be a buffer; an object with DLPack is an array.
     tensor = WAYS[way](extmod, value if hasattr(value, "__dlpack__") else extmod.echo_tensor(value))
     for exported in [np.asarray(tensor), tensor.numpy(), np.from_dlpack(tensor), np.asarray(memoryview(tensor))]:
         assert not exported.flags.writeable
@@ -87,7 +87,7 @@ def test_read_only_stays_so(extmod, tmp_path, source, way):
             call(tensor, 2.0)
     with pytest.raises(ValueError, match="read-only"):
         extmod.scale_in_place(value, 2.0)
-    # It may be read, and copies of it may be written.
+    # It may be read, and copies of it are writable.
     assert extmod.element_count(tensor) == np.asarray(tensor).size
     extmod.sum_f32(extmod.copy_of(tensor))
     for copy in [extmod.copy_of(tensor), pickle.loads(pickle.dumps(tensor))]:
@@ -100,7 +100,7 @@ def test_read_only_stays_so(extmod, tmp_path, source, way):
 def test_what_can_be_written_stays_so(extmod, way):
     numbers = np.ones(16, "float32")
     tensor = WAYS[way](extmod, numbers)
-    # A read-only view of the same memory is another matter.
+    # A read-only view of the same memory is different.
     other = WAYS[way](extmod, frozen(numbers[:]))
     extmod.scale_in_place(tensor, 3.0)
     assert np.asarray(tensor).flags.writeable and not np.asarray(other).flags.writeable

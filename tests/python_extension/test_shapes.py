@@ -19,7 +19,7 @@ class OwnList(list):
 
 
 def diamond(make, leaf=1):
-    """Both parts are the value before: 2**60 paths."""
+    """Both parts are the previous value: 2**60 paths."""
     value = leaf
     for _ in range(DEPTH):
         value = make(value, value)
@@ -57,7 +57,7 @@ PYTHONS = {
 @pytest.mark.parametrize("kind", PYTHONS)
 def test_arguments_and_results(extmod, kind):
     result = extmod.echo_any(diamond(PYTHONS[kind]))
-    # All the way down.
+    # At all levels.
     parts = 0
     while result != 1:
         result = result["a"] if isinstance(result, dict) else result[0]
@@ -81,7 +81,7 @@ def test_what_is_shared_stays_shared(extmod):
     shared, apart = extmod.echo_any([part, part]), extmod.echo_any([[1], [1]])
     assert shared == [[1, [2]], [1, [2]]] and shared[0] is shared[1]
     assert apart[0] is not apart[1]
-    # One call does not know what another one has made.
+    # A call does not know the results of another one.
     part.append(3)
     assert extmod.echo_any([part, part])[1] == [1, [2], 3]
     pair = (1, 2)
@@ -89,7 +89,7 @@ def test_what_is_shared_stays_shared(extmod):
 
 
 def test_a_list_that_changes_while_it_is_converted(extmod):
-    """Code of Python that runs meanwhile may call the library with the same list."""
+    """Python code that runs meanwhile may call the library with the same list."""
     part, seen = [1], []
 
     class Number:
@@ -113,7 +113,7 @@ def test_cycles_and_chains_of_arguments(extmod, kind):
     for value in (cycle, chain):
         with pytest.raises(RecursionError, match="nested more than 400 deep"):
             extmod.echo_any(value)
-    # Not by recursion of its destructors either.
+    # Its destructors do not recurse either.
     while chain != 1:
         chain = chain["a" if kind == "dict" else 0]
 
@@ -177,7 +177,7 @@ def test_copies_of_objects_in_themselves(extmod):
     copied = copy.deepcopy(outer)
     inner = copied.body[0].body[0]
     assert inner == copied and inner != outer and copied.body[0].body[1] == "leaf"
-    # From the list, and from a list of Python with both.
+    # From the list, and from a Python list with both.
     again = copy.deepcopy(body)
     assert again[0].body[0].body == again and again != body
     both = copy.deepcopy([outer, outer])
@@ -247,7 +247,7 @@ INTERRUPTED = """
         begun = time.process_time()
         extmod.echo_any(value)
         whole = time.process_time() - begun
-        # In the middle of it, by the time of this process: others may run, too.
+        # In the middle of it, by the time of this process, because others may run, too.
         signal.setitimer(signal.ITIMER_PROF, whole / 10)
         begun = time.process_time()
         try:
@@ -256,7 +256,7 @@ INTERRUPTED = """
         except Stopped:
             taken = time.process_time() - begun
         assert taken < whole / 2 + 0.1, (taken, whole)
-        # Nothing is left behind.
+        # Nothing is leaked.
         assert extmod.echo_any(value[:3]) == [list(item) if isinstance(item, tuple) else item for item in value[:3]]
 """
 
@@ -269,7 +269,7 @@ def test_long_conversions_look_at_signals(folder):
 
 @pytest.mark.parametrize("make", [lists_of, dicts_of])
 def test_what_one_side_shares_is_compared_once(extmod, make):
-    """In each pair of two graphs one side alone is shared, on the one side and on the other by turns."""
+    """In each pair of graphs only one side is shared, alternately."""
     make = make(extmod)
     left = right = make(1, 2)
     for _ in range(40):

@@ -1,4 +1,4 @@
-"""Lists and dicts that change: the extension module and tvm_ffi share them with the library."""
+"""Mutable lists and dicts: the extension module and tvm_ffi share them with the library."""
 
 import copy
 import os
@@ -21,7 +21,7 @@ def test_a_list_is_shared(extmod):
     assert len(numbers) == 8 and repr(numbers) == "[0, 1, 2, 7, 1, 1, 1, 1]"
     with pytest.raises(TypeError, match="unhashable"):
         hash(numbers)
-    # A list of Python is copied.
+    # A Python list is copied.
     own = [1]
     assert extmod.append(own, 2) is None and own == [1]
     with pytest.raises(TypeError, match="made by the library only"):
@@ -36,7 +36,7 @@ def test_an_array_of_a_list(extmod):
 
 
 def test_a_list_changes_as_those_of_python(extmod):
-    """The same steps on a list of Python."""
+    """The same steps on a Python list."""
 
     def steps(numbers):
         yield numbers.append(5)
@@ -151,7 +151,7 @@ def test_what_is_easily_wrong(extmod):
         with pytest.raises(IndexError):
             numbers[key]
     counts = extmod.count_word({}, "a")
-    # Integers of more than 64 bits compare by a function of their type.
+    # Integers of more than 64 bits are compared by a function of their type.
     with pytest.raises(KeyError):
         del counts[2**100]
     for round in range(2):

@@ -1,4 +1,4 @@
-"""Arrays both ways: NumPy in place, other exporters, tensors of the library."""
+"""Arrays in both directions: NumPy in place, other exporters, tensors of the library."""
 
 import array
 import gc
@@ -169,7 +169,7 @@ def test_a_tensor_as_any_value(extmod):
 
 
 class Exporter:
-    """An array of another library, such as JAX or CuPy: DLPack and nothing else."""
+    """An array of another library, such as JAX or CuPy, that has only DLPack."""
 
     def __init__(self, tensor):
         self.tensor = tensor
@@ -183,7 +183,7 @@ class Exporter:
 
 @pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float16", "bool", "uint64"])
 def test_types_of_elements(extmod, name):
-    """bfloat16 and smaller floats have no format of buffers; DLPack carries them both ways."""
+    """bfloat16 and smaller floats have no buffer format; DLPack supports them in both directions."""
     tensor = extmod.tensor_of(name, (2, 3))
     assert (tensor.dtype, tensor.shape) == (name, (2, 3))
     again = extmod.echo_any(Exporter(tensor))

@@ -19,7 +19,8 @@ if not PROGRAM:
 
 
 def run(*command):
-    # A folder of its own: the libraries that extmod depends on have fewer features here, and would take the place of those that other tests load.
+    # A separate folder: the dependencies of extmod have fewer features here, and would replace
+    # those that other tests load.
     folder = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "tmp" / "extension-wheel"
     environment = {**os.environ, "CARGO_TARGET_DIR": str(folder)}
     result = subprocess.run([str(part) for part in command], cwd=ROOT, capture_output=True, text=True, env=environment)
@@ -28,7 +29,7 @@ def run(*command):
 
 
 def made(package, folder):
-    # A development build is made soonest.
+    # A development build is the fastest.
     options = ["--package", package, "--profile", "dev", "--json", "--out", folder]
     return Path(json.loads(run(PROGRAM, "wheel", *options))["wheel"])
 
@@ -40,7 +41,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fresh(wheel, tmp_path_factory):
-    """The interpreter of a fresh environment with two wheels, and nothing else: pip may ask no index."""
+    """The interpreter of a fresh environment with two wheels only: pip must not use an index."""
     folder = tmp_path_factory.mktemp("venv")
     run(sys.executable, "-m", "venv", folder)
     python = folder / "bin" / "python"

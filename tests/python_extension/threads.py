@@ -33,7 +33,7 @@ def bring():
 
 
 def together(works):
-    """Runs each work on a thread of its own, and waits for all; the first exception of one is raised here."""
+    """Runs each function on its own thread, and waits for all; the first exception is raised here."""
     failures = []
     start = threading.Event()
 
@@ -68,7 +68,7 @@ raised = {}
 
 
 def outcome(call, *arguments):
-    """A result, or one of the exceptions that a changing argument may end in."""
+    """A result, or one of the exceptions that a changing argument may cause."""
     try:
         return call(*arguments)
     except (TypeError, ValueError, IndexError, BufferError, RuntimeError) as error:
@@ -101,7 +101,7 @@ def objects(seed):
 
 
 def constructs(seed):
-    """Many threads call one object's constructor: one of them makes it."""
+    """Many threads call one object's constructor: one of them creates it."""
     for number in range(rounds):
         place = started[number % len(started)]
         made = outcome(Place.__init__, place, 1.0, 2.0)
@@ -110,7 +110,7 @@ def constructs(seed):
 
 
 def raises(seed):
-    """The first error of a kind makes its class, one for all threads."""
+    """The first error of a kind creates its class, one for all threads."""
     for number in range(rounds):
         kind = f"Kind{number % 10}"
         error = outcome(extmod.fail, kind, str(seed))
@@ -133,7 +133,7 @@ def changes(seed):
             numbers.clear()
         table[str(number % 7)] = [number]
         table.pop(str(number % 5), None)
-        # Without the lock, arrays and bytearrays of 3.13 are damaged by this themselves.
+        # Without the lock, 3.13 itself corrupts arrays and bytearrays here.
         if HAS_LOCK:
             outcome(memory.extend, b"more")
             if len(memory) > 500:

@@ -31,7 +31,7 @@ SECONDS = "5"
 
 
 class Missing(Exception):
-    """A Python that could not be had."""
+    """A Python that is not available."""
 
 
 def run(*command, **options):
@@ -55,7 +55,7 @@ def mirror():
 
 
 def apt(folder, source):
-    """apt-get with lists of its own."""
+    """apt-get with separate package lists."""
     for part in ["state/lists/partial", "cache/archives/partial", "etc", "files"]:
         (folder / part).mkdir(parents=True, exist_ok=True)
     (folder / "etc/sources.list").write_text(source + "\n")
@@ -74,7 +74,7 @@ def apt(folder, source):
 
 
 def unpacked(folder, version):
-    """The command that starts a Python of Debian unstable: its own loader and libraries."""
+    """The command that starts a Python of Debian unstable, with its own loader and libraries."""
     root, stamp = folder / "root", folder / f"complete-{version}"
     if not stamp.exists():
         lists = folder / "unstable"
@@ -93,7 +93,7 @@ def unpacked(folder, version):
 
 
 def clang():
-    """The compiler, which Debian does not put on PATH under this name."""
+    """The compiler, which is not on PATH under this name on Debian."""
     found = [shutil.which("clang"), *sorted(Path("/usr/lib").glob("llvm-*/bin/clang"), reverse=True)]
     if not any(found):
         raise Missing("there is no clang")
@@ -144,7 +144,7 @@ def passed(result, last):
 
 
 def check(start, version, place, environment):
-    """Returns true if the checks say what they should."""
+    """Returns true if the checks have the expected output."""
     def stress(threads, rounds, lock="without"):
         result = run(*start, HERE / "threads.py", place, threads, rounds, env=environment)
         return passed(result, f"{threads} threads, {rounds} rounds, {lock} the lock: passed")
@@ -168,7 +168,7 @@ def check(start, version, place, environment):
 
 
 def refused(start, place, environment):
-    """PyPy does not find the file; under a name that it looks for, it says why not."""
+    """PyPy does not find the file; under the name that it looks for, the file reports the reason."""
     program = "import sys; sys.path.insert(0, sys.argv[1])\ntry:\n    import extmod\nexcept ImportError as error:\n    print(error)"
     if not passed(run(*start, "-c", program, place, env=environment), "No module named 'extmod'"):
         return False

@@ -11,7 +11,8 @@ import time
 
 import numpy
 
-# The function of the module, what is done, and a check of the last result. `f` is the function, `r` a record, `R` its class.
+# The function of the module, the code of the case, and a check of the last result. `f` is the
+# function, `r` a record, `R` its class.
 CASES = {
     "add": ("add", "f(20, 22)", "== 42"),
     "keywords": ("add", "f(a=20, b=22)", "== 42"),
@@ -94,7 +95,7 @@ def load(name, path):
 
 
 def compiled(template, **names):
-    """A function of its own for each case and module, so that the interpreter specializes each for itself. It counts the time that the thread has a CPU."""
+    """A separate function for each case and module, so that the interpreter specializes each of them. It measures the CPU time of the thread."""
     names.update(clock=time.thread_time_ns, repeat=itertools.repeat)
     exec(template, names)
     return names["run"]

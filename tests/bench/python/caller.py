@@ -82,7 +82,7 @@ def main():
     for argument in sys.argv[1:]:
         name, path = argument.split("=", 1)
         modules[name] = tvm_ffi.load_module(path)
-        # The tvm-ffi crate has no fields, methods or constructors of Rust types.
+        # The tvm-ffi crate does not support fields, methods or constructors of Rust types.
         if name != "crate":
             records[name] = record_timers(name)
     functions = {(case, name): module[case] for name, module in modules.items() for case in ("add", "fail")}

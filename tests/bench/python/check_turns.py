@@ -25,13 +25,13 @@ answer(['a line of its own'], {'turns': lambda: turns, 'add': lambda a, b: int(a
 
 
 def used(contender):
-    """The letter of what the process does, and the time that it has used."""
+    """The state of the process as a letter, and the time that it has used."""
     fields = Path(f"/proc/{contender.process.pid}/stat").read_text().rsplit(") ", 1)[1].split()
     return fields[0], int(fields[11]) + int(fields[12])
 
 
 def stopped(contender):
-    """The time that a process has used when it has stopped: a signal takes its time."""
+    """The time that a process has used once it is stopped: a signal takes time."""
     for _ in range(500):
         state, time_used = used(contender)
         if state == "T":

@@ -97,7 +97,7 @@ def node(kind, inputs, outputs, **attributes):
     return helper.make_node(kind, inputs, outputs, **attributes)
 
 
-# The names of all rows, and the call of this contender in each row that it has.
+# The names of all rows, and this contender's call for each row that it supports.
 names, calls = [], {}
 
 
@@ -141,13 +141,13 @@ def by_ndarray(name, x, count, shape):
 
 
 def product_of(crate, a, b, m, k, n):
-    """A function that multiplies by a Rust crate."""
+    """A function that multiplies with a Rust crate."""
     function = getattr(crates, f"peer_{crate}")
     function.argtypes, function.restype = [ctypes.c_void_p] * 3 + [ctypes.c_size_t] * 4, None
     out = np.empty((m, n), np.float32)
     arguments = (a.ctypes.data, b.ctypes.data, out.ctypes.data, m, k, n, THREADS)
 
-    # The addresses alone would not keep the arrays.
+    # Keeps the arrays alive: their addresses alone would not.
     def call(_arrays=(a, b)):
         function(*arguments)
         return out
@@ -275,7 +275,7 @@ def measure(name):
 
 
 def start():
-    """The contenders that have something to compute, each with the names of its rows."""
+    """The contenders that support some row, each with the names of its rows."""
     contenders = {}
     for who in CONTENDERS:
         if who == "torch_compiled" and not COMPILES:

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper, save_model
 
 
 class Maker:
-    """A graph, node by node; each function gives the name of its result."""
+    """A graph, built node by node; each function returns the name of its result."""
 
     def __init__(self, seed):
         self.random = np.random.default_rng(seed)

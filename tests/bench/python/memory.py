@@ -28,9 +28,9 @@ def mebibytes(field):
 
 
 def measured(work):
-    """The peak of the resident memory while `work` runs, less what there was before."""
+    """The peak of the resident memory while `work` runs, minus the memory before."""
     before = mebibytes("VmRSS")
-    # The peak begins anew.
+    # Resets the peak.
     Path("/proc/self/clear_refs").write_text("5")
     work()
     return mebibytes("VmHWM") - before
@@ -62,7 +62,7 @@ def in_child(library, folder, key, who):
 
 
 def arguments_of(folder, key):
-    """Writes what a model is called with, and the shape of its result: the children then need not find it out."""
+    """Writes the inputs of a model, and the shape of its result, so that the children do not have to compute them."""
     import numpy as np
     import onnxruntime
 

@@ -25,7 +25,7 @@ import numpy as np  # noqa: E402
 import onnxruntime  # noqa: E402
 from turns import Contender, answer, best, columns  # noqa: E402
 
-# The seconds of one measurement.
+# The duration of one measurement, in seconds.
 SECONDS = 0.05
 
 # The measured models, by the names of the functions: name in the table, file, and the tolerance as
@@ -35,7 +35,7 @@ NAMES = {
     "mlp": ("MLP 784-512-512-10, batch 1", "mlp", 1e-5),
     "mlp_f16": ("MLP, weights in half precision", "mlp", 2e-3),
     "transformer": ("transformer, 2 layers, 128x256", "transformer", 1e-5),
-    # A value between two bytes becomes one or the other.
+    # A value between two bytes is rounded to either.
     "int8": ("int8 transformer, 2 layers, 128x256", "int8", 1e-2),
     "resnet18": ("ResNet-18, 224x224", "resnet18", 1e-5),
     "mobilenet": ("MobileNetV2-like, 224x224", "mobilenet", 1e-5),
@@ -70,7 +70,8 @@ class Contenders:
             import tvm_ffi
 
             if FLUSH:
-                # onnxruntime sets this for the thread that makes the session: for our code, too.
+                # onnxruntime sets this for the thread that creates the session, so it applies to
+                # our code, too.
                 session(FOLDER / "mlp.onnx")
             library = tvm_ffi.load_module(LIBRARY)
         for key, (_, file, _) in NAMES.items():
@@ -129,14 +130,15 @@ def child(role):
 
 
 def main():
-    # Computed in a process of its own as well: this one then has no threads that wait for work.
+    # Computed in a separate process as well, so that this one has no threads that wait for work.
     subprocess.run(child("references"), check=True)
     contenders = {who: Contender(who, child(who)) for who in ("ours", "onnxruntime")}
     for key, (name, file, tolerance) in NAMES.items():
         path = FOLDER / f"{file}.onnx"
         x, plain = np.load(path.with_suffix(".x.npy")), np.load(path.with_suffix(".y.npy"))
         own = float(path.with_suffix(".own").read_text())
-        # Ten times its own difference between optimized and not, and what sums of floats in another order come to.
+        # Ten times the difference of its own optimizations, and the rounding of float sums in
+        # another order.
         allowed = 10 * own + tolerance * np.abs(plain).max()
         with tempfile.TemporaryDirectory() as folder:
             target = Path(folder, "y.npy")
@@ -145,7 +147,7 @@ def main():
         everyone = {who: lambda who=who: float(contenders[who].ask(f"time\t{key}")) for who in contenders}
         tract = Tract(path, x) if TRACT else None
         if tract and tract.is_ready:
-            # The program computes the same model; how exactly is its own affair.
+            # The program computes the same model, with its own accuracy.
             check(f"{name}, tract", np.abs(tract.result(x, plain.shape) - plain).max(), 100 * allowed)
             everyone["tract"] = lambda: int(tract.ask(str(SECONDS))) / 1e9
         times = {who: [] for who in everyone}

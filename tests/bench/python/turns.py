@@ -15,7 +15,8 @@ class Contender:
     stopped otherwise."""
 
     def __init__(self, who, command):
-        # A group of its own: the processes that a contender starts stop with it, and if we are killed, the system continues the group and ends it.
+        # A separate group: the processes that a contender starts stop with it, and if we are
+        # killed, the system continues the group and ends it.
         self.who = who
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=os.setpgrp

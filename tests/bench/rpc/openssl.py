@@ -55,7 +55,7 @@ def main():
             connection.sendall(data)
             assert connection.recv(1) == b"1"
             times.append(time.perf_counter_ns() - start)
-        # The first one makes memory.
+        # The first round allocates memory.
         median = statistics.median(times[1:])
         print(f"to {size >> 20}\t{median}\nfrom {size >> 20}\t{median}")
     os.waitpid(child, 0)

@@ -96,7 +96,7 @@ def measure(name, iterations):
 
 
 def check_library(expected):
-    """A benchmark of the wrong library would say nothing: the one that is mapped must be the one that was asked for."""
+    """Checks that the mapped library is the requested one: a benchmark of another one would be meaningless."""
     with open("/proc/self/maps") as maps:
         mapped = {line.split()[-1] for line in maps if line.rstrip().endswith("/libtvm_ffi.so")}
     if {os.path.realpath(path) for path in mapped} != {os.path.realpath(expected)}:

@@ -22,7 +22,7 @@ OUR_SYMBOL = "__kernpack_api_v1"
 
 
 class Recorder:
-    """Writes in every process about libraries, and in the controlling one about tests."""
+    """Records libraries in every process, and tests in the controlling one."""
 
     def __init__(self, controls: bool) -> None:
         self.controls = controls
@@ -43,12 +43,12 @@ class Recorder:
         note_libraries()
 
     def pytest_sessionfinish(self) -> None:
-        """And it is still the same one."""
+        """Checks that it is still the same library."""
         note_libraries()
 
 
 def pytest_configure(config: Any) -> None:
-    """Joins; a worker of pytest-xdist has `workerinput`."""
+    """Registers the plugin; a worker of pytest-xdist has `workerinput`."""
     config.pluginmanager.register(Recorder(controls=not hasattr(config, "workerinput")))
 
 
@@ -75,7 +75,7 @@ def detail_of(report: Any) -> str:
 
 
 def note_libraries() -> None:
-    """Each libtvm_ffi in this process; a process that only hands out tests has none."""
+    """Each libtvm_ffi in this process; a process that only distributes tests has none."""
     with Path("/proc/self/maps").open(encoding="utf-8") as maps:
         paths = {line.rstrip("\n").split(maxsplit=5)[5] for line in maps if "/libtvm_ffi.so" in line}
     for path in sorted(paths):

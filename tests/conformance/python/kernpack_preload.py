@@ -15,7 +15,7 @@ start = subprocess.Popen.__init__
 
 
 def start_without_preload(self: Any, args: Any, *positional: Any, **named: Any) -> None:
-    """Starts a process as it would have been; one that is no Python gets an environment without LD_PRELOAD."""
+    """Starts a process with the given environment, but without LD_PRELOAD if it is not a Python."""
     program = args if isinstance(args, (str, bytes, os.PathLike)) else next(iter(args), "")
     if os.fsdecode(program) != sys.executable:
         # `env` is the eleventh parameter; all callers name it.

@@ -26,9 +26,10 @@ import tempfile
 import time
 
 KIT = os.path.dirname(os.path.abspath(__file__))
-# Limits, together: what the machine is lent for, less its start.
+# The limits, in total: the time for which the machine is lent, minus its start.
 MOST_SECONDS = 480
-# Output of a step that is looked at; its beginning and end that log.txt has; its end that a line of results.jsonl has.
+# The bytes of a step's output that are read, that log.txt contains of its start and end, and that a
+# line of results.jsonl contains of its end.
 READ_BYTES = 4 << 20
 LOG_PART = 100_000
 TAIL = 3000
@@ -36,7 +37,7 @@ MEASURED = re.compile(r"^measured (\S+) (\S+) (\S+)$")
 # Lines of the launch benchmark: a name, nanoseconds of ours, of the peer.
 PAIR = re.compile(r"^(\w+)\t([0-9.]+)\t([0-9.]+)$")
 
-# Asks the driver for the first GPU, and prints what it says as JSON.
+# A program that queries the driver for the first GPU, and prints the result as JSON.
 PROBE_GPU = r"""
 import ctypes, json, sys
 try:
@@ -66,14 +67,14 @@ print(json.dumps({"name": name.value.decode(errors="replace"), "architecture": "
 
 
 class Machine:
-    """The needs of steps that this machine meets; each is looked for once."""
+    """The requirements of steps that this machine meets; each is checked once."""
 
     def __init__(self):
         self.known = {}
         self.gpu = probe_gpu()
 
     def lacks(self, need):
-        """None if the need is met, else what is missing, in words."""
+        """None if the requirement is met, else the missing software, as text."""
         if need not in self.known:
             self.known[need] = self.look(need)
         return self.known[need]
@@ -95,7 +96,7 @@ class Machine:
 
 
 def probe_gpu():
-    """Asks the driver in a process of its own: a driver that hangs or crashes harms nothing."""
+    """Queries the driver in a separate process, because a driver may hang or crash."""
     try:
         done = subprocess.run([sys.executable, "-c", PROBE_GPU], capture_output=True, timeout=60, text=True)
     except subprocess.TimeoutExpired:
@@ -108,7 +109,7 @@ def probe_gpu():
 
 
 def find_package(name):
-    """Looks for a package without importing it; a wheel of the kit counts."""
+    """Searches a package without importing it; a wheel of the kit counts."""
     import importlib.util
 
     try:
@@ -120,7 +121,7 @@ def find_package(name):
 
 
 def wheel_for(name):
-    """The wheel of the kit that this Python can use, by the module that it brings."""
+    """The wheel of the kit that this Python can use, by the module that it contains."""
     folder = os.path.join(KIT, "wheels")
     project = {"tvm_ffi": "apache_tvm_ffi"}.get(name, name)
     tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
@@ -143,7 +144,7 @@ def program(name):
 
 
 def nvrtc_home():
-    """The value of CUDA_HOME with which NVRTC is found, '' where the dynamic linker finds it, None where it is not."""
+    """The value of CUDA_HOME with which NVRTC is found; '' if the dynamic linker finds it, None if it is missing."""
     import ctypes
     import importlib.util
 
@@ -169,7 +170,7 @@ def nvrtc_home():
 
 
 def read_steps(path):
-    """The steps; SystemExit(2) says what is wrong with the file."""
+    """Reads the steps; SystemExit(2) reports a problem of the file."""
     try:
         with open(path, encoding="utf-8") as file:
             steps = json.load(file)["steps"]
@@ -200,7 +201,7 @@ def run_step(step, machine, arguments, scratch, left):
         missing = machine.lacks(need)
         if missing:
             return {"outcome": "skipped", "why": f"needs {missing}", "seconds": 0.0, "output": ""}
-    # Under the stand-in for the driver a step may have other settings.
+    # With the stand-in for the driver a step may have other settings.
     stand_in = step.get("stand_in", {}) if machine.gpu.get("stand_in") else {}
     command = step["command"] + stand_in.get("arguments", [])
     places = {"kit": KIT, "python": sys.executable, "seed": str(arguments.seed), "scratch": scratch}
@@ -220,7 +221,7 @@ def run_step(step, machine, arguments, scratch, left):
     start = time.monotonic()
     with tempfile.TemporaryFile() as output:
         try:
-            # Output goes into a file: a process that outlives the step cannot keep a pipe open.
+            # Output is written to a file: a process that outlives the step cannot keep a pipe open.
             child = subprocess.Popen(
                 command, cwd=KIT, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
             )
@@ -243,7 +244,7 @@ def run_step(step, machine, arguments, scratch, left):
 
 
 def add_wheel(environment, name, scratch):
-    """Puts a wheel of the kit on PYTHONPATH, if Python does not have the package itself. A wheel is unpacked once: it has libraries."""
+    """Adds a wheel of the kit to PYTHONPATH, if Python does not have the package itself. The wheel is unpacked once, because it contains libraries."""
     import importlib.util
     import zipfile
 
@@ -258,7 +259,7 @@ def add_wheel(environment, name, scratch):
 
 
 def end_group(child):
-    """Kills what is left of a step. A process that waits for the driver may not end: then it is left behind."""
+    """Kills the remaining processes of a step. A process that waits for the driver may not end; it is left behind."""
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
@@ -271,7 +272,7 @@ def end_group(child):
 
 
 def numbers_in(text):
-    """The numbers that a step has written."""
+    """The numbers that a step has printed."""
     found = {}
     for line in text.splitlines():
         line = line.rstrip("\r")

@@ -97,7 +97,8 @@ def test_pytorch_tensors_and_streams(library, torch):
     c = torch.empty(200, 100, device="cuda")
     library.matmul(a, b, c)
     torch.testing.assert_close(c, a @ b, atol=1e-3, rtol=1e-4)
-    # The launch goes into PyTorch's current stream: what comes before it there is seen.
+    # The launch is enqueued in PyTorch's current stream, so it sees the results of earlier work
+    # there.
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         x = torch.zeros(1000, 1000, device="cuda")

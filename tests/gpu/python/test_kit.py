@@ -37,7 +37,7 @@ class Kit:
             entries.append(dict(entry, **(changes[0] if changes else {})))
         (self.folder / "steps.json").write_text(json.dumps({"steps": entries}))
         out = out or self.folder / "out"
-        # Nothing of this machine: no driver is found.
+        # An empty environment: no driver is found.
         command = [sys.executable, str(self.folder / "run.py"), "--out", str(out), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, env=dict(environment or {}), timeout=120)
         lines = out / "results.jsonl"
@@ -54,7 +54,8 @@ def has_gpu():
 
 
 def test_a_step_that_hangs_is_killed_with_what_it_started(kit, tmp_path):
-    # A shell, since its start is a small part of the limit on a busy machine, too. What it leaves behind writes for as long as it lives.
+    # A shell, because it starts fast even on a busy machine. Its child process writes as long as it
+    # lives.
     mark = tmp_path / "alive"
     hang = f"(while :; do echo >> '{mark}'; sleep 0.1; done) & echo begun; wait"
     status, results, output = kit.run([("hangs", "", {"command": ["sh", "-c", hang], "limit": 5}), ("after", "print('here')")])
@@ -135,7 +136,7 @@ def test_without_a_gpu_every_step_says_so(kit):
     assert results["needs"]["why"].startswith("needs a GPU: no CUDA driver was found (libcuda.so")
     assert outcome(results["does not"]) == "passed"
     assert "1 skipped, 1 passed" in output
-    # A failure matters more.
+    # A failure takes precedence.
     assert kit.run([("needs", "", {"needs": ["gpu"]}), ("fails", "1 / 0")])[0] == 1
 
 
@@ -162,7 +163,7 @@ def test_a_driver_that_crashes_or_hangs_is_no_gpu(kit, tmp_path):
 
 
 def test_a_folder_that_cannot_be_written(kit):
-    # Root may write into read-only folders: a folder below a file cannot be made by anyone.
+    # Root may write to read-only folders, but nobody can make a folder below a file.
     file = kit.folder / "file"
     file.write_text("")
     status, results, output = kit.run([("never", "")], out=file / "out")
@@ -195,7 +196,7 @@ def test_only_and_seed(kit):
 
 
 def test_results_are_there_while_steps_run(kit):
-    """A run that is cut off leaves what it has done so far."""
+    """An interrupted run keeps the results so far."""
     look = "import os, sys; print(open(sys.argv[1]).read().count('\"step\": \"first\"'))"
     steps = [("first", ""), ("second", "", {"command": ["{python}", "-c", look, str(kit.folder / "out" / "results.jsonl")]})]
     _, results, _ = kit.run(steps)

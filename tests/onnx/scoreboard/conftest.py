@@ -13,7 +13,7 @@ CORE = ("onnx", "numpy", "ml_dtypes", "apache-tvm-ffi")
 
 
 def _names(reporter, outcome):
-    # A fault of a fixture or of the file is one as well.
+    # An error of a fixture or of the file counts as well.
     found = reporter.stats.get(outcome, []) + (reporter.stats.get("error", []) if outcome == "failed" else [])
     return sorted({report.nodeid.partition("::")[2] or report.nodeid for report in found})
 

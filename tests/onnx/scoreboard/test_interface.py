@@ -1,4 +1,4 @@
-"""Promises of `kernpack_onnx.backend` besides the tests of ONNX: devices, the forms of values, and messages of mistakes."""
+"""Tests of `kernpack_onnx.backend` in addition to those of ONNX: devices, the forms of values, and messages of mistakes."""
 
 import kernpack_onnx.backend as backend
 import ml_dtypes
@@ -40,7 +40,7 @@ def test_values_by_position_and_by_name():
         results = prepared.run(given)
         assert isinstance(results, tuple) and len(results) == 1
         np.testing.assert_array_equal(results[0], 2 * A + 1)
-    # Arrays whose elements do not lie in order, and those that may not be written.
+    # Arrays whose elements are not in order, and read-only ones.
     turned = np.asfortranarray(A)
     turned.flags.writeable = False
     np.testing.assert_array_equal(prepared.run([turned, A[::-1]])[0], A + A[::-1])
@@ -129,7 +129,7 @@ def test_mistakes_are_named(call, kind, expected):
         call()
     for text in expected:
         assert text in str(raised.value), str(raised.value)
-    # No mistake of a caller counts as a test that need not pass.
+    # A mistake of a caller never counts as an unsupported test.
     assert not isinstance(raised.value, BackendIsNotSupposedToImplementIt)
 
 

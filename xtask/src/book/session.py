@@ -10,7 +10,7 @@ import traceback
 import types
 
 answers = os.fdopen(os.dup(1), "w")
-# pickle looks classes up in their module.
+# pickle looks up classes in their module.
 session = types.ModuleType("__page__")
 sys.modules["__page__"] = session
 
@@ -32,7 +32,7 @@ def run_doctest(code, page, line):
 for request in sys.stdin:
     kind, code_file, output_file, line, page, folder = request.rstrip("\n").split("\t")
     os.chdir(folder)
-    # Native code prints, too, so the streams themselves are redirected.
+    # Native code prints as well, so the streams themselves are redirected.
     with open(output_file, "wb", buffering=0) as output:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)

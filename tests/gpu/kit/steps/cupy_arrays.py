@@ -1,4 +1,4 @@
-"""CuPy's arrays on the GPU, both ways."""
+"""CuPy's arrays on the GPU, in both directions."""
 
 import gc
 

@@ -64,7 +64,7 @@ print("errors: right")
 
 
 class Exchange(ctypes.Structure):
-    """DLPackExchangeAPI, as far as it is read here."""
+    """The fields of DLPackExchangeAPI that are read here."""
 
     _fields_ = [(name, ctypes.c_void_p) for name in ("version", "previous", "allocate", "managed_of", "object_of", "borrow", "current_stream")]
 
@@ -76,7 +76,7 @@ def table_of(cls):
 
 
 class Framework(types.SimpleNamespace):
-    """An array of a framework with a current stream, as PyTorch's are: of a class of the same package as the native one below it."""
+    """An array of a framework with a current stream, like PyTorch's: its class is in the same package as the native base class."""
 
     __module__ = "types"
 
@@ -121,11 +121,11 @@ tensor = gpu_kernels.copy_to(array.array("f", [1, 2, 3]), "cuda:0")
 before = gpu_kernels.stream_for(tensor)
 for Framework.stream in (0x1000, 0x2000):
     Framework.asked = []
-    # Nothing is launched: the stream is a number only.
+    # Nothing is launched: the stream is only a number.
     assert gpu_kernels.stream_for(Framework(tensor)) == Framework.stream
     assert Framework.asked == [Framework.stream], Framework.asked
     assert gpu_kernels.stream_for(tensor) == before, "the stream of before comes back"
-# The default stream is asked for by none.
+# The default stream is represented by None.
 Framework.stream, Framework.asked = 0, []
 assert gpu_kernels.stream_for(Framework(tensor)) == 0 and Framework.asked == [None]
 gpu_kernels.saxpy(Framework(tensor), Framework(tensor), 1.0)

@@ -1,4 +1,4 @@
-"""JAX's arrays on the GPU, both ways. They never change, so kernels read them and write into tensors of ours."""
+"""JAX's arrays on the GPU, in both directions. They are immutable, so kernels read them and write to tensors of ours."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""The same library through the package tvm_ffi, whose wheel the kit carries: NumPy's arrays, and PyTorch's tensors and streams."""
+"""The same library through the package tvm_ffi, whose wheel the kit contains: NumPy's arrays, and PyTorch's tensors and streams."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""PyTorch's tensors on the GPU, both ways: no copy, the current stream, lifetimes."""
+"""PyTorch's tensors on the GPU, in both directions: no copy, the current stream, lifetimes."""
 
 import gc
 
@@ -27,7 +27,7 @@ for rows, inner, columns in ((1, 1, 1), (33, 65, 17), (200, 300, 100), (511, 129
     assert torch.equal(turned, a.T)
 print("PyTorch's tensors in place: right")
 
-# A tensor of ours becomes one of PyTorch's that shares its memory and keeps it.
+# A tensor of ours becomes one of PyTorch's that shares its memory and keeps it alive.
 tensor = gpu_kernels.copy_to(torch.arange(1000, dtype=torch.float32), "cuda:0")
 shared = torch.from_dlpack(tensor)
 assert shared.device == torch.device("cuda", 0) and shared.data_ptr() == torch.from_dlpack(tensor).data_ptr()
@@ -42,7 +42,8 @@ copied = torch.from_dlpack(gpu_kernels.copy_to(shared, "cpu"))
 assert copied.device.type == "cpu" and torch.equal(copied, shared.cpu())
 print("tensors of ours in PyTorch: right")
 
-# The launch goes into PyTorch's current stream: it comes behind what is there, and the caller does not wait.
+# The launch is enqueued in PyTorch's current stream, after the pending work, and the caller does
+# not wait.
 stream = torch.cuda.Stream()
 torch.cuda.synchronize()
 for round in range(20):
@@ -51,7 +52,7 @@ for round in range(20):
         torch.cuda._sleep(20_000_000)
         x.fill_(round + 1.0)
         gpu_kernels.saxpy(y, x, 2.0)
-        # Still asleep: the call did not wait for the stream.
+        # The stream is still busy: the call did not wait for it.
         waits = stream.query()
         y += 1
         stream.synchronize()
@@ -88,7 +89,7 @@ except ValueError as error:
     assert "expected a tensor on cuda, got one on cpu:0" in str(error), error
 print("views, types and errors: right")
 
-# Memory does not grow: each round frees what it made.
+# Memory does not grow: each round frees its allocations.
 torch.cuda.synchronize()
 before = torch.cuda.mem_get_info()[0]
 for _ in range(200):

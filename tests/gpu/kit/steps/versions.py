@@ -1,4 +1,4 @@
-"""The versions of drivers, tools and packages. No package is imported, so nothing here takes long or starts a GPU."""
+"""The versions of drivers, tools and packages. No package is imported, so this step is fast and does not use a GPU."""
 
 import ctypes
 import importlib.metadata
