@@ -312,7 +312,12 @@ impl State {{
         inputs = head(&[]),
         steps = steps.item,
         part = part.join(", "),
-        run = own_inputs.iter().map(|name| name.as_str()).chain([format!("&mut {outputs_name}").as_str()]).collect::<Vec<_>>().join(", "),
+        run = own_inputs
+            .iter()
+            .map(|name| name.as_str())
+            .chain([format!("&mut {outputs_name}").as_str()])
+            .collect::<Vec<_>>()
+            .join(", "),
     );
     // A model that keeps values between calls has no `run` without a state.
     if model.kept.is_empty() {

@@ -128,8 +128,7 @@ pub fn expand(input: TokenStream, environment: &Environment) -> TokenStream {
         |Dependency { name, crate_name, .. }| quote!(__k::DependencyInfo { name: #name, crate_name: #crate_name }),
     );
     quote! {
-        /// Describes this crate to the runtime; `library!(with = [...])` in other crates refers to
-        /// it.
+        /// Describes this crate to the runtime; `library!(with = [..])` of other crates names it.
         #[doc(hidden)]
         #[allow(unreachable_pub)]
         #[#kernpack::__private_v0_1::linkme::distributed_slice(#kernpack::__private_v0_1::KERNPACK_LIBRARIES_V1)]

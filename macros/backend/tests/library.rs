@@ -26,7 +26,7 @@ fn with_dependencies() -> Environment {
 #[test]
 fn whole_expansion() {
     expect![[r#"
-        /// Describes this crate to the runtime; `library!(with = [...])` in other crates refers to it.
+        /// Describes this crate to the runtime; `library!(with = [..])` of other crates names it.
         #[doc(hidden)]
         #[allow(unreachable_pub)]
         #[::kernpack::__private_v0_1::linkme::distributed_slice(
@@ -60,7 +60,7 @@ fn whole_expansion() {
 fn crates_that_belong_to_the_library() {
     let input = "with = [colors, facade::prelude::curves], crate = ::ffi::kernpack";
     expect![[r#"
-        /// Describes this crate to the runtime; `library!(with = [...])` in other crates refers to it.
+        /// Describes this crate to the runtime; `library!(with = [..])` of other crates names it.
         #[doc(hidden)]
         #[allow(unreachable_pub)]
         #[::ffi::kernpack::__private_v0_1::linkme::distributed_slice(

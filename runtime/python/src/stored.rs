@@ -216,8 +216,8 @@ unsafe fn start(py: Py, object: *mut PyObject) -> PyResult<Option<i64>> {
 unsafe fn number(py: Py, object: *mut PyObject, name: &CStr) -> PyResult<Option<i64>> {
     // SAFETY: promised by the caller.
     unsafe {
-        let number = ask(py, object, name)
-            .and_then(|number| number.map(|number| integer_of(py, number.as_ptr())).transpose());
+        let number =
+            ask(py, object, name).and_then(|number| number.map(|number| integer_of(py, number.as_ptr())).transpose());
         // Not the exceptions that end a program.
         if number.is_err() && py.PyErr_ExceptionMatches(py.PyExc_Exception()) != 0 {
             py.PyErr_Clear();

@@ -125,7 +125,7 @@ fn conv_transpose(call: &Call) -> Result<Vec<Tensor>> {
     let wanted = call.attrs.ints("output_shape")?;
     let wanted = wanted.map(|wanted| bounds::all_bounded("attribute `output_shape`", wanted)).transpose()?;
     if let Some(wanted) = &wanted {
-        check_output_shape(wanted, &[&[x.shape[0], part * groups], spatial].concat())?;
+        check_output_shape(wanted, &[&[x.shape[0], part.saturating_mul(groups)], spatial].concat())?;
     }
     let auto = call.attrs.text("auto_pad", "NOTSET")?;
     check_attributes(call, w, auto)?;
