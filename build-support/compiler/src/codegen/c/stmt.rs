@@ -26,6 +26,7 @@ impl Body<'_> {
             }
             StmtNode::For { var, min, extent, kind, annotations, body } => match kind {
                 ForKind::Parallel if !self.in_task => {
+                    self.loop_bounds.note(var, min, extent);
                     let interleaved = annotations.get("parallel_stride_pattern").is_some();
                     self.parallel(var, min, extent, interleaved, body)
                 }
