@@ -5,7 +5,7 @@
 //! that does not overflow (`nsw` in LLVM, signed operations in C) only where the parts of a sum
 //! fit.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::ir::visit::has_part;
 use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, Var, with_stack};
@@ -117,6 +117,30 @@ impl LoopBounds {
         self.0.values().any(|bounds| bounds.0 < 0)
             && has_part(expr, |part| Var::of(part).is_some_and(begins_below))
     }
+}
+
+/// Returns true if an integer consists of constants, extents, loop variables and values derived from
+/// them, so that it stays small. Values from data, as in `data`, may be arbitrary.
+pub(super) fn is_index(expr: &Expr, data: &HashSet<Var>, memo: &mut HashMap<Expr, bool>) -> bool {
+    if let Some(known) = memo.get(expr) {
+        return *known;
+    }
+    let mut part = |part: &Expr| with_stack(|| is_index(part, data, memo));
+    let is_index = match &**expr {
+        ExprNode::Int { .. } => true,
+        ExprNode::Var { .. } => Var::of(expr).is_some_and(|var| !data.contains(&var)),
+        ExprNode::Cast { dtype, value } => {
+            dtype.is_int() && value.dtype().is_integer() && dtype.bits() >= value.dtype().bits() && part(value)
+        }
+        ExprNode::Binary { a, b, .. } => part(a) && part(b),
+        ExprNode::Select { true_value: a, false_value: b, .. }
+        | ExprNode::IfThenElse { then_value: a, else_value: b, .. } => part(a) && part(b),
+        ExprNode::Ramp { base, stride, .. } => part(base) && part(stride),
+        ExprNode::Broadcast { value, .. } => part(value),
+        _ => false,
+    } && expr.dtype().is_int();
+    memo.insert(expr.clone(), is_index);
+    is_index
 }
 
 /// Tells whether a node is a part of the sum around it: a sum, a difference, or a multiple.

@@ -50,6 +50,7 @@ impl Body<'_> {
             StmtNode::Bind { var, value } if is_builtin(value, builtin::ALLOC_WORKSPACE) => self.workspace(var, value),
             StmtNode::Bind { var, value } => {
                 let text = self.statement_value(value)?;
+                self.note_data(var, value);
                 let ty = self.unit.value_type(var.dtype())?;
                 let name = self.define(var, None, false);
                 self.line(format!("{ty} const {name} = {text};"));
