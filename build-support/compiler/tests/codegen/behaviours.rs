@@ -272,12 +272,13 @@ fn parts_of_differences_may_wrap() {
         (&(number(5) - j.expr() * 3), &unknown, true),
         (&(j.expr() * 3 - 5), &large, true),
     ];
-    for (index, extent, is_plain) in rows {
+    let kinds = [ForKind::Serial, ForKind::Parallel];
+    for ((index, extent, is_plain), kind) in rows.into_iter().flat_map(|row| kinds.map(|kind| (row, kind))) {
         let [a, out] = [("a", unknown.clone()), ("out", Expr::int(10))].map(|(name, n)| floats(name, n));
         let inner = Stmt::store(out.clone(), index.clone(), Expr::float(F32, 1.0));
-        let body = [&i, &j]
+        let body = [(&i, ForKind::Serial), (&j, kind)]
             .into_iter()
-            .fold(inner, |body, var| Stmt::for_loop(var.clone(), number(0), extent.clone(), ForKind::Serial, body));
+            .fold(inner, |body, (var, kind)| Stmt::for_loop(var.clone(), number(0), extent.clone(), kind, body));
         let function = function("f", [tensor(&a), tensor(&out)], body);
         let module = IrModule::new([function]);
         let source = c::build(&module, &Target::host()).unwrap();
@@ -286,5 +287,29 @@ fn parts_of_differences_may_wrap() {
         let text = build(module, &Target::host()).unwrap().inspect_source("ll").unwrap();
         let products = || text.lines().filter(|line| line.contains(" = mul ") && line.contains("i32"));
         assert!(is_plain || products().all(|line| !line.contains("nsw")), "{index}: {:?}", products().next());
+    }
+}
+
+/// Arithmetic on data wraps in indices and in guards, too: it is no signed operation in C.
+#[test]
+fn data_in_indices_and_guards_wraps_in_c() {
+    let numbers = Buffer::new("x", I32, [Expr::int(10)], "global");
+    let out = floats("out", 10);
+    let (i, t) = (Var::new("i", I32), Var::new("t", I32));
+    let one = Expr::constant(I32, 1);
+    let data = Expr::load(&numbers, &i);
+    let store = |index: Expr| Stmt::store(out.clone(), index, Expr::float(F32, 1.0));
+    let bodies = [
+        (store((&data + &one).floor_mod(10)), true),
+        (Stmt::if_then((&data + &one).less(0), store(i.expr().clone()), None), true),
+        (Stmt::seq([Stmt::bind(t.clone(), data.clone()), store((t.expr() + &one).floor_mod(10))]), true),
+        (store((i.expr() + &one).floor_mod(10)), false),
+    ];
+    for (body, wraps) in bodies {
+        let body = Stmt::for_loop(i.clone(), Expr::constant(I32, 0), Expr::constant(I32, 10), ForKind::Serial, body);
+        let module = IrModule::new([function("f", [tensor(&numbers), tensor(&out)], body)]);
+        let source = c::build(&module, &Target::host()).unwrap();
+        let line = source.lines().find(|line| line.contains(if wraps { "(uint32_t)(1)" } else { "+ 1)" }));
+        assert!(line.is_some(), "{source}");
     }
 }

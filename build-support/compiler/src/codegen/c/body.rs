@@ -1,6 +1,6 @@
 //! The body of a C function during generation: its lines, and the names of its variables.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use kernpack::DataType;
 
@@ -8,7 +8,7 @@ use super::names::Names;
 use super::unit::Unit;
 use crate::codegen::parts::LoopBounds;
 use crate::error::{Result, fail};
-use crate::ir::{Buffer, Var};
+use crate::ir::{Buffer, Expr, Var};
 
 /// The C representation of an IR variable.
 #[derive(Clone)]
@@ -69,6 +69,9 @@ pub(super) struct Body<'a> {
     /// True while an index is written.
     pub(super) in_index: bool,
     pub(super) loop_bounds: LoopBounds,
+    /// Variables whose values are data, on which arithmetic wraps.
+    pub(super) data_vars: HashSet<Var>,
+    pub(super) index_memo: HashMap<Expr, bool>,
     /// True if the parts of the sum around the next expression fit in its type; none: there is no
     /// sum.
     pub(super) parts_fit: Option<bool>,

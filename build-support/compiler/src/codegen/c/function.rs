@@ -88,6 +88,8 @@ fn one(unit: &mut Unit, symbols: &HashMap<String, String>, function: &LoweredFun
         ordered: false,
         in_index: false,
         loop_bounds: LoopBounds::default(),
+        data_vars: HashSet::new(),
+        index_memo: HashMap::new(),
         parts_fit: None,
     };
     let mut params = Vec::new();
@@ -107,6 +109,9 @@ fn one(unit: &mut Unit, symbols: &HashMap<String, String>, function: &LoweredFun
                 params.push(format!("{memory}* {}const {local}", if restrict { "KP_RESTRICT " } else { "" }));
             }
             None => {
+                if param.var.dtype().is_int() && !param.var.is_size() && param.var.dtype().bits() < 64 {
+                    body.data_vars.insert(param.var.clone());
+                }
                 let ty = body.unit.value_type(param.var.dtype())?;
                 let restrict = noalias && function.kind == FuncKind::Internal && param.var.dtype().is_handle();
                 let local = body.define(&param.var, None, restrict);

@@ -26,6 +26,7 @@ impl Body<'_> {
             }
             StmtNode::For { var, min, extent, kind, annotations, body } => match kind {
                 ForKind::Parallel if !self.in_task => {
+                    self.loop_bounds.note(var, min, extent);
                     let interleaved = annotations.get("parallel_stride_pattern").is_some();
                     self.parallel(var, min, extent, interleaved, body)
                 }
@@ -49,6 +50,7 @@ impl Body<'_> {
             StmtNode::Bind { var, value } if is_builtin(value, builtin::ALLOC_WORKSPACE) => self.workspace(var, value),
             StmtNode::Bind { var, value } => {
                 let text = self.statement_value(value)?;
+                self.note_data(var, value);
                 let ty = self.unit.value_type(var.dtype())?;
                 let name = self.define(var, None, false);
                 self.line(format!("{ty} const {name} = {text};"));

@@ -5,7 +5,7 @@ use kernpack::DataType;
 
 use super::CodeGenLLVM;
 use super::emit::{Value, confused, is_shuffle};
-use crate::codegen::parts::is_linear;
+use crate::codegen::parts::{is_index, is_linear};
 use crate::error::{CompileError, ErrorKind, Result, fail};
 use crate::ir::{DataTypeExt, Expr, ExprNode, LogicOp, Var, with_stack};
 
@@ -240,30 +240,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(phi.as_basic_value())
     }
 
-    /// Returns true if an integer consists of constants, extents, loop variables and values derived
-    /// from them, so that it stays small. Values from data may be arbitrary.
     fn is_index(&mut self, expr: &Expr) -> bool {
-        if let Some(known) = self.state.index_memo.get(expr) {
-            return *known;
-        }
-        let is_index = with_stack(|| match &**expr {
-            ExprNode::Int { .. } => true,
-            ExprNode::Var { .. } => Var::of(expr).is_some_and(|var| !self.state.data_vars.contains(&var)),
-            ExprNode::Cast { dtype, value } => {
-                dtype.is_int()
-                    && value.dtype().is_integer()
-                    && dtype.bits() >= value.dtype().bits()
-                    && self.is_index(value)
-            }
-            ExprNode::Binary { a, b, .. } => self.is_index(a) && self.is_index(b),
-            ExprNode::Select { true_value: a, false_value: b, .. }
-            | ExprNode::IfThenElse { then_value: a, else_value: b, .. } => self.is_index(a) && self.is_index(b),
-            ExprNode::Ramp { base, stride, .. } => self.is_index(base) && self.is_index(stride),
-            ExprNode::Broadcast { value, .. } => self.is_index(value),
-            _ => false,
-        }) && expr.dtype().is_int();
-        self.state.index_memo.insert(expr.clone(), is_index);
-        is_index
+        is_index(expr, &self.state.data_vars, &mut self.state.index_memo)
     }
 
     /// Sets the value of a variable.

@@ -25,6 +25,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             StmtNode::Seq { stmts } => stmts.iter().try_for_each(|stmt| self.stmt(&stmt)),
             StmtNode::For { var, min, extent, kind, annotations, body } => match kind {
                 ForKind::Parallel => {
+                    self.state.loop_bounds.note(var, min, extent);
                     let is_strided = annotations.get("parallel_stride_pattern").is_some();
                     self.parallel_for(var, (min, extent), is_strided, hints(annotations), body)
                 }
