@@ -10,7 +10,7 @@ use super::session::Session;
 use std::path::{Path, PathBuf};
 
 /// Modules of the examples that import tvm_ffi themselves.
-const BUILT_ON_TVM_FFI: [&str; 3] = ["compiler", "models", "remote"];
+const BUILT_ON_TVM_FFI: [&str; 4] = ["compiler", "models", "remote", "nnvm"];
 
 /// A block and its context.
 #[derive(Clone)]
