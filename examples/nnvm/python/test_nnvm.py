@@ -424,7 +424,7 @@ def test_onnx():
 @pytest.mark.parametrize(
     ("op", "attrs", "shape", "constants", "version"),
     [
-        ("Unsqueeze", {"axes": [-2, -1]}, (2, 3), [], 11),
+        ("Unsqueeze", {}, (2, 3), [np.int64([-2, -1])], 13),
         ("Unsqueeze", {}, (2, 3), [np.int64([0, -1])], 13),
         ("Mul", {}, (2, 3), [np.float32(2)], 13),
         ("Gather", {"axis": 1}, (2, 3), [np.int64(1)], 13),

@@ -114,8 +114,7 @@ impl LoopBounds {
     /// Tells whether the variable of a loop that begins below 0 is in an expression.
     fn takes_negative(&self, expr: &Expr) -> bool {
         let begins_below = |var: Var| self.0.get(&var).is_some_and(|bounds| bounds.0 < 0);
-        self.0.values().any(|bounds| bounds.0 < 0)
-            && has_part(expr, |part| Var::of(part).is_some_and(begins_below))
+        self.0.values().any(|bounds| bounds.0 < 0) && has_part(expr, |part| Var::of(part).is_some_and(begins_below))
     }
 }
 
