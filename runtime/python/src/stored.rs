@@ -105,8 +105,8 @@ impl Drop for Owner {
     }
 }
 
-/// Returns true if the elements of an exported tensor are in the storage's memory, or are not shared
-/// with other objects.
+/// Returns true if the elements of an exported tensor are in the storage's memory, or are not
+/// shared with other objects.
 ///
 /// # Safety
 /// `object` is alive, and `tensor` has strides and does not change.

@@ -118,8 +118,8 @@ impl LoopBounds {
     }
 }
 
-/// Returns true if an integer consists of constants, extents, loop variables and values derived from
-/// them, so that it stays small. Values from data, as in `data`, may be arbitrary.
+/// Returns true if an integer consists of constants, extents, loop variables and values derived
+/// from them, so that it stays small. Values from data, as in `data`, may be arbitrary.
 pub(super) fn is_index(expr: &Expr, data: &HashSet<Var>, memo: &mut HashMap<Expr, bool>) -> bool {
     if let Some(known) = memo.get(expr) {
         return *known;

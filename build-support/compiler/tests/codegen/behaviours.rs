@@ -293,7 +293,7 @@ fn parts_of_differences_may_wrap() {
     }
 }
 
-/// Arithmetic on data wraps in indices and in guards, too: it is no signed operation in C.
+/// Arithmetic on data wraps in indices and in guards, too: it is not a signed operation in C.
 #[test]
 fn data_in_indices_and_guards_wraps_in_c() {
     let numbers = Buffer::new("x", I32, [Expr::int(10)], "global");
