@@ -290,4 +290,4 @@ def test_python_subclasses_are_no_variants():
 
 
 def test_documentation_of_families():
-    assert "Which." in (Const.value.__doc__ or "")
+    assert "The value." in (Const.value.__doc__ or "")
