@@ -1,19 +1,21 @@
 /* The C interface of a TVM FFI runtime: types, constants and the 50 functions of libtvm_ffi.so.
  *
- * Made from Kernpack's Rust sources; do not edit (tests/tests/abi/c_header.rs says how it is made). A program that includes this needs
- * nothing of Apache TVM: it links or opens the libtvm_ffi.so that Kernpack builds. Names and layouts are those of the ABI, so it
- * works with the stock library, too. The stock C++ headers bring the same types: include them first, and this header only adds
- * what they lack.
+ * Generated from Kernpack's Rust sources; do not edit (tests/tests/abi/c_header.rs describes how
+ * to regenerate it). A program that includes this header does not need Apache TVM: it links or
+ * loads the libtvm_ffi.so that Kernpack builds. Names and layouts are those of the ABI, so the
+ * header works with the stock library, too. The stock C++ headers define the same types: if they
+ * are included first, this header adds only the missing declarations.
  *
- * Ownership. An argument is borrowed. A TVMFFIAny that a function writes, and a handle that it writes, is the caller's: release it with
- * TVMFFIObjectDecRef when `type_index >= kTVMFFIStaticObjectBegin`. Functions that return int give 0, or -1 after an error was
- * raised on this thread (TVMFFIErrorMoveFromRaised takes it).
+ * Ownership. Arguments are borrowed. The caller owns every TVMFFIAny and every handle that a
+ * function writes, and releases it with TVMFFIObjectDecRef if
+ * `type_index >= kTVMFFIStaticObjectBegin`. Functions with the result int return 0, or -1 after
+ * they raised an error on this thread, which TVMFFIErrorMoveFromRaised takes.
  */
 #ifndef KERNPACK_C_API_H_
 #define KERNPACK_C_API_H_
 
 #if defined(KERNPACK_KERNEL_H_) && !defined(TVM_FFI_C_API_H_)
-#error "include <kernpack/c_api.h> before <kernpack/kernel.h>, which brings fewer of the same types"
+#error "include <kernpack/c_api.h> before <kernpack/kernel.h>, which defines only some of these types"
 #endif
 
 #include <stddef.h>
@@ -23,7 +25,7 @@
 extern "C" {
 #endif
 
-/* ---- DLPack: tensors that libraries hand to each other ------------------------------------------------------------- */
+/* ---- DLPack: tensors that libraries exchange ----------------------------------------------------------------------- */
 
 #ifndef DLPACK_DLPACK_H_
 #define DLPACK_DLPACK_H_
@@ -337,7 +339,7 @@ struct TVMFFICustomAllocator {
  * overwrites it with an owned value or leaves it unchanged. */
 typedef int32_t (*TVMFFISafeCallType)(void* handle, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result);
 
-/* ---- What follows the header in objects of the types whose layout the ABI fixes ------------------------------------ */
+/* ---- Objects whose layout the ABI fixes: the parts after the header ------------------------------------------------ */
 
 /* Fields of a shape, after the object header. Dimensions are in elements. */
 typedef struct TVMFFIShapeCell TVMFFIShapeCell;
