@@ -20,37 +20,13 @@ use crate::op::matmul::{PANELS, WIDTH};
 /// The minimum number of elements for which it is worthwhile.
 const LEAST: usize = 256;
 
-/// Returns the bits of a number in half precision: the nearest one, half to even. A number that is
-/// too large is infinite.
-fn half(value: f32) -> u16 {
-    let bits = value.to_bits();
-    let (sign, size) = ((bits >> 16) as u16 & 0x8000, bits & 0x7fff_ffff);
-    sign | match size {
-        0x7f80_0001.. => 0x7e00,
-        0x4780_0000.. => 0x7c00,
-        // Rounding up may carry into the exponent, and even reach infinity.
-        0x3880_0000.. => ((size + 0xfff + (size >> 13 & 1) - 0x3800_0000) >> 13) as u16,
-        // In a sum with 0.5 the last bit is that of the smallest number.
-        _ => ((f32::from_bits(size) + 0.5).to_bits() - 0x3f00_0000) as u16,
-    }
-}
-
-/// Returns the bits of a number as bfloat16: the nearest one, half to even.
-fn brain(value: f32) -> u16 {
-    let bits = value.to_bits();
-    if value.is_nan() {
-        (bits >> 16) as u16 | 0x40
-    } else {
-        ((u64::from(bits) + 0x7fff + u64::from(bits >> 16 & 1)) >> 16) as u16
-    }
-}
-
 /// Converts the numbers to a narrower type. Returns `None` if a finite one becomes infinite.
 fn narrowed(constant: &Constant, dtype: DataType) -> Result<Option<Constant>> {
     let mut bytes = Vec::with_capacity(constant.bytes().len() / 2);
     for word in constant.bytes().chunks_exact(4) {
         let value = f32::from_le_bytes(word.try_into().expect("four bytes"));
-        let bits = if dtype == F16 { half(value) } else { brain(value) };
+        let bits =
+            if dtype == F16 { kernpack::F16::from(value).to_bits() } else { kernpack::BF16::from(value).to_bits() };
         let infinity = if dtype == F16 { 0x7c00 } else { 0x7f80 };
         if bits & 0x7fff == infinity && value.is_finite() {
             return Ok(None);
@@ -207,42 +183,5 @@ impl Graph {
             others[*id] = true;
         }
         others
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_rounded_to_even() {
-        let rows: [(f32, u16, u16); 14] = [
-            (0.0, 0, 0),
-            (-0.0, 0x8000, 0x8000),
-            (1.0, 0x3c00, 0x3f80),
-            (-2.5, 0xc100, 0xc020),
-            (65504.0, 0x7bff, 0x4780),
-            (65519.0, 0x7bff, 0x4780),
-            (65520.0, 0x7c00, 0x4780),
-            (1e30, 0x7c00, 0x714a),
-            (f32::INFINITY, 0x7c00, 0x7f80),
-            (1.0 + 1.0 / 2048.0, 0x3c00, 0x3f80),
-            (1.0 + 3.0 / 2048.0, 0x3c02, 0x3f80),
-            (1.0 / 16_777_216.0, 1, 0x3380),
-            (0.5 / 16_777_216.0, 0, 0x3300),
-            (1.5 / 16_777_216.0, 2, 0x33c0),
-        ];
-        for (value, expected, brained) in rows {
-            assert_eq!((half(value), brain(value)), (expected, brained), "{value}");
-        }
-        assert_eq!(half(f32::NAN) & 0x7e00, 0x7e00);
-        assert!(brain(f32::NAN) & 0x7fff > 0x7f80);
-        // All numbers of half precision are converted exactly.
-        for bits in (0..0x7c00_u16).step_by(7) {
-            let (exponent, fraction) = (i32::from(bits >> 10), f32::from(bits & 0x3ff));
-            let value =
-                if exponent == 0 { fraction * 2f32.powi(-24) } else { (1024.0 + fraction) * 2f32.powi(exponent - 25) };
-            assert_eq!((half(value), half(-value)), (bits, bits | 0x8000));
-        }
     }
 }

@@ -349,15 +349,31 @@ fn left_out(libraries: &[LibraryInfo], found: &mut Vec<String>) {
 /// Adds one sentence for each exported name that two functions of this artifact share. The linker
 /// does not reliably reject them: with two crates, one definition may silently win.
 fn duplicates(collected: &'static Collected, found: &mut Vec<String>) {
-    for index in 0..collected.functions.len() + collected.kernels.len() {
+    let count = collected.functions.len() + collected.kernels.len();
+    // A hash table with linear probing: a slot holds an index plus 1; at least half are free.
+    let mut slots = vec![0; (2 * count).next_power_of_two()];
+    for index in 0..count {
         let later = Exported::at(collected, index);
-        let mut before = (0..index).map(|index| Exported::at(collected, index));
-        if let Some(earlier) = before.find(|earlier| earlier.name() == later.name()) {
-            found.push(format!(
+        let hash =
+            later.name().bytes().fold(0, |hash: usize, byte| (hash ^ usize::from(byte)).wrapping_mul(0x0100_0193));
+        let mut slot = hash & (slots.len() - 1);
+        let earlier = loop {
+            if slots[slot] == 0 {
+                break None;
+            }
+            let earlier = Exported::at(collected, slots[slot] - 1);
+            if earlier.name() == later.name() {
+                break Some(earlier);
+            }
+            slot = (slot + 1) & (slots.len() - 1);
+        };
+        match earlier {
+            None => slots[slot] = index + 1,
+            Some(earlier) => found.push(format!(
                 "two functions are exported as '{}': {earlier} and {later}; give one another name with \
                  #[packed_func(name = \"...\")]",
                 later.name()
-            ));
+            )),
         }
     }
 }
@@ -405,6 +421,40 @@ mod tests {
         dependencies: &'static [DependencyInfo],
     ) -> LibraryInfo {
         LibraryInfo { crate_name, version: "1.0.0", file: "src/lib.rs", line: 3, with, dependencies }
+    }
+
+    unsafe extern "C" fn never(_: *mut c_void, _: *const TVMFFIAny, _: i32, _: *mut TVMFFIAny) -> i32 {
+        unreachable!("only names are read")
+    }
+
+    const fn kernel(name: &'static str, source: &'static str) -> KernelInfo {
+        KernelInfo { name, call: never, source, doc: "", types: None, crate_name: "top", register: |_| Ok(()) }
+    }
+
+    #[test]
+    fn names_that_are_exported_twice() {
+        static COLLECTED: Collected = Collected {
+            kernels: &[
+                kernel("add", "a.c"),
+                kernel("sub", "b.c"),
+                kernel("", "c.c"),
+                kernel("add", "d.c"),
+                kernel("bus", "e.c"),
+                kernel("add", "f.c"),
+            ],
+            ..Collected::NOTHING
+        };
+        let mut found = Vec::new();
+        duplicates(&Collected::NOTHING, &mut found);
+        assert!(found.is_empty());
+        duplicates(&COLLECTED, &mut found);
+        let wanted = |later| {
+            format!(
+                "two functions are exported as 'add': kernel a.c (crate top) and kernel {later} (crate top); give one another name \
+                 with #[packed_func(name = \"...\")]"
+            )
+        };
+        assert_eq!(found, [wanted("d.c"), wanted("f.c")]);
     }
 
     #[test]

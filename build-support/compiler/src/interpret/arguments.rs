@@ -51,7 +51,9 @@ impl Run<'_> {
         }
         let value = self.execute_all(frame)?;
         Ok(match (value, code.ret) {
-            (Some(Value::One(bits)), Some(dtype)) if dtype.is_float() => Some(Arg::Float(number::to_f64(dtype, bits))),
+            (Some(Value::One(bits)), Some(dtype)) if dtype.is_float() => {
+                Some(Arg::Float(number::float_of_bits(dtype, bits)))
+            }
             (Some(Value::One(bits)), Some(_)) => Some(Arg::Int(bits as i64)),
             _ => None,
         })
@@ -245,7 +247,7 @@ fn scalar(arg: &Arg, dtype: DataType) -> Result<u64, Fault> {
             }
             Ok(*value as u64)
         }
-        Arg::Float(value) if dtype.is_float() => Ok(number::from_f64(dtype, *value)),
+        Arg::Float(value) if dtype.is_float() => Ok(number::float_bits(dtype, *value)),
         Arg::Float(value) => Err(format!("{value} is no {}", dtype.short_name())),
         Arg::Block(_) => Err(format!("a tensor for a parameter of {}", dtype.short_name())),
     }

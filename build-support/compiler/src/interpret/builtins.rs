@@ -101,9 +101,9 @@ impl Run<'_> {
             "ctz" => {
                 each(&|dtype, bits| u64::from(unsigned(dtype, bits).trailing_zeros().min(u32::from(dtype.bits()))))?
             }
-            "isnan" => each(&|dtype, bits| u64::from(number::to_f64(dtype, bits).is_nan()))?,
-            "isinf" => each(&|dtype, bits| u64::from(number::to_f64(dtype, bits).is_infinite()))?,
-            "isfinite" => each(&|dtype, bits| u64::from(number::to_f64(dtype, bits).is_finite()))?,
+            "isnan" => each(&|dtype, bits| u64::from(number::float_of_bits(dtype, bits).is_nan()))?,
+            "isinf" => each(&|dtype, bits| u64::from(number::float_of_bits(dtype, bits).is_infinite()))?,
+            "isfinite" => each(&|dtype, bits| u64::from(number::float_of_bits(dtype, bits).is_finite()))?,
             "bitnot" => each(&|dtype, bits| {
                 if dtype.is_bool() { bits ^ 1 } else { wrap_int(dtype, !(bits as i64)) as u64 }
             })?,

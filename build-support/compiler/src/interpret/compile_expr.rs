@@ -68,7 +68,7 @@ impl Compiler<'_, '_> {
         Ok(match &**expr {
             ExprNode::Int { value, .. } => self.constant(Value::One(*value as u64)),
             ExprNode::Float { dtype, value } => {
-                let bits = number::from_f64(*dtype, *value);
+                let bits = number::float_bits(*dtype, *value);
                 self.constant(Value::One(bits))
             }
             ExprNode::Text { .. } => fail!(Run, "a text that is no argument of a call"),

@@ -6,7 +6,8 @@
 //! each operation.
 
 use crate::error::{Result, fail};
-use crate::ir::builder::{fold_int, round_float, round_int, wrap_int};
+pub(super) use crate::ir::builder::{float_bits, float_of_bits};
+use crate::ir::builder::{fold_int, round_int, wrap_int};
 use crate::ir::float_math::{float_math, small_fma};
 use crate::ir::{BinaryOp, CompareOp, DataType, DataTypeExt};
 
@@ -45,60 +46,6 @@ fn single(bits: u64) -> f32 {
     f32::from_bits(bits as u32)
 }
 
-/// Rounds a value to a float of this type, and returns its bits.
-pub(super) fn from_f64(dtype: DataType, value: f64) -> u64 {
-    match (dtype.is_bfloat(), dtype.bits()) {
-        (_, 64) => value.to_bits(),
-        (false, 32) => u64::from((value as f32).to_bits()),
-        (true, _) => encode_small(value, round_float(dtype.element(), value), 7, 8),
-        (false, _) => encode_small(value, round_float(dtype.element(), value), 10, 5),
-    }
-}
-
-/// The bits of a float with these numbers of fraction and exponent bits, in which `rounded` is
-/// exact.
-fn encode_small(value: f64, rounded: f64, fraction: u32, exponent: u32) -> u64 {
-    let sign = u64::from(value.is_sign_negative()) << (fraction + exponent);
-    let largest = (1u64 << exponent) - 1;
-    if value.is_nan() {
-        return sign | largest << fraction | 1 << (fraction - 1);
-    }
-    if rounded.is_infinite() {
-        return sign | largest << fraction;
-    }
-    if rounded == 0.0 {
-        return sign;
-    }
-    let bits = rounded.abs().to_bits();
-    let bias = (1i64 << (exponent - 1)) - 1;
-    let power = ((bits >> 52) as i64) - 1023 + bias;
-    if power >= 1 {
-        return sign | (power as u64) << fraction | (bits & ((1 << 52) - 1)) >> (52 - fraction);
-    }
-    // A denormal: a multiple of the smallest one.
-    let unit = 2f64.powi(1 - bias as i32 - fraction as i32);
-    sign | (rounded.abs() / unit) as u64
-}
-
-/// The value of a float of this type, which is exact in double precision.
-pub(super) fn to_f64(dtype: DataType, bits: u64) -> f64 {
-    match (dtype.is_bfloat(), dtype.bits()) {
-        (_, 64) => f64::from_bits(bits),
-        (false, 32) => f64::from(single(bits)),
-        (true, _) => f64::from(f32::from_bits((bits as u32) << 16)),
-        (false, _) => {
-            let (sign, power, fraction) = (bits >> 15 & 1, bits >> 10 & 0x1f, (bits & 0x3ff) as f64);
-            let value = match power {
-                0 => fraction * 2f64.powi(-24),
-                0x1f if fraction == 0.0 => f64::INFINITY,
-                0x1f => f64::NAN,
-                _ => (1024.0 + fraction) * 2f64.powi(power as i32 - 25),
-            };
-            if sign == 1 { -value } else { value }
-        }
-    }
-}
-
 /// Arithmetic on one lane; if `checked`, overflow of signed integers is an error.
 pub(super) fn binary(op: BinaryOp, lane: Lane, a: u64, b: u64, checked: bool) -> Result<u64, &'static str> {
     let undefined = "an operation that floats do not have";
@@ -108,11 +55,12 @@ pub(super) fn binary(op: BinaryOp, lane: Lane, a: u64, b: u64, checked: bool) ->
         Lane::Double => Ok(float_f64(op, f64::from_bits(a), f64::from_bits(b)).ok_or(undefined)?.to_bits()),
         Lane::Small(dtype) => match op {
             // Keeps the bits of the operand.
-            BinaryOp::Min => Ok(if to_f64(dtype, a) < to_f64(dtype, b) { a } else { b }),
-            BinaryOp::Max => Ok(if to_f64(dtype, a) > to_f64(dtype, b) { a } else { b }),
+            BinaryOp::Min => Ok(if float_of_bits(dtype, a) < float_of_bits(dtype, b) { a } else { b }),
+            BinaryOp::Max => Ok(if float_of_bits(dtype, a) > float_of_bits(dtype, b) { a } else { b }),
             _ => {
-                let value = float_f32(op, to_f64(dtype, a) as f32, to_f64(dtype, b) as f32).ok_or(undefined)?;
-                Ok(from_f64(dtype, f64::from(value)))
+                let value =
+                    float_f32(op, float_of_bits(dtype, a) as f32, float_of_bits(dtype, b) as f32).ok_or(undefined)?;
+                Ok(float_bits(dtype, f64::from(value)))
             }
         },
         Lane::Pointer => Err("arithmetic on pointers"),
@@ -182,16 +130,16 @@ pub(super) fn compare(op: CompareOp, lane: Lane, a: u64, b: u64) -> bool {
         Lane::Integer(_) | Lane::Pointer => op.holds(a, b),
         Lane::Single => op.holds(single(a), single(b)),
         Lane::Double => op.holds(f64::from_bits(a), f64::from_bits(b)),
-        Lane::Small(dtype) => op.holds(to_f64(dtype, a), to_f64(dtype, b)),
+        Lane::Small(dtype) => op.holds(float_of_bits(dtype, a), float_of_bits(dtype, b)),
     }
 }
 
 /// Conversion of one lane. Float to integer saturates, NaN becomes 0; a wider integer is truncated.
 pub(super) fn cast(from: DataType, to: DataType, bits: u64) -> u64 {
     if from.is_float() {
-        let value = to_f64(from, bits);
+        let value = float_of_bits(from, bits);
         return if to.is_float() {
-            if from.element() == to.element() { bits } else { from_f64(to, value) }
+            if from.element() == to.element() { bits } else { float_bits(to, value) }
         } else if to.is_bool() {
             u64::from(value != 0.0)
         } else {
@@ -199,7 +147,7 @@ pub(super) fn cast(from: DataType, to: DataType, bits: u64) -> u64 {
         };
     }
     if to.is_float() {
-        return from_f64(to, round_int(to, bits as i64, !from.is_int()));
+        return float_bits(to, round_int(to, bits as i64, !from.is_int()));
     }
     if to.is_handle() { bits } else { wrap_int(to, bits as i64) as u64 }
 }
@@ -219,7 +167,9 @@ pub(super) fn fma(lane: Lane, a: u64, b: u64, c: u64) -> Result<u64, &'static st
     match lane {
         Lane::Single => Ok(u64::from(single(a).mul_add(single(b), single(c)).to_bits())),
         Lane::Double => Ok(f64::from_bits(a).mul_add(f64::from_bits(b), f64::from_bits(c)).to_bits()),
-        Lane::Small(dtype) => Ok(from_f64(dtype, small_fma(to_f64(dtype, a), to_f64(dtype, b), to_f64(dtype, c)))),
+        Lane::Small(dtype) => {
+            Ok(float_bits(dtype, small_fma(float_of_bits(dtype, a), float_of_bits(dtype, b), float_of_bits(dtype, c))))
+        }
         Lane::Integer(_) | Lane::Pointer => Err("fma of a type other than floats"),
     }
 }
@@ -237,15 +187,15 @@ pub(super) fn math(name: &str, dtype: DataType, args: &[u64]) -> Option<u64> {
         "copysign" => return Some(args[0] & !sign | args[1] & sign),
         _ => {}
     }
-    let x = to_f64(dtype, args[0]);
-    let y = args.get(1).map_or(0.0, |bits| to_f64(dtype, *bits));
-    Some(from_f64(dtype, float_math(name, x, y)?))
+    let x = float_of_bits(dtype, args[0]);
+    let y = args.get(1).map_or(0.0, |bits| float_of_bits(dtype, *bits));
+    Some(float_bits(dtype, float_math(name, x, y)?))
 }
 
 /// Formats a lane for people.
 pub(super) fn show(dtype: DataType, bits: u64) -> String {
     if dtype.is_float() {
-        format!("{}", to_f64(dtype, bits))
+        format!("{}", float_of_bits(dtype, bits))
     } else if dtype.is_bool() {
         (bits != 0).to_string()
     } else if dtype.is_int() {
@@ -266,11 +216,11 @@ mod tests {
     fn every_small_float_survives() {
         for dtype in [F16, BF16] {
             for bits in 0..=u64::from(u16::MAX) {
-                let value = to_f64(dtype, bits);
+                let value = float_of_bits(dtype, bits);
                 if value.is_nan() {
-                    assert!(to_f64(dtype, from_f64(dtype, value)).is_nan());
+                    assert!(float_of_bits(dtype, float_bits(dtype, value)).is_nan());
                 } else {
-                    assert_eq!(from_f64(dtype, value), bits, "{} {bits:#x}", dtype.short_name());
+                    assert_eq!(float_bits(dtype, value), bits, "{} {bits:#x}", dtype.short_name());
                 }
             }
         }
@@ -282,12 +232,12 @@ mod tests {
         // to the nearer one.
         for (dtype, infinity) in [(F16, 0x7c00u64), (BF16, 0x7f80)] {
             for bits in 0..infinity - 1 {
-                let (low, high) = (to_f64(dtype, bits), to_f64(dtype, bits + 1));
+                let (low, high) = (float_of_bits(dtype, bits), float_of_bits(dtype, bits + 1));
                 let middle = low + (high - low) / 2.0;
                 let even = if bits & 1 == 0 { bits } else { bits + 1 };
-                assert_eq!(from_f64(dtype, middle), even, "{bits:#x}");
-                assert_eq!(from_f64(dtype, middle.next_up()), bits + 1, "{bits:#x}");
-                assert_eq!(from_f64(dtype, middle.next_down()), bits, "{bits:#x}");
+                assert_eq!(float_bits(dtype, middle), even, "{bits:#x}");
+                assert_eq!(float_bits(dtype, middle.next_up()), bits + 1, "{bits:#x}");
+                assert_eq!(float_bits(dtype, middle.next_down()), bits, "{bits:#x}");
             }
         }
     }
@@ -308,20 +258,20 @@ mod tests {
         };
         for _ in 0..200_000 {
             let (a, b, c) = (next(), next(), next());
-            let [x, y, z] = [a, b, c].map(|bits| to_f64(F16, bits));
+            let [x, y, z] = [a, b, c].map(|bits| float_of_bits(F16, bits));
             let product = (x * 2f64.powi(24)) as i128 * (y * 2f64.powi(24)) as i128;
             let exact = product + fixed(z);
-            let found = to_f64(F16, fma(Lane::Small(F16), a, b, c).unwrap());
+            let found = float_of_bits(F16, fma(Lane::Small(F16), a, b, c).unwrap());
             if found.is_infinite() {
                 assert!(exact.abs() >= (65520i128) << 48, "{x} * {y} + {z} is {found}");
                 continue;
             }
             let error = (exact - fixed(found)).abs();
-            let bits = from_f64(F16, found.abs());
+            let bits = float_bits(F16, found.abs());
             for neighbour in [bits + 1, bits.saturating_sub(1)] {
-                let other = to_f64(F16, neighbour.min(0x7bff)).copysign(found);
+                let other = float_of_bits(F16, neighbour.min(0x7bff)).copysign(found);
                 let better = (exact - fixed(other)).abs() < error;
-                assert!(!better, "{x} * {y} + {z} is {found}, {} is nearer", to_f64(F16, neighbour));
+                assert!(!better, "{x} * {y} + {z} is {found}, {} is nearer", float_of_bits(F16, neighbour));
             }
         }
     }

@@ -115,7 +115,9 @@ pub(super) fn math(name: &str, dtype: DataType, args: &[&Value], active: Option<
 pub(super) fn packed_value(frame: &Frame, operand: &Operand) -> Result<PackedValue, Fault> {
     Ok(match operand {
         Operand::Text(text) => PackedValue::Text(text.clone()),
-        Operand::Value(reg, dtype) if dtype.is_float() => PackedValue::Float(number::to_f64(*dtype, frame.bits(*reg)?)),
+        Operand::Value(reg, dtype) if dtype.is_float() => {
+            PackedValue::Float(number::float_of_bits(*dtype, frame.bits(*reg)?))
+        }
         Operand::Value(reg, dtype) if dtype.is_handle() => match frame.bits(*reg)? {
             0 => PackedValue::Nothing,
             address => PackedValue::Pointer(address),

@@ -285,6 +285,32 @@ pub fn round_float(dtype: DataType, value: f64) -> f64 {
     }
 }
 
+/// Rounds a value to a float of this type, and returns its bits. A NaN of 16 bits has no payload.
+pub(crate) fn float_bits(dtype: DataType, value: f64) -> u64 {
+    match (dtype.is_bfloat(), dtype.bits()) {
+        (_, 64) => value.to_bits(),
+        (false, 32) => u64::from((value as f32).to_bits()),
+        (is_bfloat, _) => {
+            let value = if value.is_nan() { f64::NAN.copysign(value) } else { round_float(dtype, value) } as f32;
+            u64::from(if is_bfloat {
+                kernpack::BF16::from(value).to_bits()
+            } else {
+                kernpack::F16::from(value).to_bits()
+            })
+        }
+    }
+}
+
+/// Returns the value of a float of this type, which is exact in double precision.
+pub(crate) fn float_of_bits(dtype: DataType, bits: u64) -> f64 {
+    match (dtype.is_bfloat(), dtype.bits()) {
+        (_, 64) => f64::from_bits(bits),
+        (false, 32) => f64::from(f32::from_bits(bits as u32)),
+        (true, _) => f64::from(f32::from(kernpack::BF16::from_bits(bits as u16))),
+        (false, _) => f64::from(f32::from(kernpack::F16::from_bits(bits as u16))),
+    }
+}
+
 /// Rounds an integer to a float of this type, once. `unsigned`: `value` contains the bits of an
 /// unsigned 64-bit integer.
 pub(crate) fn round_int(dtype: DataType, value: i64, unsigned: bool) -> f64 {

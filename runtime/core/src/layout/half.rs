@@ -180,7 +180,17 @@ mod tests {
         ] {
             assert_eq!(F16::from(float).0, expected, "{float}");
         }
-        for (float, expected) in [(0.1, 0x3dcd), (1.0 + 1.0 / 256.0, 0x3f80), (f32::MAX, 0x7f80), (-0.0, 0x8000)] {
+        for (float, expected) in [
+            (0.1, 0x3dcd),
+            (-2.5, 0xc020),
+            (1.0 + 1.0 / 256.0, 0x3f80),
+            (1.0 + 3.0 / 256.0, 0x3f82),
+            (65504.0, 0x4780),
+            (1e30, 0x714a),
+            (f32::MAX, 0x7f80),
+            (f32::INFINITY, 0x7f80),
+            (-0.0, 0x8000),
+        ] {
             assert_eq!(BF16::from(float).0, expected, "{float}");
         }
         assert_eq!(

@@ -3,7 +3,7 @@
 use kernpack::DataType;
 
 use crate::error::{Result, fail, require};
-use crate::ir::builder::{fold_int, round_float, round_int, wrap_int};
+use crate::ir::builder::{float_bits, float_of_bits, fold_int, round_float, round_int, wrap_int};
 use crate::ir::{BinaryOp, CompareOp, DataTypeExt};
 
 /// An element: integers and truth values as the bits of an `i64`, floats as an `f64`.
@@ -260,25 +260,14 @@ impl Elements {
         if !self.dtype.is_float() {
             return Value::Int(wrap_int(self.dtype, bits as i64));
         }
-        Value::Float(match (self.dtype.is_bfloat(), width) {
-            (_, 8) => f64::from_bits(bits),
-            (_, 4) => f64::from(f32::from_bits(bits as u32)),
-            (true, _) => f64::from(f32::from_bits((bits as u32) << 16)),
-            (false, _) => half_to_double(bits as u16),
-        })
+        Value::Float(float_of_bits(self.dtype, bits))
     }
 
     /// Sets an element; the value must have the right type.
     pub fn set(&mut self, index: usize, value: Value) {
         let width = self.dtype.lane_bytes();
         let bits = if self.dtype.is_float() {
-            let value = value.float();
-            match (self.dtype.is_bfloat(), width) {
-                (_, 8) => value.to_bits(),
-                (_, 4) => u64::from((value as f32).to_bits()),
-                (true, _) => u64::from((round_float(self.dtype, value) as f32).to_bits() >> 16),
-                (false, _) => u64::from(double_to_half(round_float(self.dtype, value))),
-            }
+            float_bits(self.dtype, value.float())
         } else {
             wrap_int(self.dtype, value.int()) as u64
         };
@@ -286,35 +275,6 @@ impl Elements {
             if cfg!(target_endian = "big") { (bits << (64 - 8 * width)).to_be_bytes() } else { bits.to_le_bytes() };
         self.bytes[index * width..(index + 1) * width].copy_from_slice(&raw[..width]);
     }
-}
-
-fn half_to_double(bits: u16) -> f64 {
-    let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
-    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
-    sign * match exponent {
-        0 => fraction * 2f64.powi(-24),
-        31 if fraction == 0.0 => f64::INFINITY,
-        31 => f64::NAN,
-        _ => (1.0 + fraction / 1024.0) * 2f64.powi(exponent - 15),
-    }
-}
-
-/// Converts a value that half precision can represent to its bits.
-fn double_to_half(value: f64) -> u16 {
-    let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
-    let size = value.abs();
-    if value.is_nan() {
-        return sign | 0x7e00;
-    }
-    if size.is_infinite() {
-        return sign | 0x7c00;
-    }
-    if size < 2f64.powi(-14) {
-        return sign | (size * 2f64.powi(24)) as u16;
-    }
-    let exponent = ((size.to_bits() >> 52) as i32) - 1023;
-    let fraction = (size / 2f64.powi(exponent) - 1.0) * 1024.0;
-    sign | ((exponent + 15) as u16) << 10 | fraction as u16
 }
 
 #[cfg(test)]
