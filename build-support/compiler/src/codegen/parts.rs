@@ -13,19 +13,57 @@ use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, Var, with_stack};
 /// The smallest and the largest value.
 type Bounds = (i128, i128);
 
-/// Bounds of the variables of loops.
+/// Facts about the integer variables of a function: which are indices, and how large they are.
 #[derive(Clone, Default)]
-pub(super) struct LoopBounds(HashMap<Var, Bounds>);
+pub(super) struct IndexFacts {
+    /// Constant bounds.
+    bounds: HashMap<Var, Bounds>,
+    /// Indices that may be negative.
+    negative: HashSet<Var>,
+    /// Variables whose values are data, on which arithmetic wraps.
+    data: HashSet<Var>,
+    /// Results of `is_index`.
+    memo: HashMap<Expr, bool>,
+}
 
-impl LoopBounds {
-    /// Remembers the bounds of a loop, if they are constants. Those of another loop with the same
-    /// variable are forgotten.
-    pub(super) fn note(&mut self, var: &Var, min: &Expr, extent: &Expr) {
-        self.0.remove(var);
+impl IndexFacts {
+    /// Records a parameter: numbers that are not sizes are data. Those of 64 bits may be the sizes
+    /// and strides of an entry function.
+    pub(super) fn note_param(&mut self, var: &Var) {
+        if var.dtype().is_int() && !var.is_size() && var.dtype().bits() < 64 {
+            self.data.insert(var.clone());
+        }
+    }
+
+    /// Records the value of a variable.
+    pub(super) fn note_value(&mut self, var: &Var, value: &Expr) {
+        if !var.dtype().is_int() || var.is_size() {
+            return;
+        }
+        if !self.is_index(value) {
+            self.data.insert(var.clone());
+        } else if self.may_be_negative(value) {
+            self.negative.insert(var.clone());
+        }
+    }
+
+    /// Records the bounds of a loop. Those of another loop with the same variable are forgotten.
+    pub(super) fn note_loop(&mut self, var: &Var, min: &Expr, extent: &Expr) {
+        self.bounds.remove(var);
+        self.negative.remove(var);
         if let (Some(min), Some(extent)) = (min.as_int(), extent.as_int()) {
             let (min, extent) = (i128::from(min), i128::from(extent));
-            self.0.insert(var.clone(), (min, min + extent.max(1) - 1));
+            self.bounds.insert(var.clone(), (min, min + extent.max(1) - 1));
         }
+        if self.may_be_negative(min) {
+            self.negative.insert(var.clone());
+        }
+    }
+
+    /// Returns true if an integer consists of constants, extents, loop variables and values derived
+    /// from them, so that it stays small. Values from data may be arbitrary.
+    pub(super) fn is_index(&mut self, expr: &Expr) -> bool {
+        is_index(expr, &self.data, &mut self.memo)
     }
 
     /// Tells whether the parts of a sum of indices do not overflow where the sum itself does not.
@@ -68,7 +106,7 @@ impl LoopBounds {
         let assumed = (-most, most);
         match &**expr {
             ExprNode::Int { value, .. } => (i128::from(*value), i128::from(*value)),
-            ExprNode::Var { .. } => Var::of(expr).and_then(|var| self.0.get(&var).copied()).unwrap_or(assumed),
+            ExprNode::Var { .. } => Var::of(expr).and_then(|var| self.bounds.get(&var).copied()).unwrap_or(assumed),
             ExprNode::Binary { op, a, b, .. } => match (op, b.as_int().map(i128::from)) {
                 (BinaryOp::FloorDiv, Some(divisor @ 1..)) => {
                     let bounds = self.part(a).map(|(min, max)| (min.div_euclid(divisor), max.div_euclid(divisor)));
@@ -101,26 +139,40 @@ impl LoopBounds {
             }
             _ => {
                 signs[usize::from(is_negative)] = true;
-                // A quotient or a remainder of a difference may have either sign, and so may what
-                // is made of a loop that begins below 0.
-                let is_other = matches!(&**expr, ExprNode::Binary { op, .. } if *op != BinaryOp::Mul);
-                if is_other && has_part(expr, is_difference) || self.takes_negative(expr) {
+                if self.takes_both_signs(expr) {
                     *signs = [true; 2];
                 }
             }
         });
     }
 
-    /// Tells whether the variable of a loop that begins below 0 is in an expression.
-    fn takes_negative(&self, expr: &Expr) -> bool {
-        let begins_below = |var: Var| self.0.get(&var).is_some_and(|bounds| bounds.0 < 0);
-        self.0.values().any(|bounds| bounds.0 < 0) && has_part(expr, |part| Var::of(part).is_some_and(begins_below))
+    /// Tells whether a term may be negative: what is made of a difference, as a quotient, a choice
+    /// or a cast of one, or of an index that may be negative. A product of sizes does not count as
+    /// negative if one of them is taken away from another one, as in `(n - k + 1)*i`.
+    fn takes_both_signs(&self, term: &Expr) -> bool {
+        let is_negative = |part: &Expr| Var::of(part).is_some_and(|var| self.negative.contains(&var));
+        let is_product = matches!(operands(term), Some((BinaryOp::Mul, ..)));
+        let has_difference = |part: &Expr| is_difference(part) && !(is_product && is_of_sizes(part));
+        Var::of(term).is_none() && has_part(term, has_difference)
+            || !self.negative.is_empty() && has_part(term, is_negative)
+    }
+
+    /// Tells whether the value of a variable may be negative. The difference of two sizes is not.
+    fn may_be_negative(&self, value: &Expr) -> bool {
+        with_stack(|| match &**value {
+            ExprNode::Int { value, .. } => *value < 0,
+            ExprNode::Binary { op: BinaryOp::Max, a, b, .. } => self.may_be_negative(a) && self.may_be_negative(b),
+            ExprNode::Binary { op: BinaryOp::Min, a, b, .. } => self.may_be_negative(a) || self.may_be_negative(b),
+            _ => {
+                let mut signs = [false; 2];
+                self.note_signs(value, false, &mut signs);
+                signs[1] && !(signs[0] && is_of_sizes(value))
+            }
+        })
     }
 }
 
-/// Returns true if an integer consists of constants, extents, loop variables and values derived
-/// from them, so that it stays small. Values from data, as in `data`, may be arbitrary.
-pub(super) fn is_index(expr: &Expr, data: &HashSet<Var>, memo: &mut HashMap<Expr, bool>) -> bool {
+fn is_index(expr: &Expr, data: &HashSet<Var>, memo: &mut HashMap<Expr, bool>) -> bool {
     if let Some(known) = memo.get(expr) {
         return *known;
     }
@@ -158,4 +210,9 @@ fn operands(expr: &Expr) -> Option<(BinaryOp, &Expr, &Expr)> {
 /// Tells whether a value that is not constant is taken away from another one.
 fn is_difference(expr: &Expr) -> bool {
     matches!(operands(expr), Some((BinaryOp::Sub, _, b)) if b.as_int().is_none())
+}
+
+/// Tells whether all variables of an expression are sizes.
+fn is_of_sizes(expr: &Expr) -> bool {
+    !has_part(expr, |part| Var::of(part).is_some_and(|var| !var.is_size()))
 }

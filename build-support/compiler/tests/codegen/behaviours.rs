@@ -256,8 +256,8 @@ fn transposes_begin_anywhere_in_a_line() {
 /// operation in C. Where all terms are added, and where bounds say that parts fit, they are.
 #[test]
 fn parts_of_differences_may_wrap() {
-    let [i, j] = ["i", "j"].map(|name| Var::new(name, I32));
-    let size = Var::size("n", I32);
+    let [i, j, t] = ["i", "j", "t"].map(|name| Var::new(name, I32));
+    let [size, other] = ["n", "m"].map(|name| Var::size(name, I32));
     let number = |value: i64| Expr::constant(I32, value);
     let difference = i.expr() * 4 - j.expr() * 3;
     let (large, small, unknown) = (number(1_000_000_000), number(1000), size.expr().clone());
@@ -271,11 +271,17 @@ fn parts_of_differences_may_wrap() {
         (&(i.expr() * 4 + j.expr() * 3), &unknown, true),
         (&(number(5) - j.expr() * 3), &unknown, true),
         (&(j.expr() * 3 - 5), &large, true),
+        // A term may be negative by a choice, a quotient in a product, or a variable.
+        (&(Expr::select(i.less(&j), i.expr() - &j, number(0)) * 4 + j.expr() * 3), &unknown, false),
+        (&((i.expr() - &j).floor_div(2) * size.expr() * 4 + j.expr() * 3), &unknown, false),
+        (&(t.expr() * 4 + j.expr() * 3), &unknown, false),
+        (&((size.expr() - &other + 1) * i.expr() * 4 + j.expr() * 3), &unknown, true),
     ];
     let kinds = [ForKind::Serial, ForKind::Parallel];
     for ((index, extent, is_plain), kind) in rows.into_iter().flat_map(|row| kinds.map(|kind| (row, kind))) {
         let [a, out] = [("a", unknown.clone()), ("out", Expr::int(10))].map(|(name, n)| floats(name, n));
-        let inner = Stmt::store(out.clone(), index.clone(), Expr::float(F32, 1.0));
+        let store = Stmt::store(out.clone(), index.clone(), Expr::float(F32, 1.0));
+        let inner = Stmt::seq([Stmt::bind(t.clone(), i.expr() - &j), store]);
         let body = [(&i, ForKind::Serial), (&j, kind)]
             .into_iter()
             .fold(inner, |body, (var, kind)| Stmt::for_loop(var.clone(), number(0), extent.clone(), kind, body));

@@ -1,12 +1,12 @@
 //! The body of a C function during generation: its lines, and the names of its variables.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use kernpack::DataType;
 
 use super::names::Names;
 use super::unit::Unit;
-use crate::codegen::parts::LoopBounds;
+use crate::codegen::parts::IndexFacts;
 use crate::error::{Result, fail};
 use crate::ir::{Buffer, Expr, Var};
 
@@ -68,10 +68,7 @@ pub(super) struct Body<'a> {
     pub(super) ordered: bool,
     /// True while an index is written.
     pub(super) in_index: bool,
-    pub(super) loop_bounds: LoopBounds,
-    /// Variables whose values are data, on which arithmetic wraps.
-    pub(super) data_vars: HashSet<Var>,
-    pub(super) index_memo: HashMap<Expr, bool>,
+    pub(super) index_facts: IndexFacts,
     /// True if the parts of the sum around the next expression fit in its type; none: there is no
     /// sum.
     pub(super) parts_fit: Option<bool>,

@@ -7,7 +7,7 @@ use super::body::{Body, Text};
 use super::types::lane_bits;
 use super::vector_memory::Place;
 use super::{literal, scalar, vector, vector_memory};
-use crate::codegen::parts::{is_index, is_linear};
+use crate::codegen::parts::is_linear;
 use crate::error::{Result, fail};
 use crate::ir::builtin::{self, Effect};
 use crate::ir::visit::has_part;
@@ -36,17 +36,6 @@ impl Body<'_> {
         let text = self.expr(expr).map(|text| text.text);
         self.in_index = outer;
         text
-    }
-
-    fn is_index(&mut self, expr: &Expr) -> bool {
-        is_index(expr, &self.data_vars, &mut self.index_memo)
-    }
-
-    /// Remembers that a variable is data, if its value is.
-    pub(super) fn note_data(&mut self, var: &Var, value: &Expr) {
-        if var.dtype().is_int() && !var.is_size() && !self.is_index(value) {
-            self.data_vars.insert(var.clone());
-        }
     }
 
     fn node(&mut self, expr: &Expr) -> Result<Text> {
@@ -80,8 +69,8 @@ impl Body<'_> {
                 Text { text, depth: value.depth + 1 }
             }
             ExprNode::Binary { op, a, b, dtype } => {
-                let fits = around.unwrap_or_else(|| self.in_index && self.loop_bounds.parts_fit(expr));
-                let plain = self.in_index && fits && self.is_index(expr);
+                let fits = around.unwrap_or_else(|| self.in_index && self.index_facts.parts_fit(expr));
+                let plain = self.in_index && fits && self.index_facts.is_index(expr);
                 let inside = is_linear(expr).then_some(fits);
                 self.binary(*op, *dtype, [a, b], plain, inside)?
             }
@@ -165,7 +154,7 @@ impl Body<'_> {
             }
             ExprNode::Let { var, value, body } => {
                 let text = self.expr(value)?.text;
-                self.note_data(var, value);
+                self.index_facts.note_value(var, value);
                 let ty = self.unit.value_type(var.dtype())?;
                 let name = self.define(var, None, false);
                 self.line(format!("{ty} const {name} = {text};"));

@@ -6,7 +6,7 @@ use super::body::{Body, Exit, Local};
 use super::expr::is_void;
 use super::unit::Unit;
 use crate::codegen::RuntimeSymbols;
-use crate::codegen::parts::LoopBounds;
+use crate::codegen::parts::IndexFacts;
 use crate::error::{Result, fail};
 use crate::ir::{CallKind, DataTypeExt, ExprNode, FuncKind, I32, IrModule, LoweredFunc, Stmt, StmtNode, visit};
 
@@ -87,9 +87,7 @@ fn one(unit: &mut Unit, symbols: &HashMap<String, String>, function: &LoweredFun
         in_loop: 0,
         ordered: false,
         in_index: false,
-        loop_bounds: LoopBounds::default(),
-        data_vars: HashSet::new(),
-        index_memo: HashMap::new(),
+        index_facts: IndexFacts::default(),
         parts_fit: None,
     };
     let mut params = Vec::new();
@@ -109,9 +107,7 @@ fn one(unit: &mut Unit, symbols: &HashMap<String, String>, function: &LoweredFun
                 params.push(format!("{memory}* {}const {local}", if restrict { "KP_RESTRICT " } else { "" }));
             }
             None => {
-                if param.var.dtype().is_int() && !param.var.is_size() && param.var.dtype().bits() < 64 {
-                    body.data_vars.insert(param.var.clone());
-                }
+                body.index_facts.note_param(&param.var);
                 let ty = body.unit.value_type(param.var.dtype())?;
                 let restrict = noalias && function.kind == FuncKind::Internal && param.var.dtype().is_handle();
                 let local = body.define(&param.var, None, restrict);

@@ -26,7 +26,7 @@ impl Body<'_> {
             }
             StmtNode::For { var, min, extent, kind, annotations, body } => match kind {
                 ForKind::Parallel if !self.in_task => {
-                    self.loop_bounds.note(var, min, extent);
+                    self.index_facts.note_loop(var, min, extent);
                     let interleaved = annotations.get("parallel_stride_pattern").is_some();
                     self.parallel(var, min, extent, interleaved, body)
                 }
@@ -50,7 +50,7 @@ impl Body<'_> {
             StmtNode::Bind { var, value } if is_builtin(value, builtin::ALLOC_WORKSPACE) => self.workspace(var, value),
             StmtNode::Bind { var, value } => {
                 let text = self.statement_value(value)?;
-                self.note_data(var, value);
+                self.index_facts.note_value(var, value);
                 let ty = self.unit.value_type(var.dtype())?;
                 let name = self.define(var, None, false);
                 self.line(format!("{ty} const {name} = {text};"));
@@ -165,7 +165,7 @@ impl Body<'_> {
 
     fn serial(&mut self, var: &Var, min: &Expr, extent: &Expr, kind: ForKind, body: &Stmt) -> Result<()> {
         self.ordered = changes_memory(min) || changes_memory(extent);
-        self.loop_bounds.note(var, min, extent);
+        self.index_facts.note_loop(var, min, extent);
         let first = self.index(min)?;
         let end = if min.is_int(0) { extent.clone() } else { min + extent };
         let mut last = self.index(&end)?;

@@ -5,7 +5,7 @@ use kernpack::DataType;
 
 use super::CodeGenLLVM;
 use super::emit::{Value, confused, is_shuffle};
-use crate::codegen::parts::{is_index, is_linear};
+use crate::codegen::parts::is_linear;
 use crate::error::{CompileError, ErrorKind, Result, fail};
 use crate::ir::{DataTypeExt, Expr, ExprNode, LogicOp, Var, with_stack};
 
@@ -72,8 +72,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             }
             ExprNode::Binary { op, a, b, dtype } => {
                 let in_index = self.state.in_index;
-                let fits = around.unwrap_or_else(|| in_index && self.state.loop_bounds.parts_fit(expr));
-                let nsw = in_index && fits && self.is_index(a) && self.is_index(b);
+                let fits = around.unwrap_or_else(|| in_index && self.state.index_facts.parts_fit(expr));
+                let nsw = in_index && fits && self.state.index_facts.is_index(a) && self.state.index_facts.is_index(b);
                 let inside = is_linear(expr).then_some(fits);
                 self.state.parts_fit = inside;
                 let left = self.value(a)?;
@@ -206,7 +206,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         if !dtype.is_scalar() || !dtype.is_integer() {
             fail!(Lower, "a ramp of {}", dtype.short_name());
         }
-        let nsw = self.state.in_index && self.is_index(base) && self.is_index(stride);
+        let nsw =
+            self.state.in_index && self.state.index_facts.is_index(base) && self.state.index_facts.is_index(stride);
         let (base, stride) = (self.value(base)?, self.value(stride)?);
         let mut steps = Vec::with_capacity(usize::from(lanes));
         for lane in 0..lanes {
@@ -240,18 +241,12 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(phi.as_basic_value())
     }
 
-    fn is_index(&mut self, expr: &Expr) -> bool {
-        is_index(expr, &self.state.data_vars, &mut self.state.index_memo)
-    }
-
     /// Sets the value of a variable.
     pub(super) fn define(&mut self, var: &Var, value: &Expr, bound: Value<'ctx>) {
         if bound_name_is_free(bound) && !var.name().is_empty() {
             bound.set_name(var.name());
         }
-        if var.dtype().is_int() && !self.is_index(value) {
-            self.state.data_vars.insert(var.clone());
-        }
+        self.state.index_facts.note_value(var, value);
         let modular = self.state.modular.of(value);
         self.state.modular.set(var, modular);
         self.state.vars.insert(var.clone(), bound);

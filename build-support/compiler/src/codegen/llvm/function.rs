@@ -159,9 +159,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         for (param, value) in function.params.iter().zip(code.get_param_iter()) {
             value.set_name(param.var.name());
             self.state.vars.insert(param.var.clone(), value);
-            if param.var.dtype().is_int() && !param.var.is_size() && param.var.dtype().bits() < 64 {
-                self.state.data_vars.insert(param.var.clone());
-            }
+            self.state.index_facts.note_param(&param.var);
             if let Some(buffer) = &param.buffer {
                 self.state.vars.insert(buffer.data.clone(), value);
                 self.note_pointer(buffer, true);

@@ -66,8 +66,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         let inner = State {
             modular: self.state.modular.clone(),
             regions: self.state.regions.clone(),
-            data_vars: self.state.data_vars.clone(),
-            loop_bounds: self.state.loop_bounds.clone(),
+            index_facts: self.state.index_facts.clone(),
             pointers: self.state.pointers.clone(),
             fast_math: self.state.fast_math,
             noalias: self.state.noalias,

@@ -11,7 +11,7 @@ use super::alias::Regions;
 use super::emit::Value;
 use super::many_checks::ManyChecks;
 use super::modular::ModularFacts;
-use crate::codegen::parts::LoopBounds;
+use crate::codegen::parts::IndexFacts;
 use crate::ir::{Expr, Var};
 
 /// The way in which a function returns its value and reports errors.
@@ -82,11 +82,8 @@ pub(super) struct State<'ctx> {
     pub(super) many_checks: Option<ManyChecks<'ctx>>,
     pub(super) modular: ModularFacts,
     pub(super) regions: Regions<'ctx>,
-    /// The integer variables whose values come from data.
-    pub(super) data_vars: HashSet<Var>,
-    pub(super) index_memo: HashMap<Expr, bool>,
     pub(super) in_index: bool,
-    pub(super) loop_bounds: LoopBounds,
+    pub(super) index_facts: IndexFacts,
     /// True if the parts of the sum around the next value fit in its type. `None` if the value is
     /// not a part of a sum.
     pub(super) parts_fit: Option<bool>,

@@ -25,7 +25,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             StmtNode::Seq { stmts } => stmts.iter().try_for_each(|stmt| self.stmt(&stmt)),
             StmtNode::For { var, min, extent, kind, annotations, body } => match kind {
                 ForKind::Parallel => {
-                    self.state.loop_bounds.note(var, min, extent);
+                    self.state.index_facts.note_loop(var, min, extent);
                     let is_strided = annotations.get("parallel_stride_pattern").is_some();
                     self.parallel_for(var, (min, extent), is_strided, hints(annotations), body)
                 }
@@ -37,7 +37,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                     )
                 }
                 ForKind::Serial | ForKind::Unrolled | ForKind::Vectorized => {
-                    self.state.loop_bounds.note(var, min, extent);
+                    self.state.index_facts.note_loop(var, min, extent);
                     let mut hints = hints(annotations);
                     hints.unroll |= *kind == ForKind::Unrolled;
                     hints.no_vectorize |= !may_vectorize(body);
