@@ -54,7 +54,7 @@ impl Block {
     ///
     /// # Panics
     /// Panics if the number of values differs from that of the shape.
-    pub fn float_bits(dtype: DataType, shape: &[i64], values: &[f64]) -> Self {
+    pub fn from_f64(dtype: DataType, shape: &[i64], values: &[f64]) -> Self {
         let lanes: Vec<u64> = values.iter().map(|value| number::cast(F64, dtype.element(), value.to_bits())).collect();
         Self::from_lanes(dtype, shape, &lanes)
     }
@@ -171,7 +171,7 @@ impl Block {
     ///
     /// # Errors
     /// Returns an error for an element without a value.
-    pub fn float_of_bits(&self) -> Result<Vec<f64>> {
+    pub fn to_f64(&self) -> Result<Vec<f64>> {
         let dtype = self.dtype().element();
         Ok(self.to_lanes()?.into_iter().map(|bits| f64::from_bits(number::cast(dtype, F64, bits))).collect())
     }
