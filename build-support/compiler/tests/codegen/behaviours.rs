@@ -279,13 +279,14 @@ fn parts_of_differences_may_wrap() {
     ];
     let kinds = [ForKind::Serial, ForKind::Parallel];
     for ((index, extent, is_plain), kind) in rows.into_iter().flat_map(|row| kinds.map(|kind| (row, kind))) {
-        let [a, out] = [("a", unknown.clone()), ("out", Expr::int(10))].map(|(name, n)| floats(name, n));
+        let extents = [("a", unknown.clone()), ("b", other.expr().clone()), ("out", Expr::int(10))];
+        let [a, b, out] = extents.map(|(name, n)| floats(name, n));
         let store = Stmt::store(out.clone(), index.clone(), Expr::float(F32, 1.0));
         let inner = Stmt::seq([Stmt::bind(t.clone(), i.expr() - &j), store]);
         let body = [(&i, ForKind::Serial), (&j, kind)]
             .into_iter()
             .fold(inner, |body, (var, kind)| Stmt::for_loop(var.clone(), number(0), extent.clone(), kind, body));
-        let function = function("f", [tensor(&a), tensor(&out)], body);
+        let function = function("f", [tensor(&a), tensor(&b), tensor(&out)], body);
         let module = IrModule::new([function]);
         let source = c::build(&module, &Target::host()).unwrap();
         let line = source.lines().find(|line| line.contains("] = ")).unwrap_or(&source);
