@@ -8,7 +8,7 @@ use super::names::Names;
 use super::unit::Unit;
 use crate::codegen::parts::IndexFacts;
 use crate::error::{Result, fail};
-use crate::ir::{Buffer, Expr, Var};
+use crate::ir::{Buffer, Var};
 
 /// The C representation of an IR variable.
 #[derive(Clone)]

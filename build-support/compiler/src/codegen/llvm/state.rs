@@ -1,6 +1,6 @@
 //! The state of the generator during a function.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use inkwell::basic_block::BasicBlock;
 use inkwell::debug_info::DISubprogram;
@@ -12,7 +12,7 @@ use super::emit::Value;
 use super::many_checks::ManyChecks;
 use super::modular::ModularFacts;
 use crate::codegen::parts::IndexFacts;
-use crate::ir::{Expr, Var};
+use crate::ir::Var;
 
 /// The way in which a function returns its value and reports errors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
