@@ -31,6 +31,7 @@ def interpreters():
 
 INTERPRETERS = interpreters()
 WITHOUT = os.environ.get("EXTMOD_WITHOUT", "").split()
+LEFT_OUT = []
 
 
 def pytest_configure(config):
@@ -43,9 +44,13 @@ def pytest_configure(config):
 
 def pytest_ignore_collect(collection_path):
     """Files that cannot be imported without a package."""
-    if WITHOUT and collection_path.name.startswith("test_"):
-        text = collection_path.read_text()
-        return True if any(re.search(rf"^(import|from) {package}\b", text, re.MULTILINE) for package in WITHOUT) else None
+    if not collection_path.name.startswith("test_") or collection_path.suffix != ".py":
+        return None
+    text = collection_path.read_text()
+    if not any(re.search(rf"^(import|from) {package}\b", text, re.MULTILINE) for package in WITHOUT):
+        return None
+    LEFT_OUT.append(collection_path.name)
+    return True
 
 
 def needed(item):
@@ -53,9 +58,11 @@ def needed(item):
 
 
 def pytest_collection_modifyitems(config, items):
-    absent = [item for item in items if set(needed(item)) & set(WITHOUT)]
+    kept, absent = [], []
+    for item in items:
+        (kept if set(WITHOUT).isdisjoint(needed(item)) else absent).append(item)
     config.hook.pytest_deselected(items=absent)
-    items[:] = [item for item in items if item not in absent]
+    items[:] = kept
 
 
 def pytest_runtest_setup(item):
@@ -64,7 +71,9 @@ def pytest_runtest_setup(item):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """One line with the versions under which the library was imported, and those under which it was not."""
+    """The files that were left out, and the versions under which the library was imported and was not."""
+    if LEFT_OUT:
+        terminalreporter.write_line(f"left out without {', '.join(WITHOUT)}: {', '.join(sorted(LEFT_OUT))}")
     absent = [version for version in VERSIONS if version not in INTERPRETERS]
     terminalreporter.write_line(
         f"extension module: CPython {', '.join(INTERPRETERS)}; not on this machine: {', '.join(absent) or 'none'} (cargo xtask pythons"

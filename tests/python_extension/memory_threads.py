@@ -14,7 +14,9 @@ import threading
 import time
 import weakref
 
-folder, seconds, count = sys.argv[1], *(float(number) for number in (sys.argv[2:] + ["3", "8"][len(sys.argv) - 2 :]))
+folder = sys.argv[1]
+seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 3.0
+count = int(sys.argv[3]) if len(sys.argv) > 3 else 8
 sys.path.insert(0, folder)
 import extmod
 
@@ -39,6 +41,8 @@ table = {"a": [1], "b": []}
 shared_list, shared_dict = extmod.integers(3), extmod.count_word({}, "a")
 state = {"tensor": extmod.range_of(SIZE), "record": Record(7, 2.5, "label", (1, 2)), "text": "a text that is not small"}
 described, rounds = [], {}
+# The functions that have read a whole tensor.
+summed = set()
 
 
 class Stored:
@@ -85,6 +89,14 @@ def outcome(call, *arguments):
         return call(*arguments)
     except (TypeError, ValueError, IndexError, KeyError, BufferError, RuntimeError, MemoryError) as error:
         return error
+
+
+def sum_whole(function, *arguments):
+    """Reads a tensor: an exception, or the sum of its ones."""
+    total = outcome(function, *arguments)
+    if not isinstance(total, Exception):
+        assert total == SIZE, total
+        summed.add(function)
 
 
 def convert():
@@ -136,8 +148,7 @@ def move():
         stored.storage = Stored.Storage()
 
     for function in (extmod.sum_after, extmod.sum_after_here):
-        total = outcome(function, stored, moves)
-        assert isinstance(total, Exception) or total == SIZE, total
+        sum_whole(function, stored, moves)
     outcome(extmod.keep_tensor, stored)
     stored.storage = Stored.Storage()
     outcome(extmod.sum_of_kept)
@@ -167,8 +178,8 @@ def lend():
 def read():
     """Tensors that other threads give other memory."""
     for _ in range(10):
-        total = outcome(extmod.sum_of_elements, lent["stored"]) if ctypes else SIZE
-        assert isinstance(total, Exception) or total == SIZE, total
+        if ctypes:
+            sum_whole(extmod.sum_of_elements, lent["stored"])
         assert extmod.element_count(state["tensor"]) == SIZE
 
 
@@ -210,7 +221,7 @@ def run(kind):
         failures.append(error)
 
 
-threads = [threading.Thread(target=run, args=(kinds[index % len(kinds)],)) for index in range(max(int(count), len(kinds)))]
+threads = [threading.Thread(target=run, args=(kinds[index % len(kinds)],)) for index in range(max(count, len(kinds)))]
 for thread in threads:
     thread.start()
 for thread in threads:
@@ -221,4 +232,6 @@ extmod.keep(None)
 extmod.keep_tensor(None)
 gc.collect()
 assert set(rounds) == {kind.__name__ for kind in kinds}, rounds
+if ctypes:
+    assert summed == {extmod.sum_after, extmod.sum_after_here, extmod.sum_of_elements}, summed
 print(f"{len(threads)} threads, {'with' if HAS_LOCK else 'without'} the lock: no memory was lost")
