@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use kernpack::{Any, DataType, Map, Module, Shape, Str, Tensor};
+use kernpack_graph::{Result, require};
 
 use super::executor::GraphExecutor;
-use crate::error::{Result, require};
 use crate::symbol::{Graph, GraphRef, IndexedGraph, Value, apply_passes, list_inputs};
 
 /// The options for building a graph.
@@ -84,7 +84,7 @@ pub fn build(graph: &GraphRef, target: &str, options: &BuildOptions) -> Result<B
     let mut sorted = names.clone();
     sorted.sort();
     if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        crate::error::fail!("two variables are called '{}': give each a name of its own", pair[0]);
+        kernpack_graph::fail!("two variables are called '{}': give each a name of its own", pair[0]);
     }
     let mut params = options.params.clone();
     params.retain(|name, _| names.contains(name));

@@ -4,15 +4,15 @@
 use std::collections::HashMap;
 
 use kernpack::{Any, Array, Function, Map, Shape, Str};
+use kernpack_graph::op::extents;
+use kernpack_graph::{GraphError, Result, fail};
 
 use super::layout::Layout;
 use super::layout_rules::{correct, whole};
 use super::make::op;
 use super::simplify::keep_inputs;
-use crate::error::{GraphError, Result, fail};
 use crate::symbol::registry::Cell;
 use crate::symbol::{Entry, Graph, GraphRef, IndexedGraph, IndexedNode, LayoutCall, Use, Value, attr, rewrite};
-use kernpack_graph::shared::extents;
 
 /// Runs pass CorrectLayout. Attribute `layout` has the layout of each entry, "__undef__" if it does
 /// not matter; `layout_inputs` contains those of variables by name.

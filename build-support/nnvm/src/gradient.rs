@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 
 use kernpack::{Array, ObjRef};
+use kernpack_graph::{Result, fail, require};
 use linkme::distributed_slice;
 
 use super::make::{Make, op};
-use crate::error::{Result, fail, require};
 use crate::symbol::registry::{Cell, OPERATORS, Registrar};
 use crate::symbol::{Entry, Gradient, Graph, GraphRef, IndexedGraph, Native, NodeEntry, NodeRef, Use, Value};
 

@@ -5,11 +5,11 @@
 //! stay in the layout of the pass before.
 
 use kernpack::{Array, Function, Str};
+use kernpack_graph::{Result, fail, require};
 use linkme::distributed_slice;
 
 use super::layout::{Axis, Layout};
 use super::op::pattern;
-use crate::error::{Result, fail, require};
 use crate::symbol::registry::{Cell, OPERATORS, Registrar};
 use crate::symbol::{LayoutCall, Native};
 
@@ -238,7 +238,7 @@ fn transpose(call: &mut LayoutCall) -> Result<()> {
         [] => Some(axes.iter().rev().copied().collect()),
         order => order
             .iter()
-            .map(|axis| axes.get(kernpack_graph::shared::axis_of(*axis, axes.len()).ok()?).copied())
+            .map(|axis| axes.get(kernpack_graph::op::axis_of(*axis, axes.len()).ok()?).copied())
             .collect(),
     };
     call.outputs[0] =
@@ -254,7 +254,7 @@ fn concatenate(call: &mut LayoutCall) -> Result<()> {
         && same_axes(&layout, &last)?
     {
         let old = Layout::parse(&last)?;
-        let axis = kernpack_graph::shared::axis_of(call.used.int("axis")?, old.axes().len())?;
+        let axis = kernpack_graph::op::axis_of(call.used.int("axis")?, old.axes().len())?;
         if Layout::parse(&layout)?.axes().get(axis) != old.axes().get(axis) {
             layout = last;
         }
@@ -275,7 +275,7 @@ fn batch_norm(call: &mut LayoutCall) -> Result<()> {
     let channels = |text: &str| -> Result<Option<String>> {
         let layout = Layout::parse(text)?;
         let axes = layout.axes();
-        let Ok(own) = kernpack_graph::shared::axis_of(axis, axes.len()).map(|axis| axes[axis]) else { return Ok(None) };
+        let Ok(own) = kernpack_graph::op::axis_of(axis, axes.len()).map(|axis| axes[axis]) else { return Ok(None) };
         let parts: Vec<Axis> =
             axes.iter().copied().filter(|axis| axis.name == own.name && axis.part.is_some()).collect();
         let fits = own.part.is_none() && parts.iter().all(|part| Some(part) == axes.last());

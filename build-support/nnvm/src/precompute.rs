@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use kernpack::{Array, Str};
+use kernpack_graph::Result;
 
 use super::simplify::keep_inputs;
-use crate::error::Result;
 use crate::symbol::{Entry, Graph, GraphRef, IndexedGraph, Use, Value, rewrite};
 
 /// Splits the graph: attribute `precompute_graph` computes the variables `output_names` of the

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use kernpack::{Map, Str};
+use kernpack_graph::{GraphError, Result, fail, require};
 
 use super::index::IndexedGraph;
 use super::node::{Graph, GraphRef, Node, Value};
 use super::registry::{self, Use};
 use super::rewrite;
-use crate::error::{GraphError, Result, fail, require};
 
 /// Returns a name for an unnamed node: the operator's in lower case, and a number. Names of
 /// different threads do not conflict.

@@ -1,8 +1,9 @@
 //! Compares two graphs for equivalence.
 
+use kernpack_graph::Result;
+
 use super::index::{Entry, IndexedGraph};
 use super::node::Graph;
-use crate::error::Result;
 
 /// Returns the first difference between two graphs, if there is one: other operators, attributes,
 /// edges or outputs. Names are only compared if `names` is true.

@@ -2,13 +2,13 @@
 //! point is reached.
 
 use kernpack::{Any, Array, DataType, Function, Map, Shape, Str};
+use kernpack_graph::{GraphError, Result, fail, require};
 
 use super::attr;
 use super::index::IndexedGraph;
 use super::native::{Native, PartialShape};
 use super::node::{Graph, GraphRef};
 use super::registry::{Cell, Use, shapes_any};
-use crate::error::{GraphError, Result, fail, require};
 
 /// A kind of facts about entries.
 trait Fact: Clone + PartialEq {

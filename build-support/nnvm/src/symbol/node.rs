@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use kernpack::{Any, Array, Map, ObjRef, Object, Str, object_methods};
+use kernpack_graph::{GraphError, Result};
 
 use super::registry::{self, OpRef};
-use crate::error::{GraphError, Result};
 
 /// A counted reference to a node.
 pub type NodeRef = ObjRef<Node>;
