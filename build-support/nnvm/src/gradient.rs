@@ -148,8 +148,7 @@ impl Gradient<'_> {
 
     /// Returns the node's attributes of a reduction, with their defaults.
     fn axes(&self) -> Result<[(String, String); 2]> {
-        let attr = |name: &str| Ok((name.to_owned(), self.text(name)?));
-        Ok([attr("axis")?, attr("exclude")?])
+        Ok([("axis".to_owned(), self.text("axis")?), ("exclude".to_owned(), self.text("exclude")?)])
     }
 }
 

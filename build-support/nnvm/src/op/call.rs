@@ -68,10 +68,6 @@ pub(crate) fn known(values: &[i64]) -> Operand {
 /// Returns the same elements in another shape.
 pub(crate) fn reshaped(x: &Operand, shape: &[i64]) -> Tensor {
     op::element_tensor(shape, |position| {
-        if shape == x.shape {
-            x.at(position)
-        } else {
-            x.at(&op::unflatten(&op::flatten(position, shape), &x.shape))
-        }
+        if shape == x.shape { x.at(position) } else { x.at(&op::unflatten(&op::flatten(position, shape), &x.shape)) }
     })
 }
