@@ -17,10 +17,7 @@ use crate::symbol::{Entry, Graph, GraphRef, IndexedGraph, IndexedNode, LayoutCal
 /// Runs pass CorrectLayout. Attribute `layout` has the layout of each entry, "__undef__" if it does
 /// not matter; `layout_inputs` contains those of variables by name.
 pub(super) fn correct_layout(graph: &GraphRef) -> Result<GraphRef> {
-    let given: Map<Str, Str> = match graph.attrs.get("layout_inputs") {
-        Some(_) => graph.attr("layout_inputs")?,
-        None => Map::default(),
-    };
+    let given: Map<Str, Str> = graph.optional_attr("layout_inputs")?.unwrap_or_default();
     let last: Vec<String> = graph.attr("layout").unwrap_or_default();
     let mut layouts: Vec<String> = Vec::new();
     let mut changed: HashMap<(usize, String), Value> = HashMap::new();

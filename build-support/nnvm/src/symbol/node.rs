@@ -287,6 +287,14 @@ impl Graph {
         value.to::<T>().map_err(|error| GraphError::from(error).within(&format!("graph attribute `{name}`")))
     }
 
+    /// Returns an attribute of a type, or `None` if it is missing.
+    ///
+    /// # Errors
+    /// Returns an error if it has another type.
+    pub(crate) fn optional_attr<T: for<'a> kernpack::FromAny<'a>>(&self, name: &str) -> Result<Option<T>> {
+        self.attrs.get(name).map(|_| self.attr(name)).transpose()
+    }
+
     /// Returns the results.
     pub fn values(&self) -> Vec<Value> {
         self.outputs.iter().map(|entry| Value::from(&*entry)).collect()
