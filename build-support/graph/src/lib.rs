@@ -31,10 +31,9 @@ mod parts;
 pub mod plan;
 mod quantized;
 mod rows;
-#[doc(hidden)]
-pub mod shared;
 mod sizes;
-mod tensors;
+#[doc(hidden)]
+pub mod tensors;
 pub mod text;
 mod turned;
 mod unread;

@@ -1,11 +1,11 @@
 //! `kernpack.graph.build`: from a graph to a compiled graph, a module and parameters.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kernpack::{Any, DataType, Map, Module, Shape, Str, Tensor};
+use kernpack_graph::{Result, require};
 
 use super::executor::GraphExecutor;
-use crate::error::{Result, require};
 use crate::symbol::{Graph, GraphRef, IndexedGraph, Value, apply_passes, list_inputs};
 
 /// The options for building a graph.
@@ -84,7 +84,7 @@ pub fn build(graph: &GraphRef, target: &str, options: &BuildOptions) -> Result<B
     let mut sorted = names.clone();
     sorted.sort();
     if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        crate::error::fail!("two variables are called '{}': give each a name of its own", pair[0]);
+        kernpack_graph::fail!("two variables are called '{}': give each a name of its own", pair[0]);
     }
     let mut params = options.params.clone();
     params.retain(|name, _| names.contains(name));
@@ -103,8 +103,7 @@ pub fn build(graph: &GraphRef, target: &str, options: &BuildOptions) -> Result<B
         graph = apply_passes(&options.described(&graph, &params)?, &["InferShape", "FoldScaleAxis"])?;
     }
     graph = options.described(&graph, &params)?;
-    let left = list_inputs(&graph)?;
-    params.retain(|name, _| left.contains(name));
+    retain_inputs(&mut params, &graph)?;
     if options.wants("PrecomputePrune") && !params.is_empty() {
         let list = params.keys().map(|name| Str::from(name.as_str())).collect::<kernpack::Array<Str>>();
         graph = apply_passes(&graph.with_attr("param_name_list", list), &["PrecomputePrune"])?;
@@ -114,8 +113,7 @@ pub fn build(graph: &GraphRef, target: &str, options: &BuildOptions) -> Result<B
                 params.insert(name.clone(), tensor);
             }
         }
-        let left = list_inputs(&graph)?;
-        params.retain(|name, _| left.contains(name));
+        retain_inputs(&mut params, &graph)?;
         graph = graph.without_attrs(&["precompute_graph", "output_names", "param_name_list"]);
     }
     let graph = options.described(&graph, &params)?.with_attr("target", target);
@@ -126,9 +124,15 @@ pub fn build(graph: &GraphRef, target: &str, options: &BuildOptions) -> Result<B
     )?;
     let module: Module = compiled.attr("module")?;
     // Kernels need not read all inputs of their nodes: that of zeros_like only has a shape.
-    let left = list_inputs(&compiled)?;
-    params.retain(|name, _| left.contains(name));
+    retain_inputs(&mut params, &compiled)?;
     Ok(Built { graph: compiled.without_attrs(&["module"]), module, params })
+}
+
+/// Removes the parameters that are not inputs of a graph.
+fn retain_inputs(params: &mut BTreeMap<String, Tensor>, graph: &Graph) -> Result<()> {
+    let names: BTreeSet<String> = list_inputs(graph)?.into_iter().collect();
+    params.retain(|name, _| names.contains(name));
+    Ok(())
 }
 
 /// Returns an error unless everything that kernels need is known.

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
+use kernpack_graph::Result;
+
 use super::precompute::writes;
 use super::simplify::keep_inputs;
-use crate::error::Result;
 use crate::symbol::{GraphRef, Value, address, rewrite};
 
 /// The operator of a node, its sorted attributes, and its inputs: node, output, version.

@@ -10,15 +10,14 @@ use kernpack_compiler::ir::{IrModule, LoweredFunc, Tensor};
 use kernpack_compiler::te::operation::post_order;
 use kernpack_compiler::te::placeholder;
 use kernpack_compiler::{Kernel, PassContext, PassOptions, TargetDescription};
+use kernpack_graph::op::{Operand, extents};
+use kernpack_graph::{GraphError, Result, fail, num_elements, require};
 use linkme::distributed_slice;
 
 use super::compute::compute;
 use super::fuse::FusedEntry;
-use crate::error::{GraphError, Result, fail, require};
 use crate::symbol::registry::{Cell, OPERATORS, Registrar, shapes_any};
 use crate::symbol::{Arity, Graph, GraphRef, IndexedGraph, Kind, Node, Param, Use, Value, attr};
-use kernpack_graph::shared::num_elements;
-use kernpack_graph::shared::{Operand, extents};
 
 #[distributed_slice(OPERATORS)]
 static TVM_OP: fn(&mut Registrar) = |operators| {

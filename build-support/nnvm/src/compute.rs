@@ -3,11 +3,11 @@
 use kernpack::{Any, Array, DataType, Function};
 use kernpack_compiler::ir::Tensor;
 use kernpack_compiler::{take_reported, te};
+use kernpack_graph::op::{Operand, extents};
+use kernpack_graph::{Result, fail, require};
 
-use crate::error::{Result, fail, require};
 use crate::symbol::registry::Cell;
 use crate::symbol::{Compute, Native, Use};
-use kernpack_graph::shared::{Operand, extents};
 
 /// Returns the tensors of a node. `outputs` are shapes and types of its outputs.
 ///

@@ -4,23 +4,20 @@
 use std::collections::HashMap;
 
 use kernpack::{Any, Array, Function, Map, Shape, Str};
+use kernpack_graph::op::extents;
+use kernpack_graph::{GraphError, Result, fail};
 
 use super::layout::Layout;
 use super::layout_rules::{correct, whole};
 use super::make::op;
 use super::simplify::keep_inputs;
-use crate::error::{GraphError, Result, fail};
 use crate::symbol::registry::Cell;
 use crate::symbol::{Entry, Graph, GraphRef, IndexedGraph, IndexedNode, LayoutCall, Use, Value, attr, rewrite};
-use kernpack_graph::shared::extents;
 
 /// Runs pass CorrectLayout. Attribute `layout` has the layout of each entry, "__undef__" if it does
 /// not matter; `layout_inputs` contains those of variables by name.
 pub(super) fn correct_layout(graph: &GraphRef) -> Result<GraphRef> {
-    let given: Map<Str, Str> = match graph.attrs.get("layout_inputs") {
-        Some(_) => graph.attr("layout_inputs")?,
-        None => Map::default(),
-    };
+    let given: Map<Str, Str> = graph.optional_attr("layout_inputs")?.unwrap_or_default();
     let last: Vec<String> = graph.attr("layout").unwrap_or_default();
     let mut layouts: Vec<String> = Vec::new();
     let mut changed: HashMap<(usize, String), Value> = HashMap::new();

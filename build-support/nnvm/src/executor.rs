@@ -10,10 +10,9 @@ use std::time::Instant;
 
 use kernpack::module::{ModuleImpl, ModuleProperties};
 use kernpack::{Any, AnyView, Bytes, DataType, Device, Function, Module, Shape, Str, Tensor};
+use kernpack_graph::{GraphError, Result, element_bytes, fail, num_elements, require};
 
-use crate::error::{GraphError, Result, fail, require};
 use crate::symbol::{Graph, IndexedGraph};
-use kernpack_graph::shared::{element_bytes, num_elements};
 
 /// An entry: its place in memory, and its type.
 struct EntryInfo {

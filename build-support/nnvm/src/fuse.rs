@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use kernpack::{Any, Array, ObjRef, Object, Shape};
+use kernpack_graph::Result;
 
 use super::op::pattern::{BROADCAST, ELEMENTWISE, INJECTIVE, OPAQUE, OUT_FUSABLE, REDUCE};
-use crate::error::Result;
 use crate::symbol::{Entry, Graph, GraphRef, IndexedGraph, NodeRef, Use, Value};
 
 /// Nodes that are fused into one kernel.
@@ -193,7 +193,7 @@ pub(super) fn fuse(graph: &GraphRef) -> Result<GraphRef> {
     let fits = [&roots, &masters, &patterns].iter().all(|list| list.len() == count)
         && roots.iter().chain(&masters).all(|number| usize::try_from(*number).is_ok_and(|number| number < count));
     if !fits {
-        crate::error::fail!("the groups are those of another graph: apply GraphFindFusibleGroups again");
+        kernpack_graph::fail!("the groups are those of another graph: apply GraphFindFusibleGroups again");
     }
     let number_of = |value: i64| usize::try_from(value).unwrap_or(0);
     let mut members: HashMap<usize, Vec<usize>> = HashMap::new();

@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 
 use kernpack::{Array, ObjRef};
+use kernpack_graph::{Result, fail, require};
 use linkme::distributed_slice;
 
 use super::make::{Make, op};
-use crate::error::{Result, fail, require};
 use crate::symbol::registry::{Cell, OPERATORS, Registrar};
 use crate::symbol::{Entry, Gradient, Graph, GraphRef, IndexedGraph, Native, NodeEntry, NodeRef, Use, Value};
 
@@ -145,6 +145,11 @@ impl Gradient<'_> {
     fn text(&self, name: &str) -> Result<String> {
         Use::new(&self.node.operator()?, self.node).text(name)
     }
+
+    /// Returns the node's attributes of a reduction, with their defaults.
+    fn axes(&self) -> Result<[(String, String); 2]> {
+        Ok([("axis".to_owned(), self.text("axis")?), ("exclude".to_owned(), self.text("exclude")?)])
+    }
 }
 
 fn pairs(attrs: &[(String, String)]) -> Vec<(&str, &str)> {
@@ -190,9 +195,7 @@ fn register(operators: &mut Registrar) {
         }),
         ("expand_like", |call| {
             let make = call.make();
-            let attrs = [("axis", call.text("axis")?), ("exclude", call.text("exclude")?)];
-            let attrs: Vec<(&str, &str)> = attrs.iter().map(|(key, value)| (*key, value.as_str())).collect();
-            let sum = make.apply("sum", &[&call.head[0]], &attrs)?;
+            let sum = make.apply("sum", &[&call.head[0]], &pairs(&call.axes()?))?;
             let first = make.apply("reshape_like", &[&sum, &call.inputs[0]], &[])?;
             Ok(vec![first, make.apply("zeros_like", &[&call.inputs[1]], &[])?])
         }),
@@ -393,7 +396,8 @@ fn register(operators: &mut Registrar) {
 
 /// The gradients of a result that does not change with its inputs.
 fn zero(call: &Gradient) -> Result<Vec<Value>> {
-    call.inputs.iter().map(|input| call.make().apply("zeros_like", &[input], &[])).collect()
+    let make = call.make();
+    call.inputs.iter().map(|input| make.apply("zeros_like", &[input], &[])).collect()
 }
 
 fn reshaped(call: &Gradient) -> Result<Vec<Value>> {
@@ -402,17 +406,13 @@ fn reshaped(call: &Gradient) -> Result<Vec<Value>> {
 
 /// Broadcasts a value for each result of a reduction to the elements that it came from.
 fn spread(call: &Gradient, make: &Make, value: &Value) -> Result<Value> {
-    let attrs = [("axis", call.text("axis")?), ("exclude", call.text("exclude")?)];
-    let attrs: Vec<(&str, &str)> = attrs.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    make.apply("expand_like", &[value, &call.inputs[0]], &attrs)
+    make.apply("expand_like", &[value, &call.inputs[0]], &pairs(&call.axes()?))
 }
 
 /// Returns the gradient masked by the places where the data is the maximum or minimum.
 fn chosen(call: &Gradient, mask: &str) -> Result<Vec<Value>> {
     let make = call.make();
-    let attrs = [("axis", call.text("axis")?), ("exclude", call.text("exclude")?)];
-    let attrs: Vec<(&str, &str)> = attrs.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let mask = make.apply(mask, &[&call.inputs[0], &call.output()], &attrs)?;
+    let mask = make.apply(mask, &[&call.inputs[0], &call.output()], &pairs(&call.axes()?))?;
     let spread = spread(call, &make, &call.head[0])?;
     Ok(vec![make.apply("elemwise_mul", &[&spread, &mask], &[])?])
 }

@@ -2,8 +2,7 @@
 //! letter a part that is split off an axis.
 
 use kernpack_compiler::ir::Expr;
-
-use crate::error::{Result, fail, require};
+use kernpack_graph::{Result, fail, require};
 
 /// One axis of a layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

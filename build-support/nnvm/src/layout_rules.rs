@@ -5,11 +5,12 @@
 //! stay in the layout of the pass before.
 
 use kernpack::{Array, Function, Str};
+use kernpack_graph::op::axis_of;
+use kernpack_graph::{Result, fail, require};
 use linkme::distributed_slice;
 
 use super::layout::{Axis, Layout};
 use super::op::pattern;
-use crate::error::{Result, fail, require};
 use crate::symbol::registry::{Cell, OPERATORS, Registrar};
 use crate::symbol::{LayoutCall, Native};
 
@@ -233,29 +234,32 @@ fn transpose(call: &mut LayoutCall) -> Result<()> {
     if call.inputs[0].is_empty() {
         return Ok(());
     }
-    let axes = Layout::parse(&call.inputs[0])?.axes().to_vec();
+    let layout = Layout::parse(&call.inputs[0])?;
+    let axes = layout.axes();
     let permuted: Option<Vec<Axis>> = match &order[..] {
         [] => Some(axes.iter().rev().copied().collect()),
-        order => order
-            .iter()
-            .map(|axis| axes.get(kernpack_graph::shared::axis_of(*axis, axes.len()).ok()?).copied())
-            .collect(),
+        order => order.iter().map(|axis| axis_at(&layout, *axis)).collect(),
     };
     call.outputs[0] =
         permuted.filter(|permuted| permuted.len() == axes.len()).map_or_else(String::new, |axes| text_of(&axes));
     Ok(())
 }
 
-/// All inputs are in one layout. A new one is taken if the axis that is joined stays where it was.
+/// Returns an axis of a layout by its index, which may be negative.
+fn axis_at(layout: &Layout, axis: i64) -> Option<Axis> {
+    axis_of(axis, layout.axes().len()).ok().map(|axis| layout.axes()[axis])
+}
+
+/// All inputs are in one layout. A new one is taken if the attribute `axis` selects the same axis in
+/// it.
 fn concatenate(call: &mut LayoutCall) -> Result<()> {
     let defined = |layouts: &[String]| layouts.iter().find(|layout| !layout.is_empty()).cloned();
     let Some(mut layout) = defined(&call.inputs) else { return Ok(()) };
     if let Some(last) = defined(&call.last_inputs)
         && same_axes(&layout, &last)?
     {
-        let old = Layout::parse(&last)?;
-        let axis = kernpack_graph::shared::axis_of(call.used.int("axis")?, old.axes().len())?;
-        if Layout::parse(&layout)?.axes().get(axis) != old.axes().get(axis) {
+        let axis = call.used.int("axis")?;
+        if axis_at(&Layout::parse(&layout)?, axis) != axis_at(&Layout::parse(&last)?, axis) {
             layout = last;
         }
     }
@@ -272,17 +276,20 @@ fn batch_norm(call: &mut LayoutCall) -> Result<()> {
         return fixed(call);
     }
     let axis = call.used.int("axis")?;
-    let channels = |text: &str| -> Result<Option<String>> {
-        let layout = Layout::parse(text)?;
-        let axes = layout.axes();
-        let Ok(own) = kernpack_graph::shared::axis_of(axis, axes.len()).map(|axis| axes[axis]) else { return Ok(None) };
-        let parts: Vec<Axis> =
-            axes.iter().copied().filter(|axis| axis.name == own.name && axis.part.is_some()).collect();
-        let fits = own.part.is_none() && parts.iter().all(|part| Some(part) == axes.last());
-        Ok(fits.then(|| format!("{own}{}", text_of(&parts))))
-    };
     let joined = whole(&given)?;
     let last = if same_axes(&given, &call.last_inputs[0])? { call.last_inputs[0].clone() } else { joined.clone() };
+    let before = axis_at(&Layout::parse(&last)?, axis).map(|axis| axis.name);
+    let channels = |text: &str| -> Result<Option<String>> {
+        let layout = Layout::parse(text)?;
+        let Some(own) = axis_at(&layout, axis).filter(|own| own.part.is_none() && Some(own.name) == before) else {
+            return Ok(None);
+        };
+        let axes = layout.axes();
+        let parts: Vec<Axis> =
+            axes.iter().copied().filter(|axis| axis.name == own.name && axis.part.is_some()).collect();
+        let fits = parts.iter().all(|part| Some(part) == axes.last());
+        Ok(fits.then(|| format!("{own}{}", text_of(&parts))))
+    };
     // In the first pass the parameters are along whole axes.
     let first = if call.last_inputs[0].is_empty() { joined.clone() } else { given };
     for data in [first, last, joined] {

@@ -1,7 +1,7 @@
 //! NNVM: its operators, its passes, `build`, the graph executor and files with parameters.
 //!
 //! Operators are those of NNVM 0.5, with its names and attributes. They compute with the operators
-//! of models ([`kernpack_graph::shared`]) if the meaning is the same. They are registered in
+//! of models ([`kernpack_graph::op`]) if the meaning is the same. They are registered in
 //! [`crate::symbol::registry`], and lowered like all others: tensor expressions, rules, code
 //! generators.
 //!
@@ -27,7 +27,6 @@ mod common_sub_expression;
 mod compile;
 mod compute;
 mod correct_layout;
-mod error;
 mod executor;
 mod fuse;
 mod gradient;

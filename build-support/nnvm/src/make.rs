@@ -3,8 +3,8 @@
 use core::cell::Cell;
 
 use kernpack::{Map, Str};
+use kernpack_graph::Result;
 
-use crate::error::Result;
 use crate::symbol::{Node, Value, registry};
 
 /// Returns the first output of a new node. Its operator must be registered, and its attributes are

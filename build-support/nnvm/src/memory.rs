@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use kernpack::{Array, Shape};
+use kernpack_graph::{Result, element_bytes, num_elements, require};
 
-use crate::error::{Result, require};
 use crate::symbol::{GraphRef, IndexedGraph, Use, attr};
 
 /// Returns the maximum ratio of a block's size to its contents. The environment variable of NNVM
@@ -74,8 +74,8 @@ pub(super) fn plan_memory(graph: &GraphRef) -> Result<GraphRef> {
     );
     let bytes = (0..count)
         .map(|id| {
-            let elements = kernpack_graph::shared::num_elements(&shapes[id])?;
-            let size = attr::type_of_code(types[id])?.map_or(4, kernpack_graph::shared::element_bytes);
+            let elements = num_elements(&shapes[id])?;
+            let size = attr::type_of_code(types[id])?.map_or(4, element_bytes);
             Ok(elements.saturating_mul(size))
         })
         .collect::<Result<Vec<usize>>>()?;

@@ -124,6 +124,6 @@ passes! {
     PLAN_MEMORY plan_memory "PlanMemory" "kernpack.graph.pass.PlanMemory" ["shape", "dtype"] ["storage_id", "storage_inplace_index", "storage_allocated_bytes"] super::memory::plan_memory;
 }
 
-fn fuse_and_compile(graph: &GraphRef) -> crate::error::Result<GraphRef> {
+fn fuse_and_compile(graph: &GraphRef) -> kernpack_graph::Result<GraphRef> {
     super::compile::compile(&super::fuse::fuse(graph)?)
 }

@@ -1,9 +1,8 @@
 //! Parameter files: names and tensors, in the format of NNVM, Relay and TVM.
 
 use kernpack::{Bytes, DataType, Map, Str, Tensor};
-
-use crate::error::{Result, fail, require};
-use kernpack_graph::shared::{bytes_of, tensor_of};
+use kernpack_graph::tensors::{bytes_of, tensor_of};
+use kernpack_graph::{Result, fail, require};
 
 /// The magic number at the start of a file.
 const LIST: u64 = 0xF7E5_8D4F_0504_9CB7;

@@ -1,25 +1,25 @@
 //! Pass PrecomputePrune: moves nodes that depend only on parameters to a separate graph.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use kernpack::{Array, Str};
+use kernpack_graph::Result;
 
 use super::simplify::keep_inputs;
-use crate::error::Result;
-use crate::symbol::{Entry, Graph, GraphRef, IndexedGraph, Use, Value, rewrite};
+use crate::symbol::{Entry, Graph, GraphRef, IndexedGraph, Use, Value, rewrite, written};
 
 /// Splits the graph: attribute `precompute_graph` computes the variables `output_names` of the
 /// remaining graph. Without values that are computed from parameters, the attribute is missing.
 pub(super) fn precompute_prune(graph: &GraphRef) -> Result<GraphRef> {
-    let params: Vec<String> = graph.attr("param_name_list")?;
+    let params: HashSet<String> = graph.attr::<Vec<String>>("param_name_list")?.into_iter().collect();
     let index = IndexedGraph::new(graph)?;
     // Nodes that depend only on parameters, or on nothing; and those that depend on some.
     let mut is_fixed = vec![false; index.nodes.len()];
     let mut has_params = vec![false; index.nodes.len()];
-    let written = written(&index)?;
+    let is_written = written(&index)?;
     for (number, node) in index.nodes.iter().enumerate() {
         if node.node.is_variable() {
-            let is_param = params.iter().any(|name| name == node.node.name.as_str()) && !written[number];
+            let is_param = params.contains(node.node.name.as_str()) && !is_written[number];
             (is_fixed[number], has_params[number]) = (is_param, is_param);
             continue;
         }
@@ -67,22 +67,5 @@ pub(super) fn precompute_prune(graph: &GraphRef) -> Result<GraphRef> {
 /// Returns true if a node writes to a variable.
 pub(super) fn writes(index: &IndexedGraph, number: usize) -> Result<bool> {
     let node = &index.nodes[number].node;
-    match node.operator() {
-        Ok(op) => Ok(!Use::new(&op, node).indices("FMutateInputs")?.is_empty()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Returns the variables that nodes write to.
-fn written(index: &IndexedGraph) -> Result<Vec<bool>> {
-    let mut written = vec![false; index.nodes.len()];
-    for node in index.nodes.iter().filter(|node| !node.node.is_variable()) {
-        let op = node.node.operator()?;
-        for input in Use::new(&op, &node.node).indices("FMutateInputs")? {
-            if let Some(entry) = node.inputs.get(input) {
-                written[entry.node] = true;
-            }
-        }
-    }
-    Ok(written)
+    Ok(!Use::new(&node.operator()?, node).indices("FMutateInputs")?.is_empty())
 }

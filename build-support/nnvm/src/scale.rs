@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 
 use kernpack::Shape;
+use kernpack_graph::Result;
 
 use super::make::{Make, op};
 use super::simplify::keep_inputs;
-use crate::error::Result;
 use crate::symbol::{GraphRef, Node, Use, Value, address, rewrite};
 
 /// Facts about the values of the new graph: the number of reads, and their shapes.

@@ -1,9 +1,10 @@
 //! Pass SimplifyInference: removes operators that are only used for training.
 
 use kernpack::Map;
+use kernpack_graph::op::axis_of;
+use kernpack_graph::{GraphError, Result};
 
 use super::make::{Make, op};
-use crate::error::{GraphError, Result};
 use crate::symbol::infer::shapes;
 use crate::symbol::{GraphRef, IndexedGraph, Node, Use, Value, rewrite};
 
@@ -55,7 +56,7 @@ const KEPT: &[&str] = &["shape_inputs", "dtype_inputs", "layout_inputs", "target
 /// `rank` is the rank of the data. Parameters have one axis, or two in C16c.
 fn scale_and_shift(used: &Use, name: &str, inputs: &[Value], rank: usize, parameters: usize) -> Result<Value> {
     let [data, gamma, beta, mean, var] = inputs else { return Err(GraphError::new("it has five inputs")) };
-    let axis = kernpack_graph::shared::axis_of(used.int("axis")?, rank)?;
+    let axis = axis_of(used.int("axis")?, rank)?;
     let make = Make::new(name);
     let grown = make.apply("__add_scalar__", &[var], &[("scalar", &used.float("epsilon")?.to_string())])?;
     let root = make.apply("sqrt", &[&grown], &[])?;

@@ -29,18 +29,25 @@ const WIDTH: usize = 100;
 /// Runs the command with its arguments.
 pub(crate) fn run(arguments: &[&str]) -> Result {
     let workspace = Workspace::find()?;
-    match arguments {
-        ["--wrap", paths @ ..] => wrap(&workspace, paths),
-        [option, ..] if option.starts_with('-') => Err(format!("words: no option '{option}'").into()),
-        paths => check(&workspace, paths),
+    let (is_wrap, paths) = match arguments {
+        ["--wrap", paths @ ..] => (true, paths),
+        paths => (false, paths),
+    };
+    if let Some(option) = paths.iter().find(|path| path.starts_with('-')) {
+        return Err(format!("words: no option '{option}'").into());
     }
+    let files = tracked(&workspace)?;
+    if let Some(path) = unknown(&files, paths) {
+        return Err(format!("words: no tracked file is '{path}' or in it: give paths from the root").into());
+    }
+    if is_wrap { wrap(&workspace, &files, paths) } else { check(&workspace, &files, paths) }
 }
 
 /// Prints the problems of these files and folders, and fails if there are any.
-fn check(workspace: &Workspace, paths: &[&str]) -> Result {
+fn check(workspace: &Workspace, files: &[String], paths: &[&str]) -> Result {
     let mut count = 0;
     let is_checked = |path: &&String| (path.ends_with(".rs") || path.ends_with(".md")) && is_below(path, paths);
-    for path in tracked(workspace)?.iter().filter(is_checked) {
+    for path in files.iter().filter(is_checked) {
         let text = fs::read_to_string(workspace.root().join(path))?;
         for problem in problems::of(path, &text).map_err(|error| format!("{path}: {error}"))? {
             println!("{problem}");
@@ -51,8 +58,7 @@ fn check(workspace: &Workspace, paths: &[&str]) -> Result {
 }
 
 /// Wraps the comments of tracked Rust files, and Markdown files that are named.
-fn wrap(workspace: &Workspace, paths: &[&str]) -> Result {
-    let files = tracked(workspace)?;
+fn wrap(workspace: &Workspace, files: &[String], paths: &[&str]) -> Result {
     let is_wrapped = |path: &&String| match path.ends_with(".rs") {
         true => is_below(path, paths),
         false => path.ends_with(".md") && paths.contains(&path.as_str()),
@@ -82,6 +88,11 @@ fn tracked(workspace: &Workspace) -> Result<Vec<String>> {
     let names = String::from_utf8(output.stdout)?;
     let exists = |path: &&str| workspace.root().join(path).is_file();
     Ok(names.split_terminator('\0').filter(exists).map(str::to_string).collect())
+}
+
+/// Returns the first of these paths that is neither a file nor a folder of files.
+fn unknown<'p>(files: &[String], paths: &[&'p str]) -> Option<&'p str> {
+    paths.iter().copied().find(|path| !files.iter().any(|file| is_below(file, &[*path])))
 }
 
 /// Returns whether a path is one of these, or in one of these folders. No paths name all.

@@ -1,4 +1,4 @@
-use super::{is_below, problems, wrap};
+use super::{is_below, problems, unknown, wrap};
 
 /// The problems of a file `a.rs`, without advice.
 fn found(text: &str) -> Vec<String> {
@@ -135,5 +135,13 @@ fn lines_begin_with_words_of_their_paragraph() {
 fn paths_name_files_and_folders() {
     for (folders, expected) in [(&[][..], true), (&["a"], true), (&["a/"], true), (&["."], true), (&["a/b"], false)] {
         assert_eq!(is_below("a/bc.rs", folders), expected, "{folders:?}");
+    }
+}
+
+#[test]
+fn paths_without_files_are_found() {
+    let files = ["a/b.rs".to_string()];
+    for (paths, expected) in [(&[][..], None), (&["a", "a/b.rs", "."], None), (&["a", "a/b.r"], Some("a/b.r"))] {
+        assert_eq!(unknown(&files, paths), expected);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Operators of domains that are not of ONNX are not listed; their attributes are not checked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::proto::{Model, Node, OpsetId};
 use super::twice::label;
@@ -59,9 +59,13 @@ pub fn attribute_names(domain: &str, operator: &str) -> Option<impl Iterator<Ite
 /// All other attributes, each with the node, the operator and the attributes that exist.
 pub(crate) fn check_attribute_names(model: &Model<'_>, is_custom: impl Fn(&Node<'_>) -> bool) -> Result<()> {
     let table: BTreeMap<&str, &str> = lines().collect();
+    let functions: BTreeSet<[&str; 3]> =
+        model.functions.iter().map(|function| [&*function.name, &*function.domain, &*function.overload]).collect();
+    // A function of the model may have the name of an operator.
+    let is_call = |node: &Node<'_>| functions.contains(&[&*node.op_type, &*node.domain, &*node.overload]);
     let mut problems = Vec::new();
     for (opsets, nodes) in all_graphs(model) {
-        for node in nodes.iter().filter(|node| !node.attributes.is_empty() && !is_call(model, node)) {
+        for node in nodes.iter().filter(|node| !node.attributes.is_empty() && !is_call(node)) {
             let Some(names) = table.get(&*format!("{}:{}", node.domain, node.op_type)) else { continue };
             if is_custom(node) {
                 continue;
@@ -122,16 +126,8 @@ fn is_close(name: &str, known: &str) -> bool {
     one == other || behind(one) == behind(other) || behind(one) == other || one == behind(other)
 }
 
-/// Tells whether a node calls a function of the model, which may have the name of an operator.
-fn is_call(model: &Model<'_>, node: &Node<'_>) -> bool {
-    model.functions.iter().any(|function| {
-        function.name == node.op_type && function.domain == node.domain && function.overload == node.overload
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::path::Path;
 
     use super::*;

@@ -92,15 +92,12 @@ fn check_attributes(call: &Call, w: &Operand, auto: &str) -> Result<()> {
 }
 
 /// Checks that attribute `output_shape` has an extent for each spatial axis, or as older exporters
-/// and onnxruntime have it, for the batch and the channels, too. They are those of `expected`.
-fn check_output_shape(wanted: &[i64], expected: &[i64]) -> Result<()> {
-    let rank = expected.len() - 2;
-    let is_whole = wanted.len() == expected.len() && wanted[..2] == expected[..2];
+/// and onnxruntime have it, the whole shape, which begins with the batch and the channels.
+fn check_output_shape(wanted: &[i64], rank: usize, first: [i64; 2]) -> Result<()> {
     require!(
-        is_whole || wanted.len() == rank,
-        "attribute `output_shape` is {wanted:?}: expected {rank} extents, or {} that begin with {:?}",
-        rank + 2,
-        &expected[..2]
+        wanted.len() == rank || wanted.len() == rank + 2 && wanted[..2] == first,
+        "attribute `output_shape` is {wanted:?}: expected {rank} extents, or {} that begin with {first:?}",
+        rank + 2
     );
     Ok(())
 }
@@ -125,7 +122,7 @@ fn conv_transpose(call: &Call) -> Result<Vec<Tensor>> {
     let wanted = call.attrs.ints("output_shape")?;
     let wanted = wanted.map(|wanted| bounds::all_bounded("attribute `output_shape`", wanted)).transpose()?;
     if let Some(wanted) = &wanted {
-        check_output_shape(wanted, &[&[x.shape[0], part.saturating_mul(groups)], spatial].concat())?;
+        check_output_shape(wanted, rank, [x.shape[0], part.saturating_mul(groups)])?;
     }
     let auto = call.attrs.text("auto_pad", "NOTSET")?;
     check_attributes(call, w, auto)?;

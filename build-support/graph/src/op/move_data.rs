@@ -48,8 +48,7 @@ fn transpose(call: &Call) -> Result<Vec<Tensor>> {
 fn concat(call: &Call) -> Result<Vec<Tensor>> {
     let inputs: Vec<_> = (0..call.inputs.len()).map(|index| call.input(index)).collect::<Result<_>>()?;
     let Some(&first) = inputs.first() else { fail!("there is no input") };
-    let axis = if call.version < 4 { call.attrs.int("axis", 1)? } else { call.attrs.needed_int("axis")? };
-    let axis = first.axis(axis)?;
+    let axis = first.axis(call.attrs.needed_int("axis")?)?;
     let mut shape = first.shape.clone();
     shape[axis] = 0;
     for input in &inputs {

@@ -7,15 +7,15 @@
 use kernpack::DataType;
 use kernpack_compiler::ir::{Buffer, Expr, F32, I32, I64, Stmt, Tensor, Var};
 use kernpack_compiler::te::{self, extern_op};
+use kernpack_graph::op::statements::{Variable, each, element, memory, put, sort, when};
+use kernpack_graph::op::{Operand, element_tensor};
+use kernpack_graph::{Result, require};
 use linkme::distributed_slice;
 
 use super::infer::{is_known, set};
 use super::pattern;
-use crate::error::{Result, require};
 use crate::symbol::registry::{OPERATORS, Registrar};
 use crate::symbol::{Compute, Kind, Native, Param, PartialShape, Use};
-use kernpack_graph::shared::statements::{Variable, each, element, memory, put, sort, when};
-use kernpack_graph::shared::{Operand, element_tensor};
 
 #[distributed_slice(OPERATORS)]
 static BOXES: fn(&mut Registrar) = register;
@@ -105,7 +105,7 @@ fn sizes(ins: &[PartialShape]) -> Result<Option<[i64; 3]>> {
         return Ok(None);
     }
     let &[batch, classes, anchors] = &ins[0][..] else {
-        crate::error::fail!("expected scores as (batch, class, box), got {:?}", ins[0])
+        kernpack_graph::fail!("expected scores as (batch, class, box), got {:?}", ins[0])
     };
     require!(classes >= 1, "there is no class");
     Ok(Some([batch, classes, anchors]))

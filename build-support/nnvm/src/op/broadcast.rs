@@ -1,24 +1,23 @@
 //! Operators whose inputs are broadcast to one shape.
 
 use kernpack_compiler::ir::{BinaryOp, DataTypeExt, Expr, Tensor};
+use kernpack_graph::op::{self, element_tensor, extremum};
+use kernpack_graph::{Attr, Result, require};
 use linkme::distributed_slice;
 
 use super::call::{known, reshaped};
 use super::elementwise::number;
 use super::infer::{is_known, merge, set};
 use super::pattern;
-use crate::error::{Result, require};
 use crate::symbol::registry::{OPERATORS, Registrar};
 use crate::symbol::{Compute, Kind, Native, Param, PartialShape, Use};
-use kernpack_graph::Attr;
-use kernpack_graph::shared::{self, element_tensor, extremum};
 
 #[distributed_slice(OPERATORS)]
 static BROADCAST: fn(&mut Registrar) = register;
 
 fn infer(_: &Use, ins: &mut [PartialShape], outs: &mut [PartialShape]) -> Result<()> {
     if is_known(&ins[0]) && is_known(&ins[1]) {
-        let shape = shared::broadcast(&[&ins[0], &ins[1]])?;
+        let shape = op::broadcast(&[&ins[0], &ins[1]])?;
         set(&mut outs[0], &shape)?;
     }
     Ok(())
@@ -27,7 +26,7 @@ fn infer(_: &Use, ins: &mut [PartialShape], outs: &mut [PartialShape]) -> Result
 fn pairwise(call: &Compute, body: impl FnOnce(Expr, Expr) -> Expr) -> Result<Vec<Tensor>> {
     let (a, b) = (call.input(0)?, call.input(1)?);
     require!(a.dtype == b.dtype, "the inputs have different types: {} and {}", a.dtype, b.dtype);
-    let shape = shared::broadcast(&[&a.shape, &b.shape])?;
+    let shape = op::broadcast(&[&a.shape, &b.shape])?;
     Ok(vec![element_tensor(&shape, |position| body(a.broadcast_at(position), b.broadcast_at(position)))])
 }
 

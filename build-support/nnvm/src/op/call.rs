@@ -2,12 +2,10 @@
 
 use kernpack_compiler::ir::Tensor;
 use kernpack_compiler::te::placeholder;
+use kernpack_graph::op::{self, Call, Operand, extents};
+use kernpack_graph::{Attr, Attrs, Constant, GraphError, Result};
 
-use crate::error::{GraphError, Result};
 use crate::symbol::Compute;
-use kernpack_graph::shared::Constant;
-use kernpack_graph::shared::{self, Call, Operand, extents};
-use kernpack_graph::{Attr, Attrs};
 
 /// The operator set version of models that is used.
 const VERSION: i64 = 23;
@@ -32,7 +30,7 @@ impl Compute<'_> {
         inputs: &[Operand],
         outputs: usize,
     ) -> Result<Vec<Tensor>> {
-        let operator = shared::find(name).ok_or_else(|| GraphError::new(format!("there is no operator {name}")))?;
+        let operator = op::find(name).ok_or_else(|| GraphError::new(format!("there is no operator {name}")))?;
         let mut own = Attrs::default();
         for (key, value) in attrs {
             own.set(key, value.clone());
@@ -69,11 +67,7 @@ pub(crate) fn known(values: &[i64]) -> Operand {
 
 /// Returns the same elements in another shape.
 pub(crate) fn reshaped(x: &Operand, shape: &[i64]) -> Tensor {
-    shared::element_tensor(shape, |position| {
-        if shape == x.shape {
-            x.at(position)
-        } else {
-            x.at(&shared::unflatten(&shared::flatten(position, shape), &x.shape))
-        }
+    op::element_tensor(shape, |position| {
+        if shape == x.shape { x.at(position) } else { x.at(&op::unflatten(&op::flatten(position, shape), &x.shape)) }
     })
 }

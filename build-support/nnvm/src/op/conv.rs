@@ -1,18 +1,17 @@
 //! Convolutions.
 
 use kernpack_compiler::ir::Tensor;
+use kernpack_graph::op::{Operand, element_tensor};
+use kernpack_graph::{Attr, Result, fail, require};
 use linkme::distributed_slice;
 
 use super::call::operand;
 use super::infer::{is_known, set};
 use super::nn::{count_with_bias, relayout, with_bias};
 use super::pattern;
-use crate::error::{Result, fail, require};
 use crate::layout::Layout;
 use crate::symbol::registry::{OPERATORS, Registrar};
 use crate::symbol::{Arity, Compute, Kind, Native, Param, PartialShape, Use};
-use kernpack_graph::Attr;
-use kernpack_graph::shared::{Operand, element_tensor};
 
 #[distributed_slice(OPERATORS)]
 static CONVOLUTION: fn(&mut Registrar) = register;

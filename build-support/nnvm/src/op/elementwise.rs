@@ -3,15 +3,15 @@
 use kernpack::DataType;
 use kernpack_compiler::ir::{BinaryOp, Expr, Tensor};
 use kernpack_compiler::te;
+use kernpack_graph::Result;
+use kernpack_graph::op::element_tensor;
 use linkme::distributed_slice;
 
 use super::call::operand;
 use super::infer::same_shape;
 use super::pattern;
-use crate::error::Result;
 use crate::symbol::registry::{Builder, OPERATORS, Registrar};
 use crate::symbol::{Arity, Compute, Kind, Native, Param};
-use kernpack_graph::shared::element_tensor;
 
 #[distributed_slice(OPERATORS)]
 static ELEMENTWISE: fn(&mut Registrar) = register;

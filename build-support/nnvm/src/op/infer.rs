@@ -1,8 +1,8 @@
 //! Infers shapes and types of inputs and outputs from each other.
 
 use kernpack::DataType;
+use kernpack_graph::{Result, fail};
 
-use crate::error::{Result, fail};
 use crate::symbol::{PartialShape, Use};
 
 /// Merges two partially known shapes. Extents of 0 are unknown.
@@ -53,11 +53,6 @@ pub(crate) fn count(shape: &[i64]) -> Option<i64> {
         return None;
     }
     shape.iter().try_fold(1_i64, |product, extent| product.checked_mul(*extent))
-}
-
-/// Returns an axis, which may be counted from the end.
-pub(crate) fn axis(axis: i64, rank: usize) -> Result<usize> {
-    kernpack_graph::shared::axis_of(axis, rank)
 }
 
 /// The outputs have the type of the first input, whatever the types of the others are.

@@ -2,15 +2,15 @@
 
 use kernpack_compiler::ir::Tensor;
 use kernpack_compiler::te;
+use kernpack_graph::Result;
+use kernpack_graph::op::element_tensor;
 use linkme::distributed_slice;
 
 use super::elementwise::{elementwise, map};
 use super::infer::set;
 use super::pattern;
-use crate::error::Result;
 use crate::symbol::registry::{OPERATORS, Registrar};
 use crate::symbol::{Compute, Kind, Native, Param};
-use kernpack_graph::shared::element_tensor;
 
 #[distributed_slice(OPERATORS)]
 static INIT: fn(&mut Registrar) = register;

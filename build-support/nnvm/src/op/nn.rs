@@ -2,17 +2,16 @@
 
 use kernpack_compiler::ir::{Expr, Tensor};
 use kernpack_compiler::te::{self, reduce_axis};
+use kernpack_graph::op::{Operand, axis_of, element_tensor, extremum};
+use kernpack_graph::{Attr, Result, fail, require};
 use linkme::distributed_slice;
 
 use super::call::{operand, reshaped};
-use super::infer::{axis, count, is_known, same_shape, set};
+use super::infer::{count, is_known, same_shape, set};
 use super::pattern;
-use crate::error::{Result, fail, require};
 use crate::layout::Layout;
 use crate::symbol::registry::{OPERATORS, Registrar};
 use crate::symbol::{Arity, Compute, Kind, Native, Param, PartialShape, Use};
-use kernpack_graph::Attr;
-use kernpack_graph::shared::{element_tensor, extremum};
 
 #[distributed_slice(OPERATORS)]
 static NN: fn(&mut Registrar) = register;
@@ -130,7 +129,7 @@ fn infer_batch_norm(used: &Use, ins: &mut [PartialShape], outs: &mut [PartialSha
     if data.is_empty() {
         return Ok(());
     }
-    let mut channels = vec![data[axis(used.int("axis")?, data.len())?]];
+    let mut channels = vec![data[axis_of(used.int("axis")?, data.len())?]];
     // Parameters in C16c, for data in NCHW16c.
     if ins[1..].iter().any(|shape| shape.len() == 2) {
         channels.extend(data.last());
@@ -185,7 +184,7 @@ fn pad(call: &Compute) -> Result<Vec<Tensor>> {
 /// Normalizes over a window along an axis.
 fn lrn(call: &Compute) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
-    let (size, along) = (call.used.int("size")?, axis(call.used.int("axis")?, x.rank())?);
+    let (size, along) = (call.used.int("size")?, axis_of(call.used.int("axis")?, x.rank())?);
     require!(size > 0 && size < 1 << 20, "attribute `size` is {size}");
     let value = |name: &str| -> Result<Expr> { Ok(te::constant(call.used.float(name)?, x.dtype)) };
     let (alpha, beta, bias) = (value("alpha")?, value("beta")?, value("bias")?);
@@ -217,7 +216,7 @@ fn l2_normalize(call: &Compute) -> Result<Vec<Tensor>> {
 
 fn prelu(call: &Compute) -> Result<Vec<Tensor>> {
     let (x, alpha) = (call.input(0)?, call.input(1)?);
-    let along = axis(call.used.int("axis")?, x.rank())?;
+    let along = axis_of(call.used.int("axis")?, x.rank())?;
     Ok(vec![element_tensor(&x.shape, |position| {
         let value = x.at(position);
         let below = &value * alpha.at(&[position[along].clone()]);
@@ -226,7 +225,7 @@ fn prelu(call: &Compute) -> Result<Vec<Tensor>> {
 }
 
 /// Converts the data to another layout.
-pub(crate) fn relayout(x: &kernpack_graph::shared::Operand, from: &Layout, to: &Layout) -> Result<Tensor> {
+pub(crate) fn relayout(x: &Operand, from: &Layout, to: &Layout) -> Result<Tensor> {
     require!(from.converts_to(to), "layout {from} cannot become {to}: they have different axes");
     let order = from.plain();
     let names: String = order.iter().collect();
@@ -318,7 +317,7 @@ fn register(operators: &mut Registrar) {
                 if data.is_empty() {
                     return Ok(());
                 }
-                let channels = [data[axis(used.int("axis")?, data.len())?]];
+                let channels = [data[axis_of(used.int("axis")?, data.len())?]];
                 set(&mut ins[1], &channels)
             }),
         )

@@ -2,6 +2,8 @@
 
 use kernpack_compiler::ir::{Expr, I64, Tensor};
 use kernpack_compiler::te;
+use kernpack_graph::op::{Operand, element_tensor};
+use kernpack_graph::{Attr, Result, fail, require};
 use linkme::distributed_slice;
 
 use super::call::operand;
@@ -9,12 +11,9 @@ use super::conv::{layout, padding};
 use super::infer::{is_known, set};
 use super::nn::relayout;
 use super::pattern;
-use crate::error::{Result, fail, require};
 use crate::layout::Layout;
 use crate::symbol::registry::{OPERATORS, Registrar};
 use crate::symbol::{Compute, Kind, Native, Param, PartialShape, Use};
-use kernpack_graph::Attr;
-use kernpack_graph::shared::{Operand, element_tensor};
 
 #[distributed_slice(OPERATORS)]
 static POOL: fn(&mut Registrar) = register;

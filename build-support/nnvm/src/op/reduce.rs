@@ -1,16 +1,15 @@
 //! Reductions over axes.
 
 use kernpack_compiler::ir::{I32, Tensor};
+use kernpack_graph::op::{Operand, axis_of, broadcast, element_tensor};
+use kernpack_graph::{Attr, Result, require};
 use linkme::distributed_slice;
 
 use super::call::{operand, reshaped};
 use super::infer::{is_known, set};
 use super::pattern;
-use crate::error::{Result, require};
 use crate::symbol::registry::{OPERATORS, Registrar};
 use crate::symbol::{Compute, Kind, Native, Param, PartialShape, Use};
-use kernpack_graph::Attr;
-use kernpack_graph::shared::{Operand, axis_of, element_tensor};
 
 #[distributed_slice(OPERATORS)]
 static REDUCE: fn(&mut Registrar) = register;
@@ -154,7 +153,7 @@ fn register(operators: &mut Registrar) {
 fn collapse(call: &Compute) -> Result<Vec<Tensor>> {
     let (x, target) = (call.input(0)?, call.input(1)?);
     require!(
-        target.rank() <= x.rank() && kernpack_graph::shared::broadcast(&[&x.shape, &target.shape])? == x.shape,
+        target.rank() <= x.rank() && broadcast(&[&x.shape, &target.shape])? == x.shape,
         "{:?} is not broadcast to {:?}",
         target.shape,
         x.shape

@@ -2,18 +2,17 @@
 
 use kernpack_compiler::ir::{Expr, Stmt, Tensor};
 use kernpack_compiler::te::{self, extern_op, reduce_axis};
+use kernpack_graph::op::statements::{Variable, count_of, element, fill, nest, put, when};
+use kernpack_graph::op::{element_tensor, extents, flatten};
+use kernpack_graph::{Attr, Result, require};
 use linkme::distributed_slice;
 
 use super::conv::{Window, layout};
 use super::infer::set;
 use super::pattern;
 use super::pool::Pool;
-use crate::error::{Result, require};
 use crate::symbol::registry::{OPERATORS, Registrar};
 use crate::symbol::{Arity, Compute, Native, PartialShape, Use};
-use kernpack_graph::Attr;
-use kernpack_graph::shared::element_tensor;
-use kernpack_graph::shared::statements::{Variable, element, fill, nest, put, when};
 
 #[distributed_slice(OPERATORS)]
 static SLOPES: fn(&mut Registrar) = register;
@@ -91,19 +90,19 @@ fn pool(call: &Compute) -> Result<Vec<Tensor>> {
     let pool = Pool::new(&call.used)?;
     let (head, data, result) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let tensors = [head.tensor.clone(), data.tensor.clone(), result.tensor.clone()];
-    let op = extern_op("slope", &tensors).output(kernpack_graph::shared::extents(&data.shape), data.dtype);
-    let (count, shape) = (kernpack_graph::shared::statements::count_of(&data.shape), data.shape.clone());
+    let op = extern_op("slope", &tensors).output(extents(&data.shape), data.dtype);
+    let (count, shape) = (count_of(&data.shape), data.shape.clone());
     let windows = head.shape.clone();
     Ok(op.body(|inputs, outputs| {
         let is_found = Variable::index("is_found");
         let of_window = nest("p", &windows, |p| {
-            let own = kernpack_graph::shared::flatten(p, &windows);
+            let own = flatten(p, &windows);
             let search = nest("k", &pool.kernel, |k| {
                 let place = |axis: usize| &p[2 + axis] * pool.strides[axis] + &k[axis] - pool.padding[axis];
                 let (y, x) = (place(0), place(1));
                 let inside = |index: &Expr, extent: i64| index.greater_equal(0).and(index.less(extent));
                 let is_inside = inside(&y, shape[2]).and(inside(&x, shape[3])).and(is_found.get().equals(0));
-                let number = kernpack_graph::shared::flatten(&[p[0].clone(), p[1].clone(), y, x], &shape);
+                let number = flatten(&[p[0].clone(), p[1].clone(), y, x], &shape);
                 let is_largest = element(&inputs[1], number.clone()).equals(element(&inputs[2], own.clone()));
                 let sum = element(&outputs[0], number.clone()) + element(&inputs[0], own.clone());
                 when(is_inside, when(is_largest, Stmt::seq([put(&outputs[0], number, sum), is_found.set(1)])))

@@ -1,12 +1,12 @@
 //! Operators that write to variables.
 
+use kernpack_graph::op::element_tensor;
 use linkme::distributed_slice;
 
 use super::infer::same_shape;
 use super::pattern;
 use crate::symbol::Native;
 use crate::symbol::registry::{OPERATORS, Registrar};
-use kernpack_graph::shared::element_tensor;
 
 #[distributed_slice(OPERATORS)]
 static STATE: fn(&mut Registrar) = |operators| {

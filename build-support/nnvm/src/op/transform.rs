@@ -2,16 +2,15 @@
 
 use kernpack_compiler::ir::{Expr, I64, Tensor};
 use kernpack_compiler::te;
+use kernpack_graph::op::{Operand, axis_of, element_tensor};
+use kernpack_graph::{Attr, GraphError, Result, fail, require};
 use linkme::distributed_slice;
 
 use super::call::{known, operand, reshaped};
 use super::infer::{count, is_known, merge, set};
 use super::pattern;
-use crate::error::{GraphError, Result, fail, require};
 use crate::symbol::registry::{OPERATORS, Registrar};
 use crate::symbol::{Arity, Compute, InferShape, Kind, Native, Param, PartialShape, Use};
-use kernpack_graph::Attr;
-use kernpack_graph::shared::{Operand, axis_of, element_tensor};
 
 #[distributed_slice(OPERATORS)]
 static TRANSFORM: fn(&mut Registrar) = register;

@@ -5,6 +5,9 @@
 
 use kernpack_compiler::ir::{Expr, ForKind, Stmt, Tensor, Var};
 use kernpack_compiler::te::{self, extern_op, reduce_axis};
+use kernpack_graph::op::statements::{element, put, when};
+use kernpack_graph::op::{element_tensor, flatten};
+use kernpack_graph::{Result, require};
 use linkme::distributed_slice;
 
 use super::call::operand;
@@ -12,11 +15,8 @@ use super::conv::{Window, infer_with, layout, params};
 use super::infer::{is_known, set};
 use super::nn::{count_with_bias, with_bias};
 use super::pattern;
-use crate::error::{Result, require};
 use crate::symbol::registry::{OPERATORS, Registrar};
 use crate::symbol::{Arity, Compute, Kind, Native, Param, PartialShape, Use};
-use kernpack_graph::shared::statements::{element, put, when};
-use kernpack_graph::shared::{element_tensor, flatten};
 
 #[distributed_slice(OPERATORS)]
 static WINOGRAD: fn(&mut Registrar) = register;
@@ -126,7 +126,7 @@ fn infer_weight(used: &Use, ins: &mut [PartialShape], outs: &mut [PartialShape])
         return Ok(());
     }
     let &[outputs, depth, rows, columns] = &ins[0][..] else {
-        crate::error::fail!("expected a weight as (channels, channels of the data, rows, columns), got {:?}", ins[0])
+        kernpack_graph::fail!("expected a weight as (channels, channels of the data, rows, columns), got {:?}", ins[0])
     };
     let tile = used.int("tile_size")?;
     require!((1..=8).contains(&tile), "attribute `tile_size` is {tile}");

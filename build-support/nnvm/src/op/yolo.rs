@@ -2,22 +2,22 @@
 
 use kernpack_compiler::ir::{Expr, Tensor};
 use kernpack_compiler::te::{self, reduce_axis};
+use kernpack_graph::op::{Operand, element_tensor, flatten, unflatten};
+use kernpack_graph::{Result, require};
 use linkme::distributed_slice;
 
 use super::call::operand;
 use super::infer::{is_known, same_shape, set};
 use super::pattern;
-use crate::error::{Result, require};
 use crate::symbol::registry::{OPERATORS, Registrar};
 use crate::symbol::{Compute, Kind, Native, Param, PartialShape, Use};
-use kernpack_graph::shared::{Operand, element_tensor, flatten, unflatten};
 
 #[distributed_slice(OPERATORS)]
 static YOLO: fn(&mut Registrar) = register;
 
 fn stride(used: &Use, data: &[i64]) -> Result<i64> {
     let stride = used.int("stride")?;
-    let &[_, channels, rows, columns] = data else { crate::error::fail!("expected images, got {data:?}") };
+    let &[_, channels, rows, columns] = data else { kernpack_graph::fail!("expected images, got {data:?}") };
     require!((1..1 << 15).contains(&stride), "attribute `stride` is {stride}");
     require!(
         rows % stride == 0 && columns % stride == 0 && channels % (stride * stride) == 0,

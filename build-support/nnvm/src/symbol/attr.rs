@@ -2,8 +2,7 @@
 
 use kernpack::DataType;
 use kernpack_compiler::ir::{F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
-
-use crate::error::{GraphError, Result, fail};
+use kernpack_graph::{GraphError, Result, fail};
 
 /// The type of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use kernpack::{Map, Str};
+use kernpack_graph::{GraphError, Result, fail, require};
 
 use super::index::IndexedGraph;
 use super::node::{Graph, GraphRef, Node, Value};
 use super::registry::{self, Use};
 use super::rewrite;
-use crate::error::{GraphError, Result, fail, require};
 
 /// Returns a name for an unnamed node: the operator's in lower case, and a number. Names of
 /// different threads do not conflict.
@@ -132,6 +132,16 @@ pub fn list_inputs(graph: &Graph) -> Result<Vec<String>> {
 /// Returns an error for an invalid graph.
 pub fn mutated(graph: &Graph) -> Result<Vec<String>> {
     let index = IndexedGraph::new(graph)?;
+    let is_written = written(&index)?;
+    Ok(index
+        .variables()
+        .filter(|number| is_written[*number])
+        .map(|number| index.nodes[number].node.name.as_str().to_owned())
+        .collect())
+}
+
+/// Returns for each node of a graph whether another node writes to it.
+pub(crate) fn written(index: &IndexedGraph) -> Result<Vec<bool>> {
     let mut is_written = vec![false; index.nodes.len()];
     for node in index.nodes.iter().filter(|node| !node.node.is_variable()) {
         let Ok(op) = node.node.operator() else { continue };
@@ -141,11 +151,7 @@ pub fn mutated(graph: &Graph) -> Result<Vec<String>> {
             }
         }
     }
-    Ok(index
-        .variables()
-        .filter(|number| is_written[*number])
-        .map(|number| index.nodes[number].node.name.as_str().to_owned())
-        .collect())
+    Ok(is_written)
 }
 
 /// Returns the names of the outputs: `<node>_<output>`, or the name itself for a variable.

@@ -1,8 +1,10 @@
 //! Compares two graphs for equivalence.
 
+use kernpack_graph::Result;
+
+use super::compose::written;
 use super::index::{Entry, IndexedGraph};
 use super::node::Graph;
-use crate::error::Result;
 
 /// Returns the first difference between two graphs, if there is one: other operators, attributes,
 /// edges or outputs. Names are only compared if `names` is true.
@@ -16,14 +18,14 @@ pub fn difference(left: &Graph, right: &Graph, names: bool) -> Result<Option<Str
     }
     // Versions tell apart reads of a variable before and after nodes that write to it. Without such
     // nodes they mean nothing.
-    let versioned = |graph: &IndexedGraph, written: &[String], entry: &Entry| {
-        let is_written = written.iter().any(|name| *name == graph.nodes[entry.node].node.name.as_str());
-        Entry { version: if is_written { entry.version } else { 0 }, ..*entry }
+    let versioned = |is_written: &[bool], entry: &Entry| {
+        let version = if is_written[entry.node] { entry.version } else { 0 };
+        Entry { version, ..*entry }
     };
-    let written = (super::mutated(left)?, super::mutated(right)?);
+    let (written_a, written_b) = (written(&a)?, written(&b)?);
     let same = |of_a: &[Entry], of_b: &[Entry]| {
-        let of_a = of_a.iter().map(|entry| versioned(&a, &written.0, entry));
-        of_a.eq(of_b.iter().map(|entry| versioned(&b, &written.1, entry)))
+        let of_a = of_a.iter().map(|entry| versioned(&written_a, entry));
+        of_a.eq(of_b.iter().map(|entry| versioned(&written_b, entry)))
     };
     for (one, other) in a.nodes.iter().zip(&b.nodes) {
         let (x, y) = (&one.node, &other.node);

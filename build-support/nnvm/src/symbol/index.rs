@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use kernpack::ObjRef;
+use kernpack_graph::{GraphError, Result};
 
 use super::node::{Graph, NodeRef, Value};
 use super::registry::{self, Use};
-use crate::error::{GraphError, Result};
 
 /// An output of a node, by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

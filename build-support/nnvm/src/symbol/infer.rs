@@ -2,13 +2,13 @@
 //! point is reached.
 
 use kernpack::{Any, Array, DataType, Function, Map, Shape, Str};
+use kernpack_graph::{GraphError, Result, fail, require};
 
 use super::attr;
 use super::index::IndexedGraph;
 use super::native::{Native, PartialShape};
 use super::node::{Graph, GraphRef};
 use super::registry::{Cell, Use, shapes_any};
-use crate::error::{GraphError, Result, fail, require};
 
 /// A kind of facts about entries.
 trait Fact: Clone + PartialEq {
@@ -197,12 +197,6 @@ fn infer_node<F: Fact>(index: &IndexedGraph, number: usize, facts: &mut [F]) -> 
     Ok(changed)
 }
 
-/// Returns the name of the variables' attribute with the initial fact: the value of the graph
-/// attribute `key`, or a default.
-fn own_key(graph: &Graph, key: &str, default: &str) -> Result<String> {
-    if graph.attrs.get(key).is_some() { graph.attr(key) } else { Ok(default.to_owned()) }
-}
-
 /// The facts that are given for the variables: a map by name, or a list in the order of the
 /// variables.
 fn given<T>(
@@ -274,7 +268,7 @@ pub(crate) fn type_of(value: &Any) -> Result<Option<DataType>> {
 /// Returns an error for shapes that contradict each other.
 pub fn shapes(graph: &Graph, index: &IndexedGraph) -> Result<Vec<PartialShape>> {
     let mut facts = vec![PartialShape::unknown(); index.num_entries()];
-    let own = ["__shape__", &own_key(graph, "shape_attr_key", "shape")?];
+    let own = ["__shape__", &graph.optional_attr::<String>("shape_attr_key")?.unwrap_or_else(|| "shape".to_owned())];
     given(graph, index, "shape_inputs", own, shape_of, attr::ints, |id, shape| facts[id] = shape)?;
     if let Ok(old) = graph.attr::<Vec<Shape>>("shape")
         && old.len() == facts.len()
@@ -298,7 +292,7 @@ pub fn types(graph: &Graph, index: &IndexedGraph) -> Result<Vec<Option<DataType>
         Ok(code) => attr::type_of_code(code),
         Err(_) => attr::data_type(text).map(Some),
     };
-    let own = ["__dtype__", &own_key(graph, "dtype_attr_key", "dtype")?];
+    let own = ["__dtype__", &graph.optional_attr::<String>("dtype_attr_key")?.unwrap_or_else(|| "dtype".to_owned())];
     given(graph, index, "dtype_inputs", own, type_of, parse, |id, dtype| facts[id] = dtype)?;
     infer(index, facts).map(|(types, _)| types)
 }

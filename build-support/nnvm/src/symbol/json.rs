@@ -1,12 +1,12 @@
 //! Graphs as JSON, byte for byte as NNVM 0.2 to 0.6 wrote them.
 
 use kernpack::{Any, Array, Map, ObjRef, Shape, Str};
+use kernpack_graph::{Result, fail, require};
 
 use super::index::IndexedGraph;
 use super::json_text::{self, Json, Writer};
 use super::node::{Graph, GraphRef, Node, NodeRef, Typed, Value};
 use super::registry::shapes_any;
-use crate::error::{Result, fail, require};
 
 /// The maximum index of an output, and the maximum version, in a file.
 const MOST: i64 = 1 << 20;

@@ -1,7 +1,7 @@
 //! JSON in the format of NNVM's files: a reader for untrusted texts, and a writer with the line
 //! breaks of dmlc's.
 
-use crate::error::{Result, fail};
+use kernpack_graph::{Result, fail};
 
 /// The maximum nesting depth: the reader is recursive.
 const DEPTH: usize = 64;

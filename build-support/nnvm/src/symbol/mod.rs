@@ -37,6 +37,7 @@ pub mod registry;
 mod rewrite;
 
 pub use attr::{Kind, Param};
+pub(crate) use compose::written;
 pub use compose::{
     apply, apply_named, compose, fresh_name, graph_of, group, internals, list_inputs, list_outputs, mutated, values_of,
 };

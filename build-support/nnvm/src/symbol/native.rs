@@ -3,11 +3,11 @@
 
 use kernpack::DataType;
 use kernpack_compiler::ir::Tensor;
+use kernpack_graph::Result;
+use kernpack_graph::op::Operand;
 
 use super::node::{NodeRef, Value};
 use super::registry::Use;
-use crate::error::Result;
-use kernpack_graph::shared::Operand;
 
 /// A partially known shape: no extents at all, or extents of 0 for unknown ones.
 pub type PartialShape = Vec<i64>;

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use kernpack::{Any, Array, Map, ObjRef, Object, Str, object_methods};
+use kernpack_graph::{GraphError, Result};
 
 use super::registry::{self, OpRef};
-use crate::error::{GraphError, Result};
 
 /// A counted reference to a node.
 pub type NodeRef = ObjRef<Node>;
@@ -285,6 +285,14 @@ impl Graph {
             Err(_) => value,
         };
         value.to::<T>().map_err(|error| GraphError::from(error).within(&format!("graph attribute `{name}`")))
+    }
+
+    /// Returns an attribute of a type, or `None` if it is missing.
+    ///
+    /// # Errors
+    /// Returns an error if it has another type.
+    pub(crate) fn optional_attr<T: for<'a> kernpack::FromAny<'a>>(&self, name: &str) -> Result<Option<T>> {
+        self.attrs.get(name).map(|_| self.attr(name)).transpose()
     }
 
     /// Returns the results.

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use kernpack::Array;
+use kernpack_graph::Result;
 
 use super::index::IndexedGraph;
 use super::node::{Graph, GraphRef, NodeRef, Value};
 use super::registry::Use;
-use crate::error::Result;
 
 /// Adds control dependencies by the versions of variables: a node that writes version n waits for
 /// all that read it, and one that reads version n for the one that wrote it.
@@ -94,7 +94,7 @@ fn ordered(index: &IndexedGraph, before: &HashMap<usize, Vec<usize>>) -> Result<
         let stuck = (0..count)
             .find(|number| waits[*number] > 0)
             .map_or_else(String::new, |number| index.nodes[number].node.place());
-        crate::error::fail!(
+        kernpack_graph::fail!(
             "{stuck} would wait for itself: it reads a variable both before and after it is written to"
         );
     }

@@ -288,16 +288,16 @@ macro_rules! passes {
 }
 pub(crate) use passes;
 
-fn save_json_pass(graph: &GraphRef) -> crate::error::Result<GraphRef> {
+fn save_json_pass(graph: &GraphRef) -> kernpack_graph::Result<GraphRef> {
     let text = super::save_json(&graph.without_attrs(&["json"]))?;
     Ok(graph.with_attr("json", text))
 }
 
-fn load_json_pass(graph: &GraphRef) -> crate::error::Result<GraphRef> {
+fn load_json_pass(graph: &GraphRef) -> kernpack_graph::Result<GraphRef> {
     super::load_json(&graph.attr::<String>("json")?)
 }
 
-fn print_pass(graph: &GraphRef) -> crate::error::Result<GraphRef> {
+fn print_pass(graph: &GraphRef) -> kernpack_graph::Result<GraphRef> {
     let text = super::print(graph)?;
     Ok(graph.with_attr("graphir", text))
 }

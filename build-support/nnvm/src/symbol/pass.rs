@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 
 use kernpack::Function;
+use kernpack_graph::{GraphError, Result, fail, require};
 use linkme::distributed_slice;
 
 use super::node::GraphRef;
-use crate::error::{GraphError, Result, fail, require};
 
 /// The prefix of the packed functions of passes, followed by the name.
 pub const PREFIX: &str = "kernpack.graph.pass.";

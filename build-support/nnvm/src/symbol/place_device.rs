@@ -9,11 +9,11 @@
 use std::collections::HashMap;
 
 use kernpack::{Array, Map, Str};
+use kernpack_graph::{GraphError, Result, require};
 
 use super::index::{Entry, IndexedGraph, address};
 use super::node::{Graph, GraphRef, Node, NodeRef, Value};
 use super::registry::{self, Use};
-use crate::error::{GraphError, Result, require};
 
 /// The device of unplaced nodes.
 const NOWHERE: i64 = -1;

@@ -1,11 +1,11 @@
 //! Graphs as text for people: a line for each node.
 
 use kernpack::Shape;
+use kernpack_graph::Result;
 
 use super::compose::output_name;
 use super::index::IndexedGraph;
 use super::node::Graph;
-use crate::error::Result;
 
 /// Formats the graph as text: variables and nodes with their attributes and, if they are known,
 /// shapes and types.

@@ -25,12 +25,12 @@ use std::collections::BTreeMap;
 use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use kernpack::{Any, Array, DataType, Function, Map, ObjRef, Object, Shape, Str, object_methods};
+use kernpack_graph::{GraphError, Result, fail, require};
 use linkme::distributed_slice;
 
 use super::attr::{self, Param};
 use super::native::Native;
 use super::node::Node;
-use crate::error::{GraphError, Result, fail, require};
 
 /// Functions that add operators. Each is called once, before the first operator is looked up.
 #[distributed_slice]

@@ -1,10 +1,10 @@
 //! Rewrites graphs: the basis of passes that change nodes.
 
 use kernpack::Array;
+use kernpack_graph::Result;
 
 use super::index::{Entry, IndexedGraph};
 use super::node::{Graph, GraphRef, NodeRef, Value};
-use crate::error::Result;
 
 /// Creates a graph node by node. The closure gets the index of a node and its new inputs, and
 /// returns its new outputs, or `None` for the same node with these inputs. Nodes whose inputs do

@@ -60,6 +60,10 @@ fn elements_and_windows_keep_layouts() {
     let c = conv("c", &var("x"), "NHWC", "HWIO");
     let relu = named("relu", "r", &[&c], &[]);
     let scaled = named("__mul_scalar__", "s", &[&relu], &[("scalar", "2")]);
+    // Axis 1 of NHWC is not that of the channels.
+    let [_, second] = twice(&norm, &[("x", "NCHW")], &[("x", "NHWC")]);
+    let expected = "x NHWC, x_NCHW=__layout_transform__ NCHW, gamma C, beta C, mean C, var C, n=batch_norm NCHW";
+    assert_eq!(second, expected);
     let pooled = named("max_pool2d", "p", &[&scaled], &[("pool_size", "(2, 2)"), ("layout", "NHWC")]);
     let sum = named("elemwise_add", "a", &[&pooled, &var("y")], &[]);
     check(
@@ -199,6 +203,11 @@ fn joined_axes_stay_where_they_are() {
     assert_eq!(second, "x HW16w, y HW16w, c=concatenate HW16w");
     let [_, second] = twice(&joined, &both("HW"), &both("WH"));
     assert_eq!(second, "x WH, x_HW=__layout_transform__ HW, y WH, y_HW=__layout_transform__ HW, c=concatenate HW");
+    // The last axis of HW16w is the part, not the whole axis.
+    let joined = named("concatenate", "c", &[&var("x"), &var("y")], &[("axis", "-1")]);
+    let [_, second] = twice(&joined, &both("HW"), &both("HW16w"));
+    let expected = "x HW16w, x_HW=__layout_transform__ HW, y HW16w, y_HW=__layout_transform__ HW, c=concatenate HW";
+    assert_eq!(second, expected);
 }
 
 #[test]
