@@ -313,8 +313,8 @@ pub unsafe fn clear(dict: *mut TVMFFIObject) {
 ///
 /// # Safety
 /// As for [`len`].
-#[inline]
-pub unsafe fn first_position(map: *mut TVMFFIObject) -> u64 {
+#[cfg(test)]
+pub(crate) unsafe fn first_position(map: *mut TVMFFIObject) -> u64 {
     // SAFETY: see above.
     unsafe {
         let _access = Access::new(map);
