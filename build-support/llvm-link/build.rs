@@ -15,7 +15,7 @@ fn main() {
     println!("cargo::rustc-check-cfg=cfg(kernpack_llvm_switch)");
     // Documentation is built without linking.
     if env::var_os("DOCS_RS").is_some() {
-        set("0", "unknown", Path::new(""), "");
+        set("unknown", Path::new(""), "");
         return;
     }
     let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_else(|_| env::consts::ARCH.to_owned());
@@ -29,7 +29,7 @@ fn main() {
                 println!("cargo::rustc-cfg=kernpack_llvm_switch");
             }
             let warning = library.warning().unwrap_or_default();
-            set(&library.major.to_string(), &library.version, &library.path, &warning);
+            set(&library.version, &library.path, &warning);
         }
         Err(problems) => {
             eprintln!("error: kernpack-llvm-link {problems}");
@@ -39,8 +39,7 @@ fn main() {
 }
 
 /// Sets the constants of the library.
-fn set(major: &str, version: &str, path: &Path, warning: &str) {
-    println!("cargo::rustc-env=KERNPACK_LLVM_MAJOR={major}");
+fn set(version: &str, path: &Path, warning: &str) {
     println!("cargo::rustc-env=KERNPACK_LLVM_VERSION={version}");
     println!("cargo::rustc-env=KERNPACK_LLVM_LIBRARY={}", path.display());
     println!("cargo::rustc-env=KERNPACK_LLVM_WARNING={warning}");

@@ -21,6 +21,7 @@ FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
 PROGRAM = os.environ.get("CARGO_KERNPACK")
 if not PROGRAM:
+    assert not os.environ.get("CI"), "CARGO_KERNPACK is not set"
     pytest.skip("CARGO_KERNPACK is not set to the program cargo-kernpack (cargo xtask test sets it)", allow_module_level=True)
 
 PROFILE = os.environ.get("KERNPACK_WHEEL_PROFILE", "release")
@@ -100,7 +101,7 @@ def test_the_same_content_gives_the_same_bytes(wheel, tmp_path):
 
 
 def test_auditwheel_gives_the_same_tag(fresh, wheel, report):
-    if run(fresh, "-c", "import auditwheel")[0] != 0:
+    if sys.version_info < (3, 10):
         pytest.skip("this Python is too old for auditwheel 6.8")
     status, output, errors = run(fresh, "-m", "auditwheel", "show", wheel)
     assert status == 0, output + errors
@@ -124,6 +125,7 @@ def with_torch(wheel, tmp_path_factory):
     """The interpreter of a fresh environment of a Python that has PyTorch, with the wheel in it."""
     system = os.environ.get("KERNPACK_TORCH_PYTHON")
     if not system:
+        assert not os.environ.get("CI"), "KERNPACK_TORCH_PYTHON is not set"
         pytest.skip("KERNPACK_TORCH_PYTHON is not set to a Python with PyTorch (cargo xtask test sets it)")
     folder = tmp_path_factory.mktemp("torch")
     # Debian's PyTorch is one of the system's own packages.
@@ -145,7 +147,8 @@ def test_torch_tensors_go_in(with_torch):
 
 
 def test_mypy_accepts_the_stubs_and_finds_wrong_uses(unpacked, tmp_path):
-    pytest.importorskip("mypy", reason="mypy is not installed")
+    if not os.environ.get("CI"):
+        pytest.importorskip("mypy", exc_type=ImportError)
     right, wrong = tmp_path / "right.py", tmp_path / "wrong.py"
     right.write_text(
         "import imagekit\n"
@@ -178,7 +181,8 @@ def test_mypy_accepts_the_stubs_and_finds_wrong_uses(unpacked, tmp_path):
 
 def test_stubs_of_every_kind_of_type(tmp_path):
     """The library of objects is not a package to ship, but contains all kinds of types."""
-    pytest.importorskip("mypy", reason="mypy is not installed")
+    if not os.environ.get("CI"):
+        pytest.importorskip("mypy", exc_type=ImportError)
     status, output, errors = run(PROGRAM, "wheel", "--package", "objects", "--profile", PROFILE, "--json", "--out", tmp_path)
     assert status == 0, errors
     with zipfile.ZipFile(json.loads(output)["wheel"]) as archive:
@@ -233,6 +237,7 @@ def test_a_type_of_another_library(tmp_path):
     """A package whose library has a type that another one in the process defines with another layout cannot be imported."""
     folder = os.environ.get("DECENTRALISED_LIBRARIES")
     if not folder:
+        assert not os.environ.get("CI"), "DECENTRALISED_LIBRARIES is not set"
         pytest.skip("DECENTRALISED_LIBRARIES is not set (cargo xtask test sets it)")
     status, output, errors = run(PROGRAM, "wheel", "--package", "clash", "--tvm-ffi", "--profile", "dev", "--json", "--out", tmp_path)
     assert status == 0, errors

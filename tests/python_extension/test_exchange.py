@@ -277,6 +277,19 @@ def test_a_capsule_of_another_storage(extmod, method, base):
             function(Moves(np.ones(4)))
 
 
+def test_a_class_without_storage(extmod):
+    """Such a class is remembered; one that is derived from it may have the method."""
+    without = {name: value for name, value in vars(Stored).items() if name not in ["untyped_storage", "__dict__", "__weakref__"]}
+    base = type("Without", (), without)
+    for _ in range(3):
+        assert extmod.sum_of_elements(base(np.ones(4))) == 4.0
+    derived = type("With", (base,), {"untyped_storage": Stored.untyped_storage})
+    value = derived(np.ones(4))
+    extmod.keep_tensor(value)
+    assert value.set_() and extmod.sum_of_kept() == 4.0
+    extmod.keep_tensor(None)
+
+
 def test_shapes_that_change(extmod):
     """The shape in a capsule may be the tensor's own, which other code changes."""
 

@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PROGRAM = os.environ.get("CARGO_KERNPACK")
 if not PROGRAM:
+    assert not os.environ.get("CI"), "CARGO_KERNPACK is not set"
     pytest.skip("CARGO_KERNPACK is not set to the program cargo-kernpack (cargo xtask test sets it)", allow_module_level=True)
 
 

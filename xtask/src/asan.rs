@@ -9,6 +9,7 @@
 
 use crate::Result;
 use crate::conformance::{self, Run};
+use crate::pytest;
 use crate::python::Python;
 use crate::reports::Reports;
 use crate::step::{self, Show};
@@ -107,9 +108,9 @@ pub(crate) fn extension() -> Result {
     };
     let folder = Path::new("tests/python_extension");
     let mut tests = start();
-    tests.args(["-m", "pytest", "--color=no", "-p", "no:cacheprovider", "-ra", "-m", "not other_pythons"]);
+    pytest::arguments(&mut tests).args(["-m", "not other_pythons"]);
     tests.args(TESTS_OF_EXTENSION.map(|file| folder.join(file)));
-    let mut outcome = step::run("the extension module under AddressSanitizer", &mut tests, Show::Lines).map(drop);
+    let mut outcome = pytest::run("the extension module under AddressSanitizer", &mut tests);
     for (program, argument) in PROGRAMS_OF_EXTENSION {
         let mut command = start();
         command.arg(folder.join(program)).args(library.parent()).args(argument);

@@ -9,6 +9,11 @@ use crate::workspace::Workspace;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Returns true on CI, where only tests that need a GPU may be skipped.
+pub(crate) fn on_ci() -> bool {
+    std::env::var_os("CI").is_some()
+}
+
 /// The workspace with its Python and its CUDA compiler, prepared.
 pub(crate) struct Environment {
     /// The checkout.

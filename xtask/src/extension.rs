@@ -5,6 +5,7 @@
 use crate::Result;
 use crate::artifacts;
 use crate::environment::Environment;
+use crate::pytest;
 use crate::python;
 use crate::runner::Report;
 use crate::totals::Totals;
@@ -24,7 +25,7 @@ pub(crate) fn run() -> Result {
     let libraries = artifacts::build_for_extension(&environment)?;
     let mut report = Report::default();
     let mut beside = environment.command(environment.python.interpreter());
-    pytest(&mut beside).arg(TESTS);
+    pytest::arguments(&mut beside).arg(TESTS);
     beside.envs(libraries.clone());
     report.add(&format!("pytest {TESTS}"), &mut beside, Totals::of_pytest)?;
     for (name, mut command) in without_packages(&environment.workspace, &libraries)? {
@@ -56,12 +57,8 @@ pub(crate) fn without_packages(
 fn without(workspace: &Workspace, interpreter: &Path, lacks: &str, libraries: &[(&'static str, PathBuf)]) -> Command {
     let mut command = workspace.command(interpreter);
     // Other versions of Python have no packages: they run once, beside tvm_ffi.
-    pytest(&mut command).args(["-m", "not other_pythons", TESTS]);
+    pytest::arguments(&mut command).args(["-m", "not other_pythons", TESTS]);
     command.args(NOT_WITHOUT.iter().map(|file| format!("--ignore={TESTS}/{file}")));
     command.env("EXTMOD_WITHOUT", lacks).envs(libraries.iter().cloned());
     command
-}
-
-fn pytest(command: &mut Command) -> &mut Command {
-    command.args(["-m", "pytest", "--color=no", "-p", "no:cacheprovider", "-ra"]).env("PYTHONDONTWRITEBYTECODE", "1")
 }

@@ -5,6 +5,7 @@ use crate::Result;
 use crate::artifacts::{self, Imagekit};
 use crate::bench::devices::{self, Launches};
 use crate::environment::Environment;
+use crate::pytest;
 use crate::runner::Report;
 use crate::totals::Totals;
 
@@ -25,8 +26,7 @@ pub(crate) fn run() -> Result {
     report.add("cargo test --package kernpack-gpu-tests", &mut rust, Totals::of_cargo)?;
 
     let mut pytest = environment.command(environment.python.interpreter());
-    pytest.args(["-m", "pytest", "--color=no", "-p", "no:cacheprovider", "-ra", PYTHON_TESTS]);
-    pytest.envs(libraries).env("PYTHONDONTWRITEBYTECODE", "1");
+    pytest::arguments(&mut pytest).arg(PYTHON_TESTS).envs(libraries);
     report.add(&format!("pytest {PYTHON_TESTS}"), &mut pytest, Totals::of_pytest)?;
 
     let programs = Launches::build(&environment.workspace, &environment.python)?;

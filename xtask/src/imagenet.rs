@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::magika;
+use crate::pytest;
 use crate::python::Python;
 use crate::step::{self, Show};
 use crate::workspace::{Workspace, shared_library};
@@ -41,10 +42,10 @@ pub(crate) fn run(paths: &[&str]) -> Result {
     }
     step::run("what is in these photographs", &mut program, Show::Lines)?;
     let mut pytest = workspace.command(&interpreter);
-    pytest.args(["-m", "pytest", "--color=no", "-p", "no:cacheprovider", "-ra", "-q", "examples/imagenet/python"]);
+    pytest::arguments(&mut pytest).args(["-q", "examples/imagenet/python"]);
     pytest.env("IMAGENET_LIBRARY", shared_library(&built, "imagenet")).env("IMAGENET_MODEL", &model);
-    pytest.env("IMAGENET_PHOTOS", &folder).env("PYTHONDONTWRITEBYTECODE", "1");
-    step::run("the same by onnxruntime", &mut pytest, Show::Lines).map(drop)
+    pytest.env("IMAGENET_PHOTOS", &folder);
+    pytest::run("the same by onnxruntime", &mut pytest)
 }
 
 /// The model. Writes it if it is missing or outdated.

@@ -2,6 +2,7 @@
 //! package that it is compared with.
 
 use crate::Result;
+use crate::pytest;
 use crate::python::{self, Recipe};
 use crate::step::{self, Show};
 use crate::workspace::{Workspace, shared_library};
@@ -57,18 +58,10 @@ fn wheel(workspace: &Workspace, interpreter: &Path) -> Result {
     let cargo_kernpack = target.join("debug").join(format!("cargo-kernpack{}", std::env::consts::EXE_SUFFIX));
     let wheels = workspace.folder("wheels")?;
     let mut pytest = workspace.command(interpreter);
-    pytest.args([
-        "-m",
-        "pytest",
-        "--color=no",
-        "-p",
-        "no:cacheprovider",
-        "-ra",
-        "examples/filetype/python/test_package.py",
-    ]);
+    pytest::arguments(&mut pytest).arg("examples/filetype/python/test_package.py");
     pytest.env("CARGO_KERNPACK", cargo_kernpack).env("CARGO_TARGET_DIR", target);
-    pytest.env("FILETYPE_WHEELS", &wheels).env("PYTHONDONTWRITEBYTECODE", "1");
-    step::run("the wheel in a fresh environment", &mut pytest, Show::Lines)?;
+    pytest.env("FILETYPE_WHEELS", &wheels);
+    pytest::run("the wheel in a fresh environment", &mut pytest)?;
     println!("the wheel is in {}", wheels.display());
     Ok(())
 }

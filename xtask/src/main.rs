@@ -40,6 +40,7 @@ mod onnx;
 mod opencl;
 mod other_systems;
 mod proved;
+mod pytest;
 mod python;
 mod pythons;
 mod quick;

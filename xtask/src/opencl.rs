@@ -3,6 +3,7 @@
 
 use crate::Result;
 use crate::debian;
+use crate::environment::on_ci;
 use crate::workspace::{Workspace, find_on_path};
 use std::env;
 use std::fs;
@@ -39,7 +40,7 @@ pub(crate) fn prepare(workspace: &Workspace) -> Result<OpenCl> {
         "there is no OpenCL driver on this machine; install one (Debian and Ubuntu: apt-get install {})",
         PACKAGES.join(" ")
     );
-    if policy == "require" || env::var_os("CI").is_some() { Err(why.into()) } else { Ok(OpenCl::Missing(why)) }
+    if policy == "require" || on_ci() { Err(why.into()) } else { Ok(OpenCl::Missing(why)) }
 }
 
 /// Returns whether a driver is registered with the loader.

@@ -3,7 +3,7 @@
 //! states this as well.
 
 use crate::Result;
-use crate::environment::Environment;
+use crate::environment::{Environment, on_ci};
 use crate::rust_target;
 use crate::step::{self, Show};
 
@@ -11,11 +11,12 @@ const TARGETS: [&str; 2] = ["aarch64-apple-darwin", "x86_64-pc-windows-gnu"];
 const PACKAGES: [&str; 3] = ["kernpack", "kernpack-macros", "kernpack-build"];
 
 /// Checks all packages for each target. A target without an available standard library is reported
-/// and skipped.
+/// and skipped, except on CI.
 pub(crate) fn run(environment: &Environment) -> Result {
     for target in TARGETS {
         let flags = match rust_target::prepare(environment, target) {
             Ok(flags) => flags,
+            Err(error) if on_ci() => return Err(format!("{target} cannot be skipped on CI: {error}").into()),
             Err(error) => {
                 println!("skipped: {target} is not checked: {error}");
                 continue;

@@ -3,6 +3,7 @@
 
 use crate::Result;
 use crate::apache_tvm;
+use crate::pytest;
 use crate::python::Python;
 use crate::step::{self, Show};
 use crate::workspace::{Workspace, shared_library};
@@ -55,10 +56,10 @@ pub(crate) fn run(words: &[&str]) -> Result {
     }
     let python = Python::prepare(&workspace)?;
     let mut pytest = workspace.command(python.interpreter());
-    pytest.args(["-m", "pytest", "--color=no", "-p", "no:cacheprovider", "-ra", "examples/python-rpc/python"]);
-    pytest.env("KERNPACK_APACHE_TVM", &peers).env("CONVERSIONS_LIBRARY", &library).env("PYTHONDONTWRITEBYTECODE", "1");
+    pytest::arguments(&mut pytest).arg("examples/python-rpc/python");
+    pytest.env("KERNPACK_APACHE_TVM", &peers).env("CONVERSIONS_LIBRARY", &library);
     pytest.env("PYTHON_RPC_LIBRARY", shared_library(&folder, "python_rpc"));
-    step::run("pytest examples/python-rpc/python", &mut pytest, Show::Lines)?;
+    pytest::run("pytest examples/python-rpc/python", &mut pytest)?;
     let mut board = workspace.cargo("test");
     board.args(["--package", "remote", "--", "--nocapture"]).env("KERNPACK_APACHE_TVM", &peers);
     board.env("REMOTE_PHOTO", photograph(&workspace, &python)?);

@@ -6,11 +6,12 @@ use crate::apache_tvm;
 use crate::artifacts;
 use crate::beside::Beside;
 use crate::cross_compiler;
-use crate::environment::Environment;
+use crate::environment::{Environment, on_ci};
 use crate::extension;
 use crate::gpu;
 use crate::node::Node;
 use crate::proved::{self, Choice, Suite};
+use crate::pytest;
 use crate::step::{self, Finished, Show};
 use crate::times;
 use crate::torch;
@@ -166,8 +167,8 @@ fn others(
     }
     for folder in PYTHON_TESTS {
         let mut pytest = environment.command(environment.python.interpreter());
-        pytest.args(["-m", "pytest", "--color=no", "-p", "no:cacheprovider", "-ra", folder]);
-        pytest.envs(libraries.iter().cloned()).envs(for_aarch64.clone()).env("PYTHONDONTWRITEBYTECODE", "1");
+        pytest::arguments(&mut pytest).arg(folder);
+        pytest.envs(libraries.iter().cloned()).envs(for_aarch64.clone());
         pytest.env("CARGO_KERNPACK", &cargo_kernpack).env("CARGO_TARGET_DIR", target);
         if let Ok(torch) = &torch {
             pytest.env("KERNPACK_TORCH_PYTHON", torch);
@@ -191,8 +192,7 @@ fn others(
         Ok(interpreter) => {
             let folder = "examples/filetype/python";
             let mut pytest = environment.command(interpreter);
-            pytest.args(["-m", "pytest", "--color=no", "-p", "no:cacheprovider", "-ra", folder]);
-            pytest.envs(libraries.iter().cloned()).env("PYTHONDONTWRITEBYTECODE", "1");
+            pytest::arguments(&mut pytest).arg(folder).envs(libraries.iter().cloned());
             pytest.env("CARGO_KERNPACK", &cargo_kernpack).env("CARGO_TARGET_DIR", target);
             commands.push((format!("pytest {folder}"), pytest, Totals::of_pytest));
         }
@@ -267,6 +267,11 @@ impl Report {
         }
         self.failures.extend(failed_tests(output).map(|test| format!("{name}: {test}")));
         self.totals += totals;
+        if on_ci() {
+            for line in pytest::wrongly_skipped(output) {
+                self.fail(format!("{name}: cannot be skipped on CI: {line}"));
+            }
+        }
     }
 
     /// Notes a failure that no runner reports.
@@ -278,7 +283,7 @@ impl Report {
     /// Notes something that cannot run on this machine. On CI, where everything can run, it is a
     /// failure.
     fn skip(&mut self, what: &str) {
-        if std::env::var_os("CI").is_some() {
+        if on_ci() {
             return self.fail(what.to_string());
         }
         println!("skipped: {what}");

@@ -129,7 +129,7 @@ fn read<'a>(session: &Session, model: &'a Model) -> Result<Read<'a>> {
     let source = session.name_of(&model.path);
     let full = session.package_dir.join(&model.path);
     let bytes = fs::read(&full).map_err(|error| Error::new(format!("{source}: cannot be read: {error}")))?;
-    let options = options_of(session, model)?;
+    let options = options_of(model)?;
     // Once for all levels: hashing takes long in a build script, which is compiled without
     // optimization.
     let mut content = Digester::new("model");
@@ -148,7 +148,7 @@ fn read<'a>(session: &Session, model: &'a Model) -> Result<Read<'a>> {
     Ok(Read { model, source, content: content.finish(), graph })
 }
 
-fn options_of(_session: &Session, model: &Model) -> Result<ModelOptions> {
+fn options_of(model: &Model) -> Result<ModelOptions> {
     let mut options = model.options.clone();
     for (name, constant) in &model.constants {
         let constant = constant.clone().map_err(|error| Error::new(format!("constant '{name}': {error}")))?;

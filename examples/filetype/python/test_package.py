@@ -16,6 +16,7 @@ from magika import Magika
 ROOT = Path(__file__).parents[3]
 PROGRAM = os.environ.get("CARGO_KERNPACK")
 if not PROGRAM:
+    assert not os.environ.get("CI"), "CARGO_KERNPACK is not set"
     pytest.skip("CARGO_KERNPACK is not set to the program cargo-kernpack (cargo xtask test sets it)", allow_module_level=True)
 
 PROFILE = os.environ.get("KERNPACK_WHEEL_PROFILE", "release")

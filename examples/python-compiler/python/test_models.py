@@ -220,6 +220,7 @@ def test_mistakes_are_named(tmp_path):
 def test_a_network_of_pytorch(tmp_path):
     system = os.environ.get("KERNPACK_TORCH_PYTHON")
     if not system:
+        assert not os.environ.get("CI"), "KERNPACK_TORCH_PYTHON is not set"
         pytest.skip("KERNPACK_TORCH_PYTHON is not set to a Python with PyTorch (cargo xtask test sets it)")
     # Debian's PyTorch is where only the system's own packages are.
     subprocess.run([system, "-m", "venv", "--system-site-packages", str(tmp_path / "venv")], check=True)

@@ -132,6 +132,9 @@ pub(crate) unsafe fn managed(py: Py, object: *mut PyObject) -> Result<Option<Exc
         // The address of the elements before Python code can run, on this thread or on others.
         let before = described(py, object, known)?;
         if let Some((before, _)) = &before {
+            if !Device::from_raw(before.device).is_host_accessible() {
+                return Ok(None);
+            }
             check_is_plain(py, object, known, before)?;
         }
         // Obtained before the tensor is described for the call: its shape may change, too.

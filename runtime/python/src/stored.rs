@@ -5,6 +5,8 @@
 use core::ffi::CStr;
 use core::mem::ManuallyDrop;
 use core::ops::Range;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 use kernpack_core::abi::{DLTensor, TVMFFIObject};
 use kernpack_core::embedded;
@@ -17,6 +19,10 @@ use crate::object::{Owned, PyResult};
 
 /// The method that returns a tensor's storage.
 const STORAGE: &CStr = c"untyped_storage";
+
+/// The first classes of arrays that were found not to have the method, such as those of JAX and
+/// CuPy. They are never released.
+static WITHOUT: [AtomicPtr<PyObject>; 8] = [const { AtomicPtr::new(ptr::null_mut()) }; 8];
 
 /// The storage of a tensor, obtained before the capsule is requested.
 pub(crate) struct Stored {
@@ -34,7 +40,7 @@ impl Stored {
     pub(crate) unsafe fn of(py: Py, object: *mut PyObject) -> Result<Option<Self>, Refused> {
         // SAFETY: promised by the caller.
         unsafe {
-            if py.attribute_if_any(py.class_of(object).as_ptr(), STORAGE)?.is_none() {
+            if !has_storage(py, py.class_of(object))? {
                 return Ok(None);
             }
             let start = start(py, object)?;
@@ -86,6 +92,25 @@ impl Stored {
             if is_valid? { Ok(held) } else { Err(moved()) }
         }
     }
+}
+
+/// Returns true if a class has the method `untyped_storage`. A failed look-up creates an exception,
+/// so it is remembered.
+fn has_storage(py: Py, class: Owned) -> PyResult<bool> {
+    if WITHOUT.iter().any(|known| known.load(Ordering::Acquire) == class.as_ptr()) {
+        return Ok(false);
+    }
+    // SAFETY: the class is alive.
+    if unsafe { py.attribute_if_any(class.as_ptr(), STORAGE)? }.is_some() {
+        return Ok(true);
+    }
+    let is_taken = |place: &AtomicPtr<PyObject>| {
+        place.compare_exchange(ptr::null_mut(), class.as_ptr(), Ordering::AcqRel, Ordering::Acquire).is_ok()
+    };
+    if WITHOUT.iter().any(is_taken) {
+        let _kept = class.into_ptr();
+    }
+    Ok(false)
 }
 
 /// A tensor, and the storage that its memory is in. The storage is given back with the

@@ -271,7 +271,7 @@ fn exclusive_access_and_copy_on_write() {
     let shared = shape.clone();
     let mut base: ObjRef<Point> = shape.upcast();
     base.make_mut().unwrap().x = 8;
-    assert!(base.is_exactly::<Shape>() && !base.ptr_eq(&shared));
+    assert!(base.type_index() == Shape::type_index() && !base.ptr_eq(&shared));
     let Ok(shape) = base.try_cast::<Shape>() else { panic!("it is a Shape") };
     assert_eq!((shape.x, shape.weight), (8, 5));
 

@@ -175,11 +175,6 @@ impl Target {
         self.arch() == "aarch64" || self.has_x86("fma", X86::V3)
     }
 
-    /// Returns true if masked loads and stores of vectors cost no more than plain ones.
-    pub fn has_masks(&self) -> bool {
-        self.has_avx512() || self.feature("sve") == Some(true)
-    }
-
     /// Returns true for AVX-512 with 512-bit vectors.
     pub fn has_avx512(&self) -> bool {
         self.has_x86("avx512f", X86::V4) && self.has_x86("avx512vl", X86::V4)
@@ -262,10 +257,10 @@ mod tests {
             ("x86_64-unknown-linux-gnu", "x86-64", "+avx2,+fma,-fma", 256, false, false),
             ("aarch64-unknown-linux-gnu", "", "", 128, true, false),
         ];
-        for (triple, cpu, features, bits, fma, masks) in rows {
+        for (triple, cpu, features, bits, fma, avx512) in rows {
             let target = Target::llvm(triple, cpu, features);
-            let found = (target.vector_bits(), target.has_fma(), target.has_masks());
-            assert_eq!(found, (bits, fma, masks), "{cpu} {features}");
+            let found = (target.vector_bits(), target.has_fma(), target.has_avx512());
+            assert_eq!(found, (bits, fma, avx512), "{cpu} {features}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::number;
 use crate::error::{Result, fail, require};
-use crate::ir::{BF16, DataType, DataTypeExt, F16, F32, F64, I32, I64};
+use crate::ir::{BF16, DataType, DataTypeExt, F16, F32, F64, I64};
 
 /// A tensor in the machine's memory: elements, their type and shape. A clone shares the memory.
 #[derive(Clone, Debug)]
@@ -72,12 +72,6 @@ impl Block {
     pub fn from_f32(values: &[f32]) -> Self {
         let lanes: Vec<u64> = values.iter().map(|value| u64::from(value.to_bits())).collect();
         Self::from_lanes(F32, &[values.len() as i64], &lanes)
-    }
-
-    /// Creates a one-dimensional block of 32-bit integers.
-    pub fn from_i32(values: &[i32]) -> Self {
-        let lanes: Vec<u64> = values.iter().map(|value| i64::from(*value) as u64).collect();
-        Self::from_lanes(I32, &[values.len() as i64], &lanes)
     }
 
     /// Creates a block from the bits of each lane, in the low part of a word.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::code::{AllReduce, Exchange, Op, Reg, Value};
 use super::frame::{Context, Frame, Stop};
 use super::grid::{Member, State, THREAD_TAGS};
+use super::machine::WARP_SIZE;
 use super::memory::Fault;
 use super::run::Run;
 use super::value::lanes;
@@ -49,11 +50,11 @@ impl Run<'_> {
             let Op::WarpShuffle { mask, .. } = &machine.functions[place.0].ops[place.1] else {
                 unreachable!("a member that waits for a shuffle is at one")
             };
-            let lane = |at: usize| members[at].thread().linear % machine.warp_size;
+            let lane = |at: usize| members[at].thread().linear % WARP_SIZE;
             let arrived = group.iter().fold(0u64, |arrived, at| arrived | 1 << lane(*at));
             let number = members[group[0]].thread().warp;
             let present = members.iter().filter(|member| member.thread().warp == number);
-            let present = present.fold(0u64, |lanes, member| lanes | 1 << (member.thread().linear % machine.warp_size));
+            let present = present.fold(0u64, |lanes, member| lanes | 1 << (member.thread().linear % WARP_SIZE));
             let mut complete = true;
             for at in &group {
                 let mask = members[*at].frame().bits(*mask);
@@ -100,7 +101,7 @@ impl Run<'_> {
     ) -> Result<usize, Fault> {
         let frame = members[at].frame();
         let (mask, by, width) = (frame.bits(mask)?, frame.bits(lane)? as i64, frame.bits(width)? as i64);
-        let warp_size = i64::from(self.machine.warp_size);
+        let warp_size = i64::from(WARP_SIZE);
         if width <= 0 || width > warp_size || width & (width - 1) != 0 {
             return Err(format!("a width of {width} is no power of two up to {warp_size}"));
         }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use super::code::{Axis, Group, Op, Value};
 use super::frame::{Context, Frame, Stop};
+use super::machine::WARP_SIZE;
 use super::memory::Fault;
 use super::run::Run;
 use crate::error::{CompileError, Result};
@@ -135,7 +136,6 @@ impl Run<'_> {
     }
 
     pub(super) fn run_block(&mut self, frame: &Frame, block: [i64; 3], extents: [i64; 3]) -> Result<()> {
-        let warp_size = self.machine.warp_size;
         let mut members = Vec::new();
         for z in 0..extents[2] {
             for y in 0..extents[1] {
@@ -143,7 +143,7 @@ impl Run<'_> {
                     let linear = members.len() as u32;
                     let mut copy = frame.copy();
                     copy.pc += 1;
-                    let thread = Thread { block, index: [x, y, z], linear, warp: linear / warp_size, path: Vec::new() };
+                    let thread = Thread { block, index: [x, y, z], linear, warp: linear / WARP_SIZE, path: Vec::new() };
                     members.push(Member {
                         context: Context { frames: vec![copy], thread: Some(thread) },
                         state: State::Ready,
@@ -152,7 +152,7 @@ impl Run<'_> {
                 }
             }
         }
-        self.memory.races.enter_threads(members.len() as u32, warp_size);
+        self.memory.races.enter_threads(members.len() as u32, WARP_SIZE);
         loop {
             let mut progress = false;
             let mut at = 0;

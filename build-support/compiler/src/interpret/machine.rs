@@ -21,8 +21,10 @@ pub struct Machine {
     pub(super) origins: Vec<Origin>,
     pub(super) packed: HashMap<String, Packed>,
     pub(super) step_limit: u64,
-    pub(super) warp_size: u32,
 }
+
+/// The number of threads in a warp of a device.
+pub(super) const WARP_SIZE: u32 = 32;
 
 impl Machine {
     /// Creates a machine with one function.
@@ -49,7 +51,7 @@ impl Machine {
             kinds.push(func.kind);
         }
         functions.extend(reducers);
-        Ok(Self { functions, kinds, names, origins, packed: HashMap::new(), step_limit: 1 << 28, warp_size: 32 })
+        Ok(Self { functions, kinds, names, origins, packed: HashMap::new(), step_limit: 1 << 28 })
     }
 
     /// Provides a packed function, or a C function, by name.
@@ -67,13 +69,6 @@ impl Machine {
     #[must_use]
     pub fn with_step_limit(mut self, steps: u64) -> Self {
         self.step_limit = steps;
-        self
-    }
-
-    /// Sets the number of threads in a warp of a device, 1 to 64; 32 by default.
-    #[must_use]
-    pub fn with_warp_size(mut self, threads: u32) -> Self {
-        self.warp_size = threads.clamp(1, 64);
         self
     }
 

@@ -17,7 +17,6 @@ use crate::error::{CompileError, ErrorKind, Result};
 use crate::ir::builtin::{self, Effect};
 use crate::ir::mutate::mutate_stmt_parts;
 use crate::ir::refresh::fresh_copy;
-use crate::ir::visit::for_each_stmt;
 use crate::ir::{
     BOOLEAN, BinaryOp, Buffer, BufferNode, CallKind, DataTypeExt, Expr, ExprNode, ForKind, LoweredFunc, Mutate, Stmt,
     StmtNode, Var, with_stack,
@@ -560,11 +559,4 @@ fn is_nonzero(divisor: &Expr) -> bool {
 fn bound(name: &str, value: Expr) -> (Expr, Option<Stmt>) {
     let var = Var::new(name, value.dtype());
     (var.expr().clone(), Some(Stmt::bind(var, value)))
-}
-
-/// Returns true if a loop of kind `Vectorized` is left.
-pub fn has_vectorized_loop(stmt: &Stmt) -> bool {
-    let mut found = false;
-    for_each_stmt(stmt, |part| found |= matches!(**part, StmtNode::For { kind: ForKind::Vectorized, .. }));
-    found
 }

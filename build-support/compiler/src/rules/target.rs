@@ -39,11 +39,6 @@ impl TargetDescription {
         Self::new("x86-64", 128, 16, false, false, 512 << 10)
     }
 
-    /// x86-64-v2: SSE4.2.
-    pub fn x86_64_v2() -> Self {
-        Self::new("x86-64-v2", 128, 16, false, false, 512 << 10)
-    }
-
     /// x86-64-v3: AVX2 with FMA.
     pub fn x86_64_v3() -> Self {
         Self::new("x86-64-v3", 256, 16, true, false, 512 << 10)

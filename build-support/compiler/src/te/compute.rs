@@ -218,28 +218,21 @@ impl Tensor {
     /// before the tensor is used: tensors that read this one read the unnamed one.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
-        self.rebuilt(|old_name, _, _| *old_name = name.into())
-    }
-
-    /// The same computation with a tag that identifies its class of operation for rules. Must be
-    /// called before the tensor is used.
-    #[must_use]
-    pub fn tagged(self, new: &str) -> Self {
-        self.rebuilt(|_, tag, _| *tag = new.into())
+        self.rebuilt(|old_name, _| *old_name = name.into())
     }
 
     /// The same computation with an attribute for rules. Must be called before the tensor is used.
     #[must_use]
     pub fn with_attr(self, key: &str, value: impl Into<Any>) -> Self {
         let value = value.into();
-        self.rebuilt(|_, _, attrs| {
+        self.rebuilt(|_, attrs| {
             let entries = attrs.iter().filter(|(old, _)| old.as_str() != key);
             *attrs = entries.chain([(Str::from(key), value)]).collect();
         })
     }
 
-    fn rebuilt(self, change: impl FnOnce(&mut Str, &mut Str, &mut Map<Str, Any>)) -> Self {
-        let op = super::operation::with_names(&self.op, change);
+    fn rebuilt(self, change: impl FnOnce(&mut Str, &mut Map<Str, Any>)) -> Self {
+        let op = super::operation::with_names(&self.op, |name, _, attrs| change(name, attrs));
         op.output(usize::try_from(self.value_index).unwrap_or(0))
     }
 }

@@ -103,6 +103,6 @@ mod print_stmt;
 mod printer;
 mod token;
 
-pub use parse::{parse, parse_expr, parse_func, parse_func_with, parse_stmt, parse_with};
+pub use parse::{parse, parse_expr, parse_func, parse_stmt, parse_with};
 pub use parser::Scope;
 pub use print::{Listing, Printable, around, headline, listing, print};

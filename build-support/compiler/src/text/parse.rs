@@ -39,14 +39,6 @@ pub fn parse_func(text: &str) -> Result<LoweredFunc> {
     whole(text, &Scope::new(), |parser| parser.func())
 }
 
-/// Parses the only function of a text; see [`parse_with`].
-///
-/// # Errors
-/// See [`parse`].
-pub fn parse_func_with(text: &str, scope: &Scope) -> Result<LoweredFunc> {
-    whole(text, scope, |parser| parser.func())
-}
-
 /// Parses statements; the scope contains their free names.
 ///
 /// # Errors

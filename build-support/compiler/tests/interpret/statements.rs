@@ -205,7 +205,7 @@ fn shapes_strides_and_offsets_are_bound() {
     let twice = "func f(a: f32[n], b: f32[n * 2]) {\n}";
     let args = [Block::from_f32(&[0.0; 3]).into(), Block::from_f32(&[0.0; 5]).into()];
     fails(run_text(twice, &args), &["extent 0 of `b` is 5, expected 6"]);
-    let wrong = [Block::from_i32(&[1]).into(), Block::from_f32(&[0.0; 2]).into()];
+    let wrong = [Block::from_i64(I32, &[1], &[1]).into(), Block::from_f32(&[0.0; 2]).into()];
     fails(run_text(twice, &wrong), &["elements of f32 are expected, got i32"]);
     fails(run_text(twice, &[3.into()]), &["`f` takes 2 arguments, got 1"]);
     fails(run_text("func f(x: i8) {\n}", &[300.into()]), &["300 is no i8"]);

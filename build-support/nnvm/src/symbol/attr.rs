@@ -176,11 +176,6 @@ pub fn ints_text(values: &[i64]) -> String {
     }
 }
 
-/// Formats a boolean like NNVM.
-pub fn bool_text(value: bool) -> &'static str {
-    if value { "True" } else { "False" }
-}
-
 /// The element types that NNVM has numbers for, in the order of the numbers.
 pub const DATA_TYPES: [DataType; 11] = [F32, F64, F16, U8, I32, I8, I64, I16, U16, U32, U64];
 

@@ -27,11 +27,6 @@ pub fn graph_of(values: &[Value]) -> GraphRef {
     Graph::new(values)
 }
 
-/// Returns the results of a graph as values for operators.
-pub fn values_of(graph: &Graph) -> Vec<Value> {
-    graph.values()
-}
-
 /// Applies an operator and returns its outputs. Missing inputs become variables named
 /// `<node>_<input>`. An unnamed node gets a name.
 ///

@@ -39,7 +39,7 @@ mod rewrite;
 pub use attr::{Kind, Param};
 pub(crate) use compose::written;
 pub use compose::{
-    apply, apply_named, compose, fresh_name, graph_of, group, internals, list_inputs, list_outputs, mutated, values_of,
+    apply, apply_named, compose, fresh_name, graph_of, group, internals, list_inputs, list_outputs, mutated,
 };
 pub use equal::difference;
 pub(crate) use index::address;

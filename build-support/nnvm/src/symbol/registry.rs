@@ -375,12 +375,6 @@ impl Op {
         self.definition().level
     }
 
-    /// The names of its columns.
-    #[getter]
-    pub fn attr_names(&self) -> Vec<String> {
-        self.definition().columns.keys().cloned().collect()
-    }
-
     /// The names of its attributes with their defaults; "required" for those without.
     #[getter]
     pub fn params(&self) -> Map<Str, Str> {

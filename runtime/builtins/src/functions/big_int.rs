@@ -357,6 +357,28 @@ mod tests {
         }
     }
 
+    /// The numbers were computed by the hooks of apache-tvm-ffi 0.1.15.post2.
+    #[test]
+    fn hashes_are_those_of_the_stock_library() {
+        let rows = [
+            ("9223372036854775808", 1894),
+            ("18446744073709551616", 1),
+            ("-9223372036854775809", 946),
+            ("123456789012345678901234567890", 225_461_214),
+            ("-123456789012345678901234567890", 1_922_025_712),
+            ("170141183460469231731687303715884105727", 2842),
+            ("-1606938044258990275541962092341162602522202993782792835301376", 2_147_483_395),
+        ];
+        for (text, expected) in rows {
+            let value = parse(text.as_bytes()).unwrap();
+            let key = value.as_view().as_raw();
+            // SAFETY: the value is valid.
+            let (hook, hash) = unsafe { (any_hash(key).bits(), embedded::any_hash::hash(key).unwrap()) };
+            assert_eq!(hook, expected, "{text}");
+            assert_eq!(hash, embedded::any_hash::combine(type_index::BIG_INT as u64, expected), "{text}");
+        }
+    }
+
     #[test]
     fn divisions_agree_with_wide_ones() {
         for high in [0, 1, 12345, POWER / 3, POWER - 1] {

@@ -100,11 +100,6 @@ impl<T: Object> ObjRef<T> {
         unsafe { check_instance::<U>(self.as_ptr()) }.is_ok()
     }
 
-    /// Returns whether the object's own type is `U`.
-    pub fn is_exactly<U: Object>(&self) -> bool {
-        self.is::<U>() && (U::VARIANTS.is_some() || self.type_index() == U::type_index())
-    }
-
     /// Returns the object's value as a `U` if it is one.
     pub fn downcast_ref<U: Object>(&self) -> Option<&U> {
         // SAFETY: just checked; `self` keeps the object alive.

@@ -148,7 +148,7 @@ const STRONG: [Way; 40] = ways! { object:
     "dict::contents", function => core::mem::forget(dict::contents(dict_of(TVMFFIAny::int(-1), value(object), 0)));
     "dict::entry", function => {
         let dict = dict_of(value(object), TVMFFIAny::int(1), 0);
-        dict::entry(dict, dict::first_position(dict))
+        dict::entry(dict, map::first(dict))
     };
 };
 

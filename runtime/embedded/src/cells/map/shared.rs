@@ -10,7 +10,7 @@ use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use super::cell::{MapBody, Pair, SMALL, SMALL_MAX, SMALL_MIN, body_of, is_small, switch_to};
 use super::dense::{DenseTable, Entry};
 use super::small::grow_small;
-use super::{Entries, entry_at, first, insert, iter, next, take, take_entries};
+use super::{Entries, entry_at, insert, iter, next, take, take_entries};
 use crate::cells::access::Access;
 use crate::cells::any_hash;
 use crate::cells::failure::Failure;
@@ -309,19 +309,6 @@ pub unsafe fn clear(dict: *mut TVMFFIObject) {
     }
 }
 
-/// The position of the first entry, or [`END`](super::END).
-///
-/// # Safety
-/// As for [`len`].
-#[inline]
-pub unsafe fn first_position(map: *mut TVMFFIObject) -> u64 {
-    // SAFETY: see above.
-    unsafe {
-        let _access = Access::new(map);
-        first(map)
-    }
-}
-
 /// Key and value at a position, owned, and the next position; `None` if there is no entry (any
 /// more).
 ///
@@ -340,7 +327,7 @@ pub unsafe fn entry(map: *mut TVMFFIObject, position: u64) -> Option<(TVMFFIAny,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cells::map::{new_dict, new_map};
+    use crate::cells::map::{first, new_dict, new_map};
     use crate::cells::{dec_ref, new_string};
 
     fn pairs(dict: *mut TVMFFIObject) -> Vec<(u64, u64)> {
@@ -362,7 +349,7 @@ mod tests {
             assert!(get(dict, &new_string(b"7")).unwrap().is_none());
             assert_eq!(erase(dict, &int(7)).unwrap().unwrap().bits(), 14);
             assert!(erase(dict, &int(7)).unwrap().is_none());
-            let (key, _, second) = entry(dict, first_position(dict)).unwrap();
+            let (key, _, second) = entry(dict, first(dict)).unwrap();
             assert_eq!((key.bits(), entry(dict, second).unwrap().0.bits()), (0, 1));
             assert!(entry(dict, 1000).is_none());
             clear(dict);
