@@ -20,12 +20,13 @@ const OUTSIDE: [&str; 2] = ["tests/downstream/Cargo.toml", "tests/bench/Cargo.to
 /// Commands of this program that run in the background while formatting, lints, documentation,
 /// tests and demo run, one after the other: mostly programs that use one core. They build in
 /// folders of their own. `valgrind` and `asan` use the builds of conformance.
-const BESIDE: [(&[&str], Option<&Suite>); 7] = [
+const BESIDE: [(&[&str], Option<&Suite>); 8] = [
     (&["races"], Some(&proved::RACES)),
     (&["fuzz", "--seconds", "10"], Some(&proved::FUZZ)),
     (&["conformance"], Some(&proved::CONFORMANCE)),
     (&["valgrind"], Some(&proved::VALGRIND)),
     (&["asan"], Some(&proved::ASAN)),
+    (&["asan", "extension"], Some(&proved::ASAN_EXTENSION)),
     (&["onnx"], Some(&proved::ONNX)),
     // The same cases each time: a failure is a fault of the change.
     (&["differential", "--cases", "200", "--seed", "1"], Some(&proved::DIFFERENTIAL)),

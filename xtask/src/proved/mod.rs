@@ -76,6 +76,21 @@ pub(crate) const ASAN: Suite = Suite {
     programs: &[("python", "--version")],
 };
 
+/// The extension module's tests of memory under AddressSanitizer.
+pub(crate) const ASAN_EXTENSION: Suite = Suite {
+    name: "asan-extension",
+    packages: &["extmod"],
+    files: &[
+        "tests/conformance/python",
+        "tests/python_extension",
+        "xtask/requirements.txt",
+        "xtask/src/asan.rs",
+        "xtask/src/pytest.rs",
+        "xtask/src/reports.rs",
+    ],
+    programs: &[("python", "--version")],
+};
+
 /// loom and ThreadSanitizer.
 pub(crate) const RACES: Suite = Suite {
     name: "races",
@@ -277,9 +292,20 @@ mod tests {
     #[test]
     fn the_inputs_of_every_suite_are_there() {
         let workspace = Workspace::find().unwrap();
-        for suite in
-            [CONFORMANCE, VALGRIND, ASAN, RACES, AARCH64, PROFILES, FUZZ, ONNX, DIFFERENTIAL, TOOLCHAINS, COMPILERS]
-        {
+        for suite in [
+            CONFORMANCE,
+            VALGRIND,
+            ASAN,
+            ASAN_EXTENSION,
+            RACES,
+            AARCH64,
+            PROFILES,
+            FUZZ,
+            ONNX,
+            DIFFERENTIAL,
+            TOOLCHAINS,
+            COMPILERS,
+        ] {
             let inputs = suite.inputs(&workspace).unwrap_or_else(|error| panic!("{}: {error}", suite.name));
             let record = inputs.record(suite.name);
             let has = |name: &str| record.lines().any(|line| line.ends_with(&format!(" {name}")));
