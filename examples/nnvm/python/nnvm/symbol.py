@@ -11,7 +11,7 @@ from .name import NameManager
 
 
 class Symbol:
-    """Outputs of nodes. `handle` is the object `kernpack.graph.Graph`; `initial` are initial values by the nodes of variables."""
+    """Outputs of nodes. `handle` is the object `kernpack.graph.Graph`; `initial` are initial values, by the nodes of variables."""
 
     # Numbers of NumPy leave operators to the symbol.
     __array_ufunc__ = None
