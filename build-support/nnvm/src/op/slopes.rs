@@ -127,7 +127,7 @@ fn infer_dense_weight(_: &Use, ins: &mut [PartialShape], outs: &mut [PartialShap
 fn dense_weight(call: &Compute) -> Result<Vec<Tensor>> {
     let matrix = |x: &Operand| {
         let (last, outer) = x.shape.split_last().map_or((1, &[][..]), |(last, outer)| (*last, outer));
-        if x.rank() == 2 { x.clone() } else { operand(&reshaped(x, &[count(outer).unwrap_or(0), last])) }
+        if x.rank() == 2 { x.clone() } else { operand(&reshaped(x, &[count(outer).unwrap_or(1), last])) }
     };
     let inputs = [matrix(call.input(0)?), matrix(call.input(1)?)];
     Ok(vec![call.run("Gemm", &[("transA", Attr::Int(1))], &inputs)?])

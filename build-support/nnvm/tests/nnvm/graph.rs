@@ -27,7 +27,7 @@ fn json_is_written_as_nnvm_does() {
 /// As in NNVM, defaults are values, spellings do not matter, and variables have no attributes.
 #[test]
 fn differences_are_those_of_computations() {
-    let pool = |attrs: &[(&str, &str)]| graph(&[&op("max_pool2d", &[&var("x")], attrs)]);
+    let pool = |attrs: &[(&str, &str)]| graph(&[&named("max_pool2d", "p", &[&var("x")], attrs)]);
     let plain = pool(&[("pool_size", "(2, 2)")]);
     let spelled = pool(&[("pool_size", "[2,2]"), ("strides", "(1, 1)"), ("ceil_mode", "0"), ("__group__", "a")]);
     assert_eq!(symbol::difference(&plain, &spelled, false).unwrap(), None);
