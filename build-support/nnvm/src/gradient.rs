@@ -296,12 +296,20 @@ fn register(operators: &mut Registrar) {
         ("__rpow_scalar__", |call| {
             let make = call.make();
             let base = crate::symbol::attr::float(&call.text("scalar")?)?;
+            // The logarithm of 0 is infinite, and 0 to any positive power is 0.
+            if base == 0.0 {
+                return zero(call);
+            }
             let product = make.apply("elemwise_mul", &[&call.head[0], &call.output()], &[])?;
             Ok(vec![make.apply("__mul_scalar__", &[&product], &[("scalar", &base.ln().to_string())])?])
         }),
         ("__pow_scalar__", |call| {
             let make = call.make();
             let exponent = crate::symbol::attr::float(&call.text("scalar")?)?;
+            // The result is 1 everywhere. 0 * x^-1 is NaN at 0.
+            if exponent == 0.0 {
+                return zero(call);
+            }
             let power =
                 make.apply("__pow_scalar__", &[&call.inputs[0]], &[("scalar", &(exponent - 1.0).to_string())])?;
             let slope = make.apply("__mul_scalar__", &[&power], &[("scalar", &exponent.to_string())])?;
@@ -351,13 +359,14 @@ fn register(operators: &mut Registrar) {
             Ok(vec![left, make.apply("matmul", &[&call.inputs[0], &call.head[0]], &[("transpose_a", "True")])?])
         }),
         ("dense", |call| {
-            // The data is a matrix, and the weight is transposed.
+            // The data has any number of axes, and the weight is transposed.
             let make = call.make();
-            let data = make.apply("matmul", &[&call.head[0], &call.inputs[1]], &[])?;
-            let weight = make.apply("matmul", &[&call.head[0], &call.inputs[0]], &[("transpose_a", "True")])?;
+            let head = &call.head[0];
+            let data = make.apply("matmul", &[head, &call.inputs[1]], &[])?;
+            let weight = make.apply("_dense_weight_grad", &[head, &call.inputs[0]], &[])?;
             let mut gradients = vec![data, weight];
             if call.inputs.len() == 3 {
-                gradients.push(make.apply("sum", &[&call.head[0]], &[("axis", "(0,)")])?);
+                gradients.push(make.apply("sum", &[head], &[("axis", "(-1,)"), ("exclude", "True")])?);
             }
             Ok(gradients)
         }),

@@ -4,6 +4,7 @@ import json
 import struct
 import subprocess
 import sys
+import threading
 
 import nnvm
 import nnvm.compiler
@@ -122,6 +123,43 @@ def test_unread_inputs():
     assert (result == 1).all() and result.shape == (2, 3)
 
 
+def in_thread(program):
+    """The result of a function in another thread."""
+    results = []
+    thread = threading.Thread(target=lambda: results.append(program()))
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+def test_scopes_of_threads():
+    def outside():
+        x = sym.Variable("x")
+        target = tvm.target.current_target(allow_none=True)
+        return x.attr("__group__"), sym.relu(x).attr("name"), nnvm.compiler.BuildConfig.current.opt_level, target
+
+    def inside():
+        with nnvm.attribute.AttrScope(__group__="other"), nnvm.name.Prefix("other_"), nnvm.compiler.build_config(opt_level=0):
+            return outside()
+
+    default = outside()
+    with nnvm.attribute.AttrScope(__group__="4"), nnvm.name.Prefix("net_"), nnvm.compiler.build_config(opt_level=3), tvm.target.create("llvm"):
+        group, name, level, target = in_thread(outside)
+        assert (group, level, target) == (None, 2, None)
+        # Names are numbered by all threads together.
+        assert name.startswith("relu") and name != default[1]
+        assert in_thread(inside) == ("other", "other_relu0", 0, None)
+        assert outside() == ("4", "net_relu0", 3, "llvm")
+    assert outside()[0] is None
+    # A scope can be used again inside itself.
+    scope = nnvm.name.Prefix("a_")
+    with scope:
+        with scope:
+            pass
+        assert sym.relu(sym.Variable("x")).attr("name") == "a_relu0"
+    assert not isinstance(nnvm.name.NameManager.current, nnvm.name.Prefix)
+
+
 # Graphs and passes.
 
 
@@ -133,6 +171,14 @@ def test_json_and_inference():
     graph_util.check_graph_equal(graph, again)
     with pytest.raises(ValueError, match="Graph compare error"):
         graph_util.check_graph_equal(graph, nnvm.graph.create(sym.relu(net)))
+    # Attributes of variables are compared on request. Defaults and spellings of operators' parameters do not differ.
+    pool = lambda **attrs: sym.max_pool2d(sym.Variable("x", **attrs.pop("of", {})), pool_size=(2, 2), **attrs)  # noqa: E731
+    plain, spelled = (nnvm.graph.create(pool(**attrs)) for attrs in ({}, {"strides": [1, 1], "of": {"shape": (1, 2, 4, 4)}}))
+    graph_util.check_graph_equal(plain, spelled)
+    with pytest.raises(ValueError, match="attributes of x"):
+        graph_util.check_graph_equal(plain, spelled, compare_variable_attrs=True)
+    with pytest.raises(ValueError, match="other attributes"):
+        graph_util.check_graph_equal(plain, nnvm.graph.create(pool(strides=(2, 2))))
     shapes, results = graph_util.infer_shape(again)
     assert shapes == [[1, 4, 8, 8], [2, 4, 3, 3], [2]] and results == [[1, 2, 6, 6]]
     assert graph_util.infer_dtype(again) == (["float32"] * 3, ["float32"])
@@ -174,6 +220,56 @@ def test_levels_agree():
     np.testing.assert_allclose(results[0].sum(axis=1), [1, 1], rtol=1e-5)
     for result in results[1:]:
         np.testing.assert_allclose(result, results[0], rtol=1e-4)
+
+
+def test_target_hosts():
+    x = sym.Variable("x")
+    build = lambda target, host: nnvm.compiler.build(x + 1, target, {"x": (3,)}, target_host=host)  # noqa: E731
+    for target, host in (("llvm -mcpu=x86-64", "llvm"), ("llvm", "llvm -mcpu=x86-64"), ("llvm", tvm.target.create("llvm"))):
+        graph, library, _ = build(target, host)
+        module = graph_runtime.create(graph, library, tvm.cpu())
+        module.run(x=np.zeros(3, "float32"))
+        assert module.get_output(0).asnumpy().tolist() == [1, 1, 1]
+    for host in ("cuda", "llvm -mtriple=aarch64-linux-gnu"):
+        with pytest.raises(nnvm.NNVMError, match="expected the machine of"):
+            build("llvm -mtriple=x86_64-linux-gnu", host)
+
+
+def test_time_evaluator():
+    graph, library, _ = nnvm.compiler.build(sym.Variable("x") + 1, "llvm", {"x": (3,)})
+    module = graph_runtime.create(graph, library, tvm.cpu())
+    measured = module.module.time_evaluator("run", tvm.cpu(), number=2, repeat=3)()
+    assert len(measured.results) == 3 and min(measured.results) > 0
+    np.testing.assert_allclose(measured.mean, np.mean(measured.results))
+    # A kernel with its arguments; the number of calls grows until they take long enough.
+    [name] = [node["attrs"]["func_name"] for node in graph.index.nodes if node["op"] == "tvm_op"]
+    x, y = tvm.nd.array(floats(3)), tvm.nd.empty((3,))
+    assert library.time_evaluator(name, tvm.cpu(0), number=1, min_repeat_ms=1)(x, y).mean > 0
+    np.testing.assert_allclose(y.asnumpy(), x.asnumpy() + 1)
+    with pytest.raises(ValueError, match="tvm.cpu()"):
+        library.time_evaluator(name, tvm.gpu())
+    with pytest.raises(AttributeError, match="no function"):
+        library.time_evaluator("none", tvm.cpu())
+
+
+def test_small_networks():
+    squeezenet, dqn, dcgan = nnvm.testing.squeezenet, nnvm.testing.dqn, nnvm.testing.dcgan
+    # The published numbers of parameters of SqueezeNet.
+    for version, count in (("1.0", 1248424), ("1.1", 1235496)):
+        net, params = squeezenet.get_workload(version=version)
+        assert sum(value.asnumpy().size for value in params.values()) == count
+        assert graph_util.infer_shape(nnvm.graph.create(net), data=(2, 3, 224, 224))[1] == [[2, 1000]]
+    net, params = dqn.get_workload(1, num_actions=4)
+    assert {name: value.shape for name, value in params.items() if name.endswith("weight")} == {
+        "conv1_weight": (32, 4, 8, 8), "conv2_weight": (64, 32, 4, 4), "conv3_weight": (64, 64, 3, 3), "fc4_weight": (512, 3136),
+        "fc5_weight": (4, 512),
+    }  # fmt: skip
+    net, params = dcgan.get_workload(2, ngf=4, random_len=8)
+    [image] = run(net, {"data": (2, 8)}, {"data": floats(2, 8)}, params)
+    assert image.shape == (2, 3, 64, 64) and 0 < abs(image).max() < 1
+    for program in (lambda: squeezenet.get_symbol(10, "2.0"), lambda: dcgan.get_symbol((3, 32, 32))):
+        with pytest.raises(ValueError):
+            program()
 
 
 @pytest.mark.parametrize("network", ["mlp", "resnet", "mobilenet"])
@@ -232,6 +328,46 @@ def test_training(kind):
     np.testing.assert_allclose(module.get_output(0).asnumpy(), wanted, atol=2e-2)
 
 
+def test_initial_values():
+    """They are those of a variable, not of all variables of its name in the process."""
+    first = sym.Variable("w", init=np.float32([1, 2])) + sym.Variable("x")
+    second = sym.Variable("w", init=sym.ones_like(sym.Variable("x"))) * sym.Variable("x")
+    plain = sym.Variable("w") + sym.Variable("x")
+    shapes = {"x": (2,)}
+    state = lambda net: nnvm.compiler.build(net, "llvm", shapes)[2]  # noqa: E731
+    assert state(first)["w"].asnumpy().tolist() == [1, 2] and state(second)["w"].asnumpy().tolist() == [1, 1]
+    with pytest.raises(nnvm.NNVMError, match="'w'"):
+        state(plain)
+    given = np.float32([5, 6])
+    params = nnvm.compiler.build(plain, "llvm", shapes, params={"w": given})[2]
+    assert params["w"].asnumpy().tolist() == [5, 6]
+    # Outputs, composed symbols, graphs and their passes keep them.
+    values = [sym.Group([first, first])[1], first(x=sym.Variable("x")), first.get_internals()[first.list_output_names()[0]]]
+    values += [first.list_input_variables()[0] + sym.Variable("x"), nnvm.graph.create(first).apply(["OrderMutation", "CorrectLayout"])]
+    assert [state(net)["w"].asnumpy().tolist() for net in values] == [[1, 2]] * len(values)
+    # As in NNVM, this function alone knows names only.
+    [value] = nnvm.compiler.initialize_variables({"w": (2,), "x": (2,)}, "float32").values()
+    assert value.asnumpy().tolist() == [1, 1]
+
+
+def test_two_optimizers():
+    """Two models with optimizers of one name; the second is made before the first is built."""
+    def model(size):
+        weight = sym.Variable(f"weight{size}")
+        loss = sym.sum((weight - 3) ** 2)
+        return nnvm.compiler.optimizer.Adam(learning_rate=0.5).minimize(loss, var=weight)
+
+    for size, step in [(size, model(size)) for size in (2, 5)]:
+        graph, library, state = nnvm.compiler.build(step, "llvm", {f"weight{size}": (size,)})
+        assert {name: value.shape for name, value in state.items()} == {"Adam_t": (1,), "Adam_m0": (size,), "Adam_v0": (size,)}
+        module = graph_runtime.create(graph, library, tvm.cpu())
+        module.set_input(**state)
+        module.set_input(**{f"weight{size}": np.zeros(size, "float32")})
+        for _ in range(200):
+            module.run()
+        np.testing.assert_allclose(module.get_output(0).asnumpy(), np.full(size, 3), atol=1e-2)
+
+
 def test_gradients():
     x, y = sym.Variable("x"), sym.Variable("y")
     shape = {"x": (3, 4), "y": (4,)}
@@ -244,6 +380,11 @@ def test_gradients():
     of = [{"x": (4, 5)}, {"x": (2, 6), "y": (3, 4)}, {"x": (3,), "y": (2, 3)}, {"x": (2, 3), "y": (2, 3)}]
     for (net, forward, backward), shapes in zip(kinds, of):
         check_function(net, forward, backward, shape=shapes, numerical_grads=False)
+    # Dense layers of any rank, and powers whose slope is a product of 0 and infinity.
+    dense = sym.dense(x, sym.Variable("w"), sym.Variable("b"), units=2)
+    for of in ((4,), (3, 4), (2, 3, 4)):
+        check_function(dense, lambda x, w, b: x @ w.T + b, shape={"x": of, "w": (2, 4), "b": (2,)}, numerical_grads=True)
+    check_function(x**0, lambda x: x**0, lambda x, head_grads: [0 * x], values={"x": np.float32([0, 2])}, shape=(2,), numerical_grads=False)
     for wrong in (lambda x: x + 1, lambda x: x[:1]):
         with pytest.raises(AssertionError):
             check_function(x * 2, wrong, shape={"x": (3, 4)}, numerical_grads=False)
@@ -479,6 +620,7 @@ def test_onnx_refusals(op, shapes, attrs, version, text):
 
 
 def test_arrays():
+    assert tvm.ndarray is tvm.nd and isinstance(tvm.nd.empty((2,)), tvm.ndarray.NDArray)
     one = tvm.nd.array(np.arange(6, dtype="int32").reshape(2, 3).T)
     assert one.shape == (3, 2) and one.dtype == "int32" and one[1, 1] == 4
     copy = one.copyto(tvm.nd.empty((3, 2), "int32"))

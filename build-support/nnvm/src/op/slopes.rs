@@ -1,14 +1,15 @@
-//! Gradients of convolutions and of pooling, as operators.
+//! Gradients of convolutions, of pooling and of the weights of dense layers, as operators.
 
 use kernpack_compiler::ir::{Expr, Stmt, Tensor};
 use kernpack_compiler::te::{self, extern_op, reduce_axis};
 use kernpack_graph::op::statements::{Variable, count_of, element, fill, nest, put, when};
-use kernpack_graph::op::{element_tensor, extents, flatten};
+use kernpack_graph::op::{Operand, element_tensor, extents, flatten};
 use kernpack_graph::{Attr, Result, require};
 use linkme::distributed_slice;
 
+use super::call::{operand, reshaped};
 use super::conv::{Window, layout};
-use super::infer::set;
+use super::infer::{count, set};
 use super::pattern;
 use super::pool::Pool;
 use crate::symbol::registry::{OPERATORS, Registrar};
@@ -113,7 +114,33 @@ fn pool(call: &Compute) -> Result<Vec<Tensor>> {
     }))
 }
 
+/// Inputs: the gradient of the result, the data; output: the gradient of the weight.
+fn infer_dense_weight(_: &Use, ins: &mut [PartialShape], outs: &mut [PartialShape]) -> Result<()> {
+    match (ins[0].last(), ins[1].last()) {
+        (Some(units), Some(inner)) => set(&mut outs[0], &[*units, *inner]),
+        _ => Ok(()),
+    }
+}
+
+/// Sums over all axes of the data except the last.
+fn dense_weight(call: &Compute) -> Result<Vec<Tensor>> {
+    let matrix = |x: &Operand| {
+        let (last, outer) = x.shape.split_last().map_or((1, &[][..]), |(last, outer)| (*last, outer));
+        if x.rank() == 2 { x.clone() } else { operand(&reshaped(x, &[count(outer).unwrap_or(1), last])) }
+    };
+    let inputs = [matrix(call.input(0)?), matrix(call.input(1)?)];
+    Ok(vec![call.run("Gemm", &[("transA", Attr::Int(1))], &inputs)?])
+}
+
 fn register(operators: &mut Registrar) {
+    let _ = operators
+        .add("_dense_weight_grad")
+        .describe("the gradient of the weight of a dense")
+        .arguments(&["ograd", "data"])
+        .params(&[])
+        .set("FInferShape", Native::InferShape(infer_dense_weight))
+        .set("FTVMCompute", Native::Compute(dense_weight))
+        .value("TOpPattern", pattern::OUT_FUSABLE);
     let _ = operators
         .add("_conv2d_grad")
         .describe("the gradients of data, weight and bias of a conv2d")

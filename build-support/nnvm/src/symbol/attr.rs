@@ -54,18 +54,22 @@ impl Param {
     /// # Errors
     /// Returns a description of the expected value.
     pub fn check(&self, text: &str) -> Result<()> {
-        match self.kind {
-            Kind::Int => int(text).map(drop),
-            Kind::OptionalInt => optional_int(text).map(drop),
-            Kind::Float => float(text).map(drop),
-            Kind::Bool => boolean(text).map(drop),
-            Kind::Text => Ok(()),
-            Kind::Ints => ints(text).map(drop),
-            Kind::Floats => floats(text).map(drop),
-            Kind::Lists => lists(text).map(drop),
-            Kind::DataType => data_type(text).map(drop),
-        }
-        .map_err(|error| error.within(&format!("attribute `{}`", self.name)))
+        self.normalized(text).map(drop).map_err(|error| error.within(&format!("attribute `{}`", self.name)))
+    }
+
+    /// Returns the value of a text in the one spelling that equal values have.
+    pub(super) fn normalized(&self, text: &str) -> Result<String> {
+        Ok(match self.kind {
+            Kind::Int => int(text)?.to_string(),
+            Kind::OptionalInt => format!("{:?}", optional_int(text)?),
+            Kind::Float => float(text)?.to_string(),
+            Kind::Bool => boolean(text)?.to_string(),
+            Kind::Text => text.to_owned(),
+            Kind::Ints => ints_text(&ints(text)?),
+            Kind::Floats => format!("{:?}", floats(text)?),
+            Kind::Lists => format!("{:?}", lists(text)?),
+            Kind::DataType => data_type(text)?.to_string(),
+        })
     }
 }
 

@@ -4,10 +4,15 @@ use kernpack_graph::Result;
 
 use super::compose::written;
 use super::index::{Entry, IndexedGraph};
-use super::node::Graph;
+use super::node::{Graph, Node};
+use super::registry;
 
 /// Returns the first difference between two graphs, if there is one: other operators, attributes,
-/// edges or outputs. Names are only compared if `names` is true.
+/// edges or outputs.
+///
+/// Like NNVM, it compares the values of the operators' parameters: a default equals the same value
+/// in writing. Names, attributes of variables and attributes beside the parameters are only
+/// compared if `names` is true.
 ///
 /// # Errors
 /// Returns an error for an invalid graph.
@@ -36,13 +41,7 @@ pub fn difference(left: &Graph, right: &Graph, names: bool) -> Result<Option<Str
         if names && x.name != y.name {
             return Ok(Some(format!("{places}: other names")));
         }
-        let sorted = |node: &super::Node| {
-            let mut attrs: Vec<(String, String)> =
-                node.attrs.iter().map(|(key, value)| (key.as_str().to_owned(), value.as_str().to_owned())).collect();
-            attrs.sort();
-            attrs
-        };
-        if sorted(x) != sorted(y) {
+        if attributes(x, names) != attributes(y, names) {
             return Ok(Some(format!("{places}: other attributes")));
         }
         if !same(&one.inputs, &other.inputs) || one.control_deps != other.control_deps {
@@ -50,4 +49,19 @@ pub fn difference(left: &Graph, right: &Graph, names: bool) -> Result<Option<Str
         }
     }
     Ok((!same(&a.outputs, &b.outputs)).then(|| "other outputs".to_owned()))
+}
+
+/// Returns the attributes that are compared, sorted: those in writing if `all` is true, else the
+/// values of the parameters.
+fn attributes(node: &Node, all: bool) -> Vec<(String, String)> {
+    let values = match &node.op {
+        _ if all => None,
+        None => return Vec::new(),
+        Some(op) => registry::find(op).ok().and_then(|op| op.param_values(&node.attrs)),
+    };
+    let mut attrs = values.unwrap_or_else(|| {
+        node.attrs.iter().map(|(key, value)| (key.as_str().to_owned(), value.as_str().to_owned())).collect()
+    });
+    attrs.sort();
+    attrs
 }

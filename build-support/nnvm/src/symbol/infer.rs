@@ -1,6 +1,8 @@
 //! InferShape and InferType: the inference of the operators, forwards and backwards, until a fixed
 //! point is reached.
 
+use std::collections::HashMap;
+
 use kernpack::{Any, Array, DataType, Function, Map, Shape, Str};
 use kernpack_graph::{GraphError, Result, fail, require};
 
@@ -219,10 +221,13 @@ fn given<T>(
     }
     let Some(all) = graph.attrs.get(key) else { return Ok(()) };
     if let Ok(by_name) = all.to::<Map<Str, Any>>() {
+        // Of several variables of one name, the first.
+        let numbers: HashMap<&str, usize> =
+            variables.iter().rev().map(|number| (index.nodes[*number].node.name.as_str(), *number)).collect();
         for (name, value) in by_name.iter() {
             let value = convert(&value).map_err(|error| error.within(&format!("`{key}`: variable '{name}'")))?;
             // Names that the graph no longer has are not an error: a pass may have removed them.
-            if let Some(number) = variables.iter().find(|number| index.nodes[**number].node.name == name) {
+            if let Some(number) = numbers.get(name.as_str()) {
                 take(index.row_ptr[*number], value);
             }
         }
@@ -269,7 +274,12 @@ pub(crate) fn type_of(value: &Any) -> Result<Option<DataType>> {
 pub fn shapes(graph: &Graph, index: &IndexedGraph) -> Result<Vec<PartialShape>> {
     let mut facts = vec![PartialShape::unknown(); index.num_entries()];
     let own = ["__shape__", &graph.optional_attr::<String>("shape_attr_key")?.unwrap_or_else(|| "shape".to_owned())];
-    given(graph, index, "shape_inputs", own, shape_of, attr::ints, |id, shape| facts[id] = shape)?;
+    given(graph, index, "shape_inputs", own, shape_of, attr::ints, |id, shape| {
+        // As in NNVM, an unknown shape leaves the attribute of the variable.
+        if shape != PartialShape::unknown() {
+            facts[id] = shape;
+        }
+    })?;
     if let Ok(old) = graph.attr::<Vec<Shape>>("shape")
         && old.len() == facts.len()
     {
@@ -293,7 +303,7 @@ pub fn types(graph: &Graph, index: &IndexedGraph) -> Result<Vec<Option<DataType>
         Err(_) => attr::data_type(text).map(Some),
     };
     let own = ["__dtype__", &graph.optional_attr::<String>("dtype_attr_key")?.unwrap_or_else(|| "dtype".to_owned())];
-    given(graph, index, "dtype_inputs", own, type_of, parse, |id, dtype| facts[id] = dtype)?;
+    given(graph, index, "dtype_inputs", own, type_of, parse, |id, dtype| facts[id] = dtype.or(facts[id]))?;
     infer(index, facts).map(|(types, _)| types)
 }
 

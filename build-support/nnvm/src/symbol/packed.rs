@@ -156,8 +156,8 @@ fn print(graph: GraphRef) -> Result<String> {
     Ok(super::print(&graph)?)
 }
 
-/// Returns the first difference between two graphs, or nothing if they are equal except for the
-/// names of nodes. With `names`, names are compared, too.
+/// Returns the first difference between two graphs, or nothing if they compute the same. With
+/// `names`, names and the attributes of variables are compared, too.
 #[packed_func(name = "kernpack.graph.difference")]
 fn difference(left: GraphRef, right: GraphRef, names: bool) -> Result<Option<String>> {
     Ok(super::difference(&left, &right, names)?)

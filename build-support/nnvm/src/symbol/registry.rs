@@ -328,6 +328,18 @@ impl Op {
         Ok(attrs.iter().chain(defaults).collect())
     }
 
+    /// Returns the values of all parameters, equal values with equal texts. `None` if the operator
+    /// has no parameters, or if a value is missing or invalid.
+    pub(super) fn param_values(&self, attrs: &Map<Str, Str>) -> Option<Vec<(String, String)>> {
+        let definition = self.definition();
+        let params = definition.params.as_ref().filter(|params| !params.is_empty())?;
+        let value = |param: &Param| match (attrs.get(param.name), param.default) {
+            (Some(text), _) => param.normalized(&text).ok(),
+            (None, default) => param.normalized(default?).ok(),
+        };
+        params.iter().map(|param| Some((param.name.to_owned(), value(param)?))).collect()
+    }
+
     /// Checks attributes.
     ///
     /// # Errors

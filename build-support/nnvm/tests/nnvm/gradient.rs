@@ -61,6 +61,32 @@ fn of_a_network() {
 }
 
 #[test]
+fn of_dense_layers_of_any_rank() {
+    let (x, w, b) = (var("x"), var("w"), var("b"));
+    let y = op("tanh", &[&op("dense", &[&x, &w, &b], &[("units", "4")])], &[]);
+    let (ws, bs) = (ramp(&[4, 3]), ramp(&[4]));
+    for shape in [&[3][..], &[5, 3], &[2, 5, 3], &[2, 1, 3, 3]] {
+        let xs = ramp(shape);
+        for variable in [&x, &w, &b] {
+            check(&y, variable, &[("x", &xs), ("w", &ws), ("b", &bs)]);
+        }
+    }
+}
+
+/// A factor of 0 and an infinite one: the gradient is 0, not NaN.
+#[test]
+fn of_constant_powers() {
+    let x = var("x");
+    let got = |name: &str, scalar: &str, at: &[f32]| {
+        let y = op(name, &[&x], &[("scalar", scalar)]);
+        elements(&run(&gradients(&y, &[&x]), &[("x", &floats(&[2], at))], 2)[0])
+    };
+    assert_eq!(got("__pow_scalar__", "0", &[0.0, 3.0]), [0.0, 0.0]);
+    assert_eq!(got("__pow_scalar__", "1", &[0.0, 3.0]), [1.0, 1.0]);
+    assert_eq!(got("__rpow_scalar__", "0", &[2.0, 3.0]), [0.0, 0.0]);
+}
+
+#[test]
 fn of_reductions_and_broadcasts() {
     let (x, s) = (var("x"), var("s"));
     let scaled = op("broadcast_mul", &[&op("exp", &[&x], &[]), &s], &[]);

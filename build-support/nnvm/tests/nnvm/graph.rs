@@ -24,6 +24,28 @@ fn json_is_written_as_nnvm_does() {
     assert!(kernpack::structural::equal(&made, &loaded).unwrap());
 }
 
+/// As in NNVM, defaults are values, spellings do not matter, and variables have no attributes.
+#[test]
+fn differences_are_those_of_computations() {
+    let pool = |attrs: &[(&str, &str)]| graph(&[&named("max_pool2d", "p", &[&var("x")], attrs)]);
+    let plain = pool(&[("pool_size", "(2, 2)")]);
+    let spelled = pool(&[("pool_size", "[2,2]"), ("strides", "(1, 1)"), ("ceil_mode", "0"), ("__group__", "a")]);
+    assert_eq!(symbol::difference(&plain, &spelled, false).unwrap(), None);
+    assert!(symbol::difference(&plain, &spelled, true).unwrap().unwrap().contains("other attributes"));
+    let other = pool(&[("pool_size", "(2, 2)"), ("strides", "(2, 2)")]);
+    assert!(symbol::difference(&plain, &other, false).unwrap().unwrap().contains("other attributes"));
+    // An operator without parameters has no other values than its attributes.
+    let relu = |attrs: &[(&str, &str)]| graph(&[&op("relu", &[&var("x")], attrs)]);
+    assert!(symbol::difference(&relu(&[]), &relu(&[("__group__", "a")]), false).unwrap().is_some());
+    let variable = |shape: &str| -> GraphRef {
+        let attrs: Map<Str, Str> = [(Str::from("shape"), Str::from(shape))].into_iter().collect();
+        Function::global("kernpack.graph.variable").unwrap().call_as(("x", attrs)).unwrap()
+    };
+    let (small, large) = (variable("(1, 2)"), variable("(3, 4)"));
+    assert_eq!(symbol::difference(&small, &large, false).unwrap(), None);
+    assert!(symbol::difference(&small, &large, true).unwrap().unwrap().contains("other attributes"));
+}
+
 /// Attributes of a compiled graph, in unsorted order, with the layout of nested lists of dmlc's
 /// writer.
 #[test]

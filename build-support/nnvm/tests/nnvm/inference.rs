@@ -1,6 +1,6 @@
 //! Shapes and types, forwards and backwards.
 
-use kernpack::{DataType, Map, Shape, Str};
+use kernpack::{Array, DataType, Map, Shape, Str};
 use kernpack_nnvm::symbol::{self, GraphRef, IndexedGraph};
 
 use crate::support::{Attrs, graph, named, op, var};
@@ -182,7 +182,16 @@ fn types() {
         r#"{"nodes": [{"op": "null", "name": "x", "attrs": {"__shape__": "(2, 3)", "__dtype__": "5"}, "inputs": []}], "heads": [[0, 0, 0]]}"#,
     )
     .unwrap();
-    let own = symbol::apply_passes(&own, &["InferShape", "InferType"]).unwrap();
-    assert_eq!(own.attr::<Vec<i64>>("dtype").unwrap(), [5]);
-    assert_eq!(own.attr::<Vec<Shape>>("shape").unwrap()[0].to_vec(), [2, 3]);
+    let plain = symbol::apply_passes(&own, &["InferShape", "InferType"]).unwrap();
+    assert_eq!(plain.attr::<Vec<i64>>("dtype").unwrap(), [5]);
+    assert_eq!(plain.attr::<Vec<Shape>>("shape").unwrap()[0].to_vec(), [2, 3]);
+    // An unknown shape or type of a caller leaves it; a known one takes its place.
+    for (shape, dtype, expected) in [(&[][..], -1, (vec![2, 3], 5)), (&[4, 3], 0, (vec![4, 3], 0))] {
+        let shapes: Array<Shape> = [Shape::new(shape)].into_iter().collect();
+        let types: Array<i64> = [dtype].into_iter().collect();
+        let given = own.with_attr("shape_inputs", shapes).with_attr("dtype_inputs", types);
+        let given = symbol::apply_passes(&given, &["InferShape", "InferType"]).unwrap();
+        let shape = given.attr::<Vec<Shape>>("shape").unwrap()[0].to_vec();
+        assert_eq!((shape, given.attr::<Vec<i64>>("dtype").unwrap()[0]), expected);
+    }
 }

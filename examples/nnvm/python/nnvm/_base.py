@@ -1,6 +1,7 @@
 """The library with the compiler, and calls of its functions `kernpack.graph.*`."""
 
 import os
+import threading
 
 import tvm_ffi
 
@@ -12,6 +13,8 @@ class NNVMError(Exception):
 _path = os.environ.get("PYTHON_COMPILER_LIBRARY")
 if not _path:
     raise ImportError("set PYTHON_COMPILER_LIBRARY to the path of libpython_compiler.so (cargo build -p python-compiler)")
+# The initial values of variables: the last one of each name in this process, as in NNVM. Builds use those of their own variables.
+_all_var_init = {}
 library = tvm_ffi.load_module(_path)
 
 
@@ -22,6 +25,38 @@ def call(name, *arguments):
         return function(*arguments)
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
         raise NNVMError(str(error)) from error
+
+
+class ScopeType(type):
+    """The type of classes whose objects are used as `with` blocks.
+
+    `current` is the object of the innermost block of the calling thread, or the default, which all threads share.
+    """
+
+    def __init__(cls, name, bases, namespace):
+        super().__init__(name, bases, namespace)
+        if not any(isinstance(base, ScopeType) for base in bases):
+            cls._thread = threading.local()
+            cls._default = cls()
+
+    def _scopes(cls):
+        if not hasattr(cls._thread, "scopes"):
+            cls._thread.scopes = [cls._default]
+        return cls._thread.scopes
+
+    def _enter(cls, scope):
+        cls._scopes().append(scope)
+
+    def _leave(cls):
+        cls._scopes().pop()
+
+    @property
+    def current(cls):
+        return cls._scopes()[-1]
+
+    @current.setter
+    def current(cls, scope):
+        cls._scopes()[-1] = scope
 
 
 def text_of(value):

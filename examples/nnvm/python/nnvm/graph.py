@@ -5,7 +5,7 @@ import json
 import tvm_ffi
 
 from ._base import NNVMError, call, plain
-from .symbol import Group, Symbol
+from .symbol import Group, Symbol, _merged
 
 _NAMES = {"list_shape": lambda shapes: [tvm_ffi.Shape(tuple(shape)) for shape in shapes]}
 
@@ -44,8 +44,9 @@ class GraphIndex:
 class Graph:
     """A graph. `handle` is the object `kernpack.graph.Graph`; attributes that are set replace it."""
 
-    def __init__(self, handle):
+    def __init__(self, handle, initial=None):
         self.handle = handle
+        self._initial = initial or {}
         self._index = None
 
     def json_attr(self, key):
@@ -59,6 +60,7 @@ class Graph:
     def _set_symbol_list_attr(self, key, value):
         symbols = value if isinstance(value, Symbol) else Group(value)
         self.handle = call("set_attr", self.handle, key, symbols.handle.outputs)
+        self._initial = _merged([self, symbols])
 
     def _move_out_module(self, key):
         self.handle, module = call("move_attr", self.handle, key)
@@ -69,7 +71,7 @@ class Graph:
     @property
     def symbol(self):
         """The outputs as a symbol."""
-        return Symbol(call("group", [self.handle]))
+        return Symbol(call("group", [self.handle]), self._initial)
 
     @property
     def index(self):
@@ -83,7 +85,7 @@ class Graph:
 
     def apply(self, passes):
         """The graph after one pass or several, by name."""
-        return Graph(call("apply", self.handle, passes if isinstance(passes, str) else list(passes)))
+        return Graph(call("apply", self.handle, passes if isinstance(passes, str) else list(passes)), self._initial)
 
     def ir(self, join_entry_attrs=None, join_node_attrs=None):
         """The graph as text, with the attributes of entries and nodes that are named."""
@@ -111,7 +113,7 @@ def create(symbol):
     """A graph with the outputs of a symbol."""
     if not isinstance(symbol, Symbol):
         raise TypeError(f"graph.create is to get a Symbol, got {type(symbol).__name__}")
-    return Graph(symbol.handle)
+    return Graph(symbol.handle, symbol._initial)
 
 
 def load_json(text):

@@ -1,30 +1,29 @@
 """Names of nodes that a program does not name."""
 
+import itertools
 
-class NameManager:
-    """Numbers nodes by their operator: `conv2d0`, `conv2d1`. A `with` block starts at 0."""
+from ._base import ScopeType
 
-    current = None
+
+class NameManager(metaclass=ScopeType):
+    """Numbers nodes by their operator: `conv2d0`, `conv2d1`. A `with` block starts at 0.
+
+    Blocks are those of a thread. Outside of them, all threads count together, so that their names differ.
+    """
 
     def __init__(self):
         self._counts = {}
-        self._outer = None
 
     def get(self, name, hint):
         """The name if there is one, else the hint with the next number."""
-        if name:
-            return name
-        number = self._counts.get(hint, 0)
-        self._counts[hint] = number + 1
-        return f"{hint}{number}"
+        return name or f"{hint}{next(self._counts.setdefault(hint, itertools.count()))}"
 
     def __enter__(self):
-        self._outer = NameManager.current
-        NameManager.current = self
+        NameManager._enter(self)
         return self
 
     def __exit__(self, *_):
-        NameManager.current = self._outer
+        NameManager._leave()
 
 
 class Prefix(NameManager):
@@ -36,6 +35,3 @@ class Prefix(NameManager):
 
     def get(self, name, hint):
         return self._prefix + super().get(name, hint)
-
-
-NameManager.current = NameManager()

@@ -3,19 +3,22 @@
 import sys
 import types
 
-from ._base import NNVMError, call, text_of
+import numpy as np
+
+from ._base import NNVMError, _all_var_init, call, text_of
 from .attribute import AttrScope
 from .name import NameManager
 
 
 class Symbol:
-    """Outputs of nodes. `handle` is the object `kernpack.graph.Graph`."""
+    """Outputs of nodes. `handle` is the object `kernpack.graph.Graph`; `initial` are initial values, by the nodes of variables."""
 
     # Numbers of NumPy leave operators to the symbol.
     __array_ufunc__ = None
 
-    def __init__(self, handle):
+    def __init__(self, handle, initial=None):
         self.handle = handle
+        self._initial = initial or {}
 
     # Operators.
 
@@ -74,13 +77,14 @@ class Symbol:
             raise TypeError(f"an output is chosen by its number or name, not by {type(which).__name__}")
         if isinstance(which, int) and not -len(self) <= which < len(self):
             raise IndexError(f"output {which} of {len(self)}")
-        return Symbol(call("output", self.handle, which % len(self) if isinstance(which, int) else which))
+        which = which % len(self) if isinstance(which, int) else which
+        return Symbol(call("output", self.handle, which), self._initial)
 
     def __copy__(self):
-        return Symbol(self.handle)
+        return Symbol(self.handle, self._initial)
 
     def __deepcopy__(self, _memo):
-        return Symbol(self.handle)
+        return Symbol(self.handle, self._initial)
 
     def __repr__(self):
         return f"<Symbol {', '.join(self.list_output_names())}>"
@@ -97,7 +101,8 @@ class Symbol:
             named = dict(zip(names, positional))
         for key, value in named.items():
             _expect_symbol(value, f"variable `{key}`")
-        return Symbol(call("compose", self.handle, {key: value.handle for key, value in named.items()}))
+        composed = call("compose", self.handle, {key: value.handle for key, value in named.items()})
+        return Symbol(composed, _merged([self, *named.values()]))
 
     # Names and attributes.
 
@@ -112,7 +117,7 @@ class Symbol:
         for number, entry in enumerate(internals.outputs):
             if entry.node.op is None:
                 numbers.setdefault(str(entry.node.name), number)
-        return [Symbol(call("output", internals, numbers[name])) for name in self.list_input_names(option)]
+        return [Symbol(call("output", internals, numbers[name]), self._initial) for name in self.list_input_names(option)]
 
     def list_output_names(self):
         """Names of the outputs: that of the node, and that of its output."""
@@ -136,7 +141,17 @@ class Symbol:
         return {f"{name}${key}": str(value) for name, node in nodes.items() for key, value in node.attrs.items()}
 
     def _set_attr(self, **attrs):
+        before = self._node()
         self.handle = call("set_node_attrs", self.handle, _texts(attrs))
+        if before in self._initial:
+            self._initial = {**self._initial, self._node(): self._initial[before]}
+
+    def _initial_values(self):
+        """The initial values of its variables, by name: symbols, or arrays of NumPy."""
+        if not self._initial:
+            return {}
+        nodes = [entry.node for entry in call("internals", self.handle).outputs]
+        return {str(node.name): self._initial[node] for node in nodes if node in self._initial}
 
     def _node(self):
         if len(self) != 1:
@@ -147,12 +162,12 @@ class Symbol:
 
     def get_internals(self):
         """All entries of the graph as one symbol."""
-        return Symbol(call("internals", self.handle))
+        return Symbol(call("internals", self.handle), self._initial)
 
     def get_children(self):
         """The inputs of the node as one symbol; None for a variable."""
         children = call("children", self.handle)
-        return Symbol(children) if len(children.outputs) else None
+        return Symbol(children, self._initial) if len(children.outputs) else None
 
     def debug_str(self):
         """The graph as text, a line for each node."""
@@ -163,20 +178,26 @@ def Variable(name, init=None, **attrs):
     """A variable.
 
     `shape=` and `dtype=` (a number of `nnvm.compiler.graph_attr.DTYPE_TO_TCODE`, or a name) are where inference begins. `init` is the
-    value that `nnvm.compiler.build` returns as a parameter: a symbol, or the name of an initializer, which is kept as an attribute.
+    value that `nnvm.compiler.build` returns as a parameter: a symbol or an array; the name of an initializer is kept as an attribute.
     """
     if not isinstance(name, str):
         raise TypeError(f"the name of a variable is a string, not {type(name).__name__}")
-    if isinstance(init, Symbol):
-        initial_values[name] = init
-    elif init is not None:
+    if hasattr(init, "asnumpy"):
+        init = init.asnumpy()
+    has_value = isinstance(init, (Symbol, np.ndarray))
+    if init is not None and not has_value:
         attrs["init"] = init
-    return Symbol(call("variable", name, AttrScope.current.get(_texts(attrs))))
+    symbol = Symbol(call("variable", name, AttrScope.current.get(_texts(attrs))))
+    if has_value:
+        symbol._initial = {symbol._node(): init}
+        _all_var_init[name] = init
+    return symbol
 
 
 def Group(symbols):
     """The outputs of several symbols as one."""
-    return Symbol(call("group", [_expect_symbol(symbol, "an element of a group").handle for symbol in symbols]))
+    symbols = [_expect_symbol(symbol, "an element of a group") for symbol in symbols]
+    return Symbol(call("group", [symbol.handle for symbol in symbols]), _merged(symbols))
 
 
 def pow(base, exponent):
@@ -185,9 +206,6 @@ def pow(base, exponent):
         return base**exponent
     raise TypeError("pow: neither the base nor the exponent is a symbol")
 
-
-# Initial values of variables that hold state, by name.
-initial_values = {}
 
 _BROADCAST = {
     "add": "broadcast_add", "sub": "broadcast_sub", "mul": "broadcast_mul", "div": "broadcast_div", "pow": "broadcast_pow",
@@ -209,6 +227,17 @@ def _expect_symbol(value, what):
     return value
 
 
+def _merged(symbols):
+    """The initial values of the variables of several symbols. Equal ones are shared, not copied."""
+    merged = {}
+    for symbol in symbols:
+        if not merged:
+            merged = symbol._initial
+        elif symbol._initial and symbol._initial is not merged:
+            merged = {**merged, **symbol._initial}
+    return merged
+
+
 def _texts(attrs):
     return {key: text_of(value) for key, value in attrs.items()}
 
@@ -219,11 +248,12 @@ def _apply(op, positional, name=None, attr=None, **named):
     attrs = _texts({key: value for key, value in named.items() if not isinstance(value, Symbol) and value is not None})
     attrs = {**AttrScope.current.get(_texts(attr or {})), **attrs}
     inputs = [_expect_symbol(value, f"{op}: input {number}").handle for number, value in enumerate(positional)]
+    initial = _merged([*positional, *(value for value in named.values() if isinstance(value, Symbol))])
     operator = call("op", op)
     arguments = [str(argument.name if hasattr(argument, "name") else argument) for argument in operator.arguments]
     if arguments == ["lhs", "rhs"] and len(inputs) + len(symbols) < 2:
         raise NNVMError(f"{op}: expected 2 inputs, lhs and rhs, got {len(inputs) + len(symbols)}")
-    return Symbol(call("apply_op", op, NameManager.current.get(name, op.strip("_")), inputs, symbols, attrs))
+    return Symbol(call("apply_op", op, NameManager.current.get(name, op.strip("_")), inputs, symbols, attrs), initial)
 
 
 def _function(op):

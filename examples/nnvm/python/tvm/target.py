@@ -1,21 +1,30 @@
 """Targets: what a library is compiled for."""
 
+import threading
+
+_thread = threading.local()
+
+
+def _targets():
+    """The targets of the `with` blocks of this thread."""
+    if not hasattr(_thread, "targets"):
+        _thread.targets = []
+    return _thread.targets
+
 
 class Target(str):
-    """A target as its text: `llvm`, `llvm -mcpu=x86-64-v3`. A `with` block makes it the current one."""
-
-    _current = []
+    """A target as its text: `llvm`, `llvm -mcpu=x86-64-v3`. A `with` block makes it the current one of a thread."""
 
     @property
     def target_name(self):
         return self.split()[0]
 
     def __enter__(self):
-        Target._current.append(self)
+        _targets().append(self)
         return self
 
     def __exit__(self, *_):
-        Target._current.pop()
+        _targets().pop()
 
 
 def create(target=None):
@@ -27,8 +36,8 @@ def create(target=None):
 
 def current_target(allow_none=False):
     """The target of the innermost `with` block."""
-    if Target._current:
-        return Target._current[-1]
+    if _targets():
+        return _targets()[-1]
     if allow_none:
         return None
     raise RuntimeError('no target: give one, as in build(.., target="llvm"), or use `with tvm.target.create("llvm"):`')

@@ -6,8 +6,8 @@ import tvm_ffi
 from tvm.contrib import graph_runtime
 
 from .. import graph as _graph
-from .._base import NNVMError, call
-from ..symbol import Symbol, initial_values
+from .._base import NNVMError, ScopeType, _all_var_init, call
+from ..symbol import Symbol
 from . import graph_attr, graph_util
 
 OPT_PASS_LEVEL = {
@@ -19,33 +19,27 @@ OPT_PASS_LEVEL = {
 }
 
 
-class BuildConfig:
-    """The options of builds: `opt_level` (0 to 3) and `add_pass`, names of passes that run at any level."""
+class BuildConfig(metaclass=ScopeType):
+    """The options of the builds of a thread: `opt_level` (0 to 3) and `add_pass`, names of passes that run at any level."""
 
-    current = None
     defaults = {"opt_level": 2, "add_pass": None, "fallback_device": None, "op_name_device": None}
 
     def __init__(self, **options):
         unknown = set(options) - set(self.defaults)
         if unknown:
             raise ValueError(f"unknown option {', '.join(sorted(unknown))}: the options are {', '.join(self.defaults)}")
-        self._outer = None
         vars(self).update({**self.defaults, **options})
 
     def __enter__(self):
-        self._outer = BuildConfig.current
-        BuildConfig.current = self
+        BuildConfig._enter(self)
         return self
 
     def __exit__(self, *_):
-        BuildConfig.current = self._outer
+        BuildConfig._leave()
 
     def pass_enabled(self, pass_name):
         """True if the pass runs with these options."""
         return pass_name in (self.add_pass or ()) or self.opt_level >= OPT_PASS_LEVEL[pass_name]
-
-
-BuildConfig.current = BuildConfig()
 
 
 def build_config(**options):
@@ -77,14 +71,14 @@ def _described(graph, shape, dtype, layout=None):
 def build(graph, target=None, shape=None, dtype="float32", params=None, target_host=None, layout=None):
     """Compiles a symbol or graph for a target.
 
-    `shape` and `dtype` are those of variables, by name; one `dtype` is that of all. `params` are arrays by name. Returns the compiled
-    graph, its library, and the parameters that it takes.
+    `shape` and `dtype` are those of variables, by name; one `dtype` is that of all. `params` are arrays by name. `target_host` is
+    another text for the CPU: its machine is used if the target does not name one. Returns the compiled graph, its library, and the
+    parameters that it takes, with the initial values of variables that have one.
     """
     config = BuildConfig.current
     if config.op_name_device is not None:
         raise NNVMError("op_name_device: graphs with parts on several devices cannot be compiled")
-    if target_host is not None and str(target_host) != str(target):
-        raise NNVMError("target_host: kernels run on the CPU; give the target alone")
+    target = _cpu_target(target, target_host)
     graph = _graph.create(graph) if isinstance(graph, Symbol) else graph
     graph = _graph.create(graph.symbol)
     if layout:
@@ -93,18 +87,30 @@ def build(graph, target=None, shape=None, dtype="float32", params=None, target_h
     names = graph.symbol.list_input_names()
     shapes = {name: list(of) for name, of in (shape or {}).items() if name in names}
     dtypes = dict(dtype) if isinstance(dtype, dict) else str(dtype)
-    has_state = any(name in initial_values for name in names)
-    if has_state:
-        shapes = _with_state(graph, shapes)
+    values = graph.symbol._initial_values()
+    if values:
+        shapes = _with_state(graph, shapes, values)
     arrays = {name: tvm.nd.array(value).handle for name, value in (params or {}).items()}
-    handle, module, left = call("build_with", graph.handle, str(tvm.target.create(target)), _shapes(shapes), dtypes, arrays, options)
+    handle, module, left = call("build_with", graph.handle, target, _shapes(shapes), dtypes, arrays, options)
     left = {str(name): tvm.nd.NDArray(value) for name, value in left.items()}
-    if has_state:
-        left.update(_initial(graph, shapes, dtypes))
+    if values:
+        left.update(_initial(graph, shapes, dtypes, values))
     return _graph.Graph(handle), tvm.module.Module(module), left
 
 
-def _with_state(graph, shapes):
+def _cpu_target(target, target_host):
+    """The target of all code. Kernels and their callers run on the CPU, so both texts have to be of one kind and machine."""
+    target = str(tvm.target.create(target))
+    if target_host is None:
+        return target
+    host = str(tvm.target.create(target_host))
+    triples = [[word for word in text.split() if word.startswith("-mtriple=")] for text in (target, host)]
+    if target.split()[:1] != host.split()[:1] or all(triples) and triples[0] != triples[1]:
+        raise NNVMError(f"target_host: kernels run on the CPU: expected the machine of '{target}', got '{host}'; give the target alone")
+    return host if triples[1] and not triples[0] else target
+
+
+def _with_state(graph, shapes, values):
     """The shapes that are given, and those of variables whose initial value has a known shape."""
     names = graph.symbol.list_input_names()
     while True:
@@ -112,24 +118,28 @@ def _with_state(graph, shapes):
         known = {name: shape for name, shape in zip(names, inferred) if shape and 0 not in shape}
         found = {}
         for name in names:
-            if name in initial_values and name not in known:
-                value = _graph.create(initial_values[name])
+            if name not in values or name in known:
+                continue
+            if isinstance(values[name], np.ndarray):
+                shape = list(values[name].shape)
+            else:
+                value = _graph.create(values[name])
                 given = {key: known[key] for key in value.index.input_names if key in known}
                 _, [shape] = graph_util.infer_shape(value, **given)
-                if shape and 0 not in shape:
-                    found[name] = shape
+            if shape and 0 not in shape:
+                found[name] = shape
         if not found:
             return shapes
         shapes = {**shapes, **found}
 
 
-def _initial(graph, shapes, dtypes):
+def _initial(graph, shapes, dtypes, values):
     """The initial values of the variables of a graph."""
     names = graph.symbol.list_input_names()
     types = dtypes if isinstance(dtypes, dict) else dict.fromkeys(names, dtypes)
     ishape, _ = graph_util.infer_shape(graph, **shapes)
     idtype, _ = graph_util.infer_dtype(graph, **types)
-    return initialize_variables(dict(zip(names, ishape)), dict(zip(names, idtype)))
+    return _evaluated(values, dict(zip(names, ishape)), dict(zip(names, idtype)))
 
 
 def _shapes(shapes):
@@ -160,14 +170,24 @@ def precompute_prune(graph, params):
 
 
 def initialize_variables(ishape, idtype):
-    """The initial values of variables that have one (`Variable(init=symbol)`), from the shapes and element types of all, by name."""
-    values = {}
-    for name in ishape:
-        if name in initial_values:
-            graph = initial_values[name]
-            given = {key: np.zeros(tuple(ishape[key]), dtype=idtype[key]) for key in graph.list_input_names()}
-            values[name] = _run_graph(graph, given)[0]
-    return values
+    """The initial values of variables (`Variable(init=..)`), from the shapes and element types of all, by name.
+
+    As in NNVM, they are those of the last variable of each name in this process. `build` returns those of its own variables.
+    """
+    return _evaluated({name: _all_var_init[name] for name in ishape if name in _all_var_init}, ishape, idtype)
+
+
+def _evaluated(values, shapes, dtypes):
+    """Initial values as arrays."""
+    dtypes = dict.fromkeys(shapes, dtypes) if isinstance(dtypes, str) else dtypes
+    arrays = {}
+    for name, value in values.items():
+        if isinstance(value, np.ndarray):
+            arrays[name] = tvm.nd.array(value.astype(dtypes.get(name) or value.dtype))
+        else:
+            given = {key: np.zeros(tuple(shapes[key]), dtype=dtypes[key]) for key in value.list_input_names()}
+            arrays[name] = _run_graph(value, given)[0]
+    return arrays
 
 
 __all__ = ["BuildConfig", "build", "build_config", "graph_runtime", "graph_util", "initialize_variables", "optimize", "precompute_prune"]

@@ -25,7 +25,7 @@ def _of(graph, entries):
 
 
 def check_graph_equal(grapha, graphb, compare_variable_attrs=False):
-    """Raises a `ValueError` with the first difference between two graphs. Names of operators' nodes may differ."""
+    """Raises a `ValueError` with the first difference between two graphs: operators, values of their parameters, edges, outputs."""
     difference = call("difference", grapha.symbol.handle, graphb.symbol.handle, False)
     if difference is not None:
         raise ValueError(f"Graph compare error: {difference}")

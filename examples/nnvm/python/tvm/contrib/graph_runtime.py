@@ -3,7 +3,8 @@
 import numpy as np
 import tvm_ffi
 
-from .. import module, nd
+from .. import module
+from .. import ndarray as nd
 
 
 class GraphModule:
