@@ -8,7 +8,7 @@ use kernpack::{
     packed_func,
 };
 use kernpack_compiler::codegen::Target;
-use kernpack_compiler::ir::{self, DataTypeExt, IrModule};
+use kernpack_compiler::ir::{self, IrModule};
 use kernpack_compiler::{PassContext, TargetDescription};
 
 use crate::attrs::Attr;

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use kernpack_compiler::ir::DataTypeExt;
+
 use crate::dynamic::OpenDim;
 use crate::graph::{Graph, ValueId};
 
