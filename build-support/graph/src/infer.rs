@@ -14,8 +14,8 @@ use crate::attrs::Attrs;
 use crate::constant::{Constant, num_elements, stored};
 use crate::effort::{MOST_EFFORT, SMALL_EFFORT, effort};
 use crate::error::{GraphError, Result, require};
+use crate::fold_layout_moves::fold_layout_move;
 use crate::graph::{Graph, Node, Value, ValueId};
-use crate::moved::moved;
 use crate::op::{NodeOp, Pattern, beside, classic, extents, is_by_position, narrow};
 
 /// A known tensor with more bytes is not computed at build time if it is also this many times
@@ -299,7 +299,7 @@ impl Graph {
         }
         if let ([made], [source]) = (made, read)
             && let (Some(tensor), Some(known)) = (stands.get(source), &self.values[*source].known)
-            && let Some(known) = moved(made, tensor, known)?
+            && let Some(known) = fold_layout_move(made, tensor, known)?
         {
             return Ok(Some(vec![known]));
         }

@@ -1,43 +1,39 @@
 //! Compiles models to kernels, weights and one entry function.
 //!
 //! An ONNX file is read ([`onnx`]) and becomes a [`Graph`] of operators ([`op`]) on tensors of
-//! known shapes ([`import`]). Operators are fused ([`Group`]), values share one arena ([`plan`]),
-//! and the graph is lowered to functions for the code generators of the compiler ([`lower()`]).
+//! known shapes ([`import`]). Passes replace nodes with faster equivalents and pack weights
+//! ([`Dump`]). Operators are fused ([`Group`]), values share one arena ([`plan`]), and the graph is
+//! lowered to functions for the code generators of the compiler ([`lower()`]).
 
 mod attrs;
 #[cfg(feature = "llvm")]
 mod build;
 mod constant;
 mod copy;
+mod dequantized;
 #[cfg(feature = "llvm")]
 pub mod diff;
+mod dynamic;
 mod effort;
 mod error;
-mod extent;
-mod filters;
+mod fold_layout_moves;
 mod fuse;
 mod graph;
 mod import;
 mod infer;
 pub mod lower;
 mod model;
-mod moved;
 mod names;
 mod numpy_random;
 pub mod onnx;
 pub mod op;
+mod optimize;
 mod options;
-mod parts;
 pub mod plan;
-mod quantized;
-mod rows;
-mod sizes;
+mod print;
 #[doc(hidden)]
 pub mod tensors;
 pub mod text;
-mod turned;
-mod unread;
-mod weights;
 
 kernpack::library!(with = [kernpack_compiler]);
 
@@ -45,12 +41,13 @@ pub use attrs::{Attr, Attrs};
 #[cfg(feature = "llvm")]
 pub use build::build;
 pub use constant::{Constant, element_bytes, num_elements, stored};
+pub use dynamic::{Extent, Extents, OpenDim};
 pub use error::{GraphError, Result};
-pub use extent::{Extent, Extents, OpenDim};
 pub use fuse::Group;
 pub use graph::{Dequantized, Graph, Node, Parts, Sizes, Value, ValueId};
 pub use import::{Imported, import, import_owned};
 pub use lower::{KernelInfo, LowerOptions, Lowered, Place, Threads, ValueInfo, Weights, lower, lower_apart};
 pub use model::{Argument, Model};
 pub use op::CustomOperator;
+pub use optimize::Dump;
 pub use options::ModelOptions;

@@ -2,23 +2,22 @@
 //! `kernpack.graph.Model` compile it.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use kernpack::{
     Any, Array, Bytes, DataType, Function, Map, ObjRef, Object, Result, Shape, Str, Tensor, error, object_methods,
     packed_func,
 };
 use kernpack_compiler::codegen::Target;
-use kernpack_compiler::ir::{self, DataTypeExt, IrModule};
+use kernpack_compiler::ir::{self, IrModule};
 use kernpack_compiler::{PassContext, TargetDescription};
 
 use crate::attrs::Attr;
 use crate::constant::{Constant, stored};
-use crate::extent::OpenDim;
 use crate::graph::{Graph, ValueId};
 use crate::lower::{LowerOptions, argument_names, identifier, lower};
 use crate::op::{Call, CustomOperator, Operand, Pattern};
 use crate::options::ModelOptions;
+use crate::print::print;
 use crate::tensors::{bytes_of, tensor_of};
 
 /// An input or output of a model: an argument of its function.
@@ -142,37 +141,6 @@ impl Model {
     fn text(&self) -> String {
         print(&self.graph)
     }
-}
-
-/// Formats `scores: f32[2, 3]`.
-fn typed(graph: &Graph, id: ValueId) -> String {
-    let value = &graph.values[id];
-    format!("{}: {}{:?}", value.name, value.dtype.short_name(), value.shape)
-}
-
-fn print(graph: &Graph) -> String {
-    let list = |ids: &mut dyn Iterator<Item = ValueId>| ids.map(|id| typed(graph, id)).collect::<Vec<_>>().join(", ");
-    let mut text = format!("graph {}({})\n", graph.name, list(&mut graph.inputs.iter().copied()));
-    for OpenDim { name, extents, .. } in graph.open_dims() {
-        // Writing to a text does not fail.
-        let _ = writeln!(text, "  {name} is {extents}; shown is the graph of the largest for which there are kernels");
-    }
-    for node in &graph.nodes {
-        let inputs = node.inputs.iter().map(|input| match input {
-            Some(id) if graph.values[*id].producer.is_none() && graph.values[*id].known.is_some() => typed(graph, *id),
-            Some(id) => graph.values[*id].name.clone(),
-            None => "_".to_owned(),
-        });
-        let outputs = list(&mut node.outputs.iter().flatten().copied());
-        // Writing to a text does not fail.
-        let _ = writeln!(text, "  {outputs} = {}({})", node.op.name(), inputs.collect::<Vec<_>>().join(", "));
-    }
-    let results = graph.outputs.iter().map(|(name, id)| {
-        let own = &graph.values[*id].name;
-        if own == name { name.clone() } else { format!("{name} = {own}") }
-    });
-    let _ = writeln!(text, "  return {}", results.collect::<Vec<_>>().join(", "));
-    text
 }
 
 /// Reads a model of ONNX: the path of a file, or its bytes. Options set the properties that the

@@ -38,4 +38,6 @@ pub struct ModelOptions {
     pub operators: Vec<CustomOperator>,
     /// True to keep the nodes of the model instead of replacing them with faster equivalents.
     pub plain: bool,
+    /// True to keep the text of the graph after each pass.
+    pub dump: bool,
 }

@@ -34,6 +34,8 @@ mod names;
 mod nan;
 #[path = "models/parts.rs"]
 mod parts;
+#[path = "models/passes.rs"]
+mod passes;
 #[path = "models/quantized.rs"]
 mod quantized;
 #[path = "models/refused.rs"]

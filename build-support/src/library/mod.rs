@@ -183,8 +183,8 @@ impl Library {
         self
     }
 
-    /// Writes the text of each [`Self::te`] kernel after each pass to files that
-    /// `cargo kernpack outputs` lists. The programs are also verified after each pass.
+    /// Writes the text of each [`Self::te`] kernel and of each model's graph after each pass to
+    /// files that `cargo kernpack outputs` lists. The kernels are also verified after each pass.
     /// `KERNPACK_DUMP_PASSES=1` has the same effect.
     #[cfg(feature = "compiler")]
     pub fn dump_passes(mut self, yes: bool) -> Self {

@@ -115,16 +115,17 @@ impl<'a> Build<'a> {
             (joined(c), llvm, joined(cuda), joined(opencl))
         });
         #[cfg(feature = "compiler")]
-        let te = {
+        let dump = {
             session.environment.track("KERNPACK_DUMP_PASSES");
             let variable = session.environment.cargo_optional("KERNPACK_DUMP_PASSES");
-            let dump = library.dump_passes || variable.is_some_and(|value| value == "1");
-            crate::te_kernels::compile(session, &library.te, versions, dump)
+            library.dump_passes || variable.is_some_and(|value| value == "1")
         };
+        #[cfg(feature = "compiler")]
+        let te = crate::te_kernels::compile(session, &library.te, versions, dump);
         #[cfg(not(feature = "compiler"))]
         let te = Ok(());
         #[cfg(feature = "graph")]
-        let models = crate::models::compile(session, &library.models, versions);
+        let models = crate::models::compile(session, &library.models, versions, dump);
         #[cfg(not(feature = "graph"))]
         let models = Ok(());
         let of_host = Error::both(Error::both(c, llvm), Error::both(te, models));

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use kernpack_compiler::codegen::{self, Target};
 use kernpack_compiler::ir::DataTypeExt;
 use kernpack_compiler::{PassContext, PassOptions, TargetDescription};
-use kernpack_graph::{Extents, Graph, GraphError, Imported, Lowered, ModelOptions, OpenDim, Weights};
+use kernpack_graph::{Dump, Extents, Graph, GraphError, Imported, Lowered, ModelOptions, OpenDim, Weights};
 
 pub use kernpack_graph::Threads;
 pub use options::Model;
@@ -28,7 +28,7 @@ use crate::llvm::{self, Machine};
 use crate::multiversion::{Version, results};
 use crate::outputs::Output;
 use crate::session::Session;
-use crate::te_kernels::runtime_of;
+use crate::te_kernels::{keep, runtime_of};
 use crate::{Error, Result, tool};
 
 /// The result of building the models of a library, except the objects.
@@ -53,6 +53,8 @@ struct Read<'a> {
     /// The fingerprint of the file, and of weights in other files.
     content: Digest,
     graph: Graph,
+    /// The graph after each pass, if it is requested.
+    dumps: Vec<Dump>,
 }
 
 /// Compiles every version of every model. Errors of one model do not hide those of others. The
@@ -61,13 +63,15 @@ pub(crate) fn compile(
     session: &Session,
     models: &[Model],
     versions: &[Version],
+    dump: bool,
 ) -> Result<(Vec<Vec<Compiled>>, ModelOutcome)> {
     let mut outcome = ModelOutcome::default();
     if models.is_empty() {
         return Ok((vec![Vec::new(); versions.len()], outcome));
     }
-    let made = Error::collect(models.iter().map(|model| read(session, model)))?;
+    let made = Error::collect(models.iter().map(|model| read(session, model, dump)))?;
     for read in &made {
+        outcome.outputs.extend(keep_dumps(session, read)?);
         for warning in &read.graph.warnings {
             let _ = writeln!(outcome.warnings, "{}: {warning}", read.source);
         }
@@ -124,17 +128,17 @@ fn problems(source: &str) -> impl Fn(GraphError) -> Error + '_ {
     }
 }
 
-fn read<'a>(session: &Session, model: &'a Model) -> Result<Read<'a>> {
+fn read<'a>(session: &Session, model: &'a Model, dump: bool) -> Result<Read<'a>> {
     session.input(&model.path)?;
     let source = session.name_of(&model.path);
     let full = session.package_dir.join(&model.path);
     let bytes = fs::read(&full).map_err(|error| Error::new(format!("{source}: cannot be read: {error}")))?;
-    let options = options_of(model)?;
+    let options = ModelOptions { dump, ..options_of(model)? };
     // Once for all levels: hashing takes long in a build script, which is compiled without
     // optimization.
     let mut content = Digester::new("model");
     content.field(&bytes);
-    let Imported { graph, files } =
+    let Imported { graph, files, dumps } =
         kernpack_graph::import_owned(bytes, full.parent(), &options).map_err(problems(&source))?;
     for file in &files {
         session.tracker.file(file);
@@ -145,7 +149,19 @@ fn read<'a>(session: &Session, model: &'a Model) -> Result<Read<'a>> {
             content.field(known.bytes());
         }
     }
-    Ok(Read { model, source, content: content.finish(), graph })
+    Ok(Read { model, source, content: content.finish(), graph, dumps })
+}
+
+/// Writes the graphs of a model after each pass.
+fn keep_dumps(session: &Session, read: &Read<'_>) -> Result<Vec<Output>> {
+    let name = &read.model.name;
+    let dumps = read.dumps.iter().enumerate().map(|(number, Dump { pass, place, text })| {
+        let path = session.work_dir.join(name).join(format!("{number:02}_{pass}.graph.txt"));
+        let text = if place.is_empty() { text.clone() } else { format!("{place}:\n{text}") };
+        keep(&path, &text)?;
+        Ok(Output::of("graph", &path, &read.source, [name.as_str()]))
+    });
+    dumps.collect()
 }
 
 fn options_of(model: &Model) -> Result<ModelOptions> {
@@ -158,7 +174,7 @@ fn options_of(model: &Model) -> Result<ModelOptions> {
 }
 
 fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>, objects: &Objects) -> Result<Made> {
-    let Read { model, source, content, graph } = read;
+    let Read { model, source, content, graph, .. } = read;
     let name = &model.name;
     let version = machine.version;
     let object = version.product(session, "model", index, Path::new(name), "o");

@@ -157,7 +157,8 @@ fn one(
     Ok((Compiled { source: source.to_owned(), object }, outcome))
 }
 
-fn keep(path: &Path, text: &str) -> Result<()> {
+/// Writes a file for people, and its folder.
+pub(crate) fn keep(path: &Path, text: &str) -> Result<()> {
     let write = || -> std::io::Result<()> {
         path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
         std::fs::write(path, text)

@@ -23,6 +23,7 @@ mod sized;
 use self::item::{Item, Scope};
 use crate::attrs::{Attr, Attrs};
 use crate::constant::Constant;
+use crate::dynamic;
 use crate::error::{Fix, GraphError, Result, fail, full_name, require};
 use crate::graph::{Graph, Value, ValueId};
 use crate::onnx::versions::{self, NEWEST, version_of};
@@ -31,8 +32,8 @@ use crate::onnx::{
     to_dense,
 };
 use crate::op::{self, CustomOperator, NodeOp};
+use crate::optimize::{self, Dump};
 use crate::options::ModelOptions;
-use crate::{parts, sizes};
 
 /// The maximum nesting depth of functions.
 const DEPTH: usize = 64;
@@ -46,6 +47,8 @@ pub struct Imported {
     pub graph: Graph,
     /// Files with weights.
     pub files: Vec<PathBuf>,
+    /// The texts of the graph after each pass, if [`ModelOptions::dump`] is set.
+    pub dumps: Vec<Dump>,
 }
 
 /// Reads a model from the bytes of its file. `folder` is the folder of the files with its weights.
@@ -70,50 +73,8 @@ pub fn import_owned(bytes: Vec<u8>, folder: Option<&Path>, options: &ModelOption
 }
 
 fn optimized(mut graph: Graph, files: Vec<PathBuf>, options: &ModelOptions) -> Result<Imported> {
-    optimize(&mut graph, options)?;
-    Ok(Imported { graph, files })
-}
-
-/// Replaces nodes of the model with faster equivalents, and packs weights.
-fn optimize(graph: &mut Graph, options: &ModelOptions) -> Result<()> {
-    if let Some(parts) = graph.parts.as_mut().map(Arc::make_mut) {
-        for (_, smaller) in &mut parts.smaller {
-            optimize(smaller, options)?;
-        }
-    }
-    if let Some(sizes) = graph.sizes.as_mut().map(Arc::make_mut) {
-        for (_, other) in &mut sizes.others {
-            optimize(other, options)?;
-            graph.warnings.append(&mut other.warnings);
-        }
-        graph.warnings.sort();
-        graph.warnings.dedup();
-    }
-    for body in graph.nodes.iter_mut().filter_map(|node| node.body.as_mut()).map(Arc::make_mut) {
-        for inside in body.graphs_mut() {
-            optimize(inside, options)?;
-            graph.warnings.append(&mut inside.warnings);
-        }
-    }
-    graph.drop_unread();
-    if !options.plain {
-        graph.flush_weights();
-        graph.take_rows_of_tables()?;
-        graph.drop_unread();
-        graph.multiply_integers()?;
-        graph.drop_unread();
-        graph.turn_weights()?;
-        graph.drop_unread();
-    }
-    if let Some(dtype) = options.weights {
-        graph.narrow_weights(dtype)?;
-        graph.drop_unread();
-    }
-    graph.lay_out_weights()?;
-    if !options.plain {
-        graph.lay_out_filters()?;
-    }
-    Ok(())
+    let dumps = optimize::run(&mut graph, options)?;
+    Ok(Imported { graph, files, dumps })
 }
 
 /// Like [`read`], for all extents of the dynamic dimensions.
@@ -135,7 +96,7 @@ fn read_parts(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Re
     }
     named.sort();
     named.dedup();
-    sizes::read(options, &named, |options| parts::read(options, &named, |options| read(bytes, folder, options)))
+    dynamic::read(options, &named, |options| read(bytes, folder, options))
 }
 
 /// Returns the unoptimized graph of the model, and the files that were read in addition to the

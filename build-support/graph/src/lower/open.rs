@@ -24,7 +24,7 @@ use kernpack_compiler::ir::{Buffer, Expr, FuncKind, I64, LoweredFunc, POINTER, P
 use super::argument_names;
 use super::entry::{Own, arguments, behind, call, function, int};
 use crate::constant::element_bytes;
-use crate::extent::{Extent, Extents, OpenDim};
+use crate::dynamic::{Extent, Extents, OpenDim};
 use crate::graph::{Graph, Parts};
 use crate::op::statements::{Variable, as_long_as};
 

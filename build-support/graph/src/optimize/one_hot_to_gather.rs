@@ -58,7 +58,7 @@ impl Graph {
     ///
     /// # Errors
     /// Returns the error of computing a table.
-    pub(crate) fn take_rows_of_tables(&mut self) -> Result<()> {
+    pub(crate) fn one_hot_to_gather(&mut self) -> Result<()> {
         let mut found: HashMap<ValueId, Row> = HashMap::new();
         for number in 0..self.nodes.len() {
             let [Some(output)] = self.nodes[number].outputs[..] else { continue };

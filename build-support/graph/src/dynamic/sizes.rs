@@ -2,7 +2,7 @@
 //! text, or the size of an image. Each call has one of them.
 //!
 //! Each extent has a separate graph, with everything that follows from the extent. Callers see one
-//! function. Each of these graphs may be split along another dimension, too ([`crate::parts`]).
+//! function. Each of these graphs may be split along another dimension, too ([`super::parts`]).
 
 use std::sync::Arc;
 

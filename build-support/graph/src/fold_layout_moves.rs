@@ -1,6 +1,6 @@
-//! Known tensors with the elements of another tensor at other places: transposed, sliced, repeated.
-//! They are copied, because the evaluator takes some hundred times as long for each element, and
-//! weights have millions.
+//! Folds layout moves of known tensors: nodes that transpose, slice or repeat the elements of a
+//! tensor. The elements are copied, because the evaluator takes some hundred times as long for each
+//! of them, and weights have millions.
 
 use kernpack_compiler::arith::{Analyzer, detect_linear};
 use kernpack_compiler::ir::{ExprNode, OperationNode, Tensor, Var};
@@ -21,7 +21,7 @@ struct Places {
 ///
 /// # Errors
 /// Only errors of tensors.
-pub(crate) fn moved(made: &Tensor, source: &Tensor, known: &Constant) -> Result<Option<Constant>> {
+pub(crate) fn fold_layout_move(made: &Tensor, source: &Tensor, known: &Constant) -> Result<Option<Constant>> {
     let Some(places) = places(made, source, known.shape()) else { return Ok(None) };
     let bytes = known.bytes();
     let copied = match element_bytes(known.dtype()) {
@@ -119,7 +119,7 @@ mod tests {
         let known = Constant::of_ints(&(0..60).collect::<Vec<_>>()).reshaped(&[4, 3, 5]).unwrap();
         let made = element_tensor(shape, |position| source.at(at(position)));
         kernpack_compiler::take_reported().unwrap();
-        let Some(copied) = moved(&made, &source, &known).unwrap() else { return false };
+        let Some(copied) = fold_layout_move(&made, &source, &known).unwrap() else { return false };
         let expected =
             Evaluator::new().input(&source, known.to_elements().unwrap()).run(core::slice::from_ref(&made)).unwrap();
         assert!(copied == Constant::from_elements(&expected[0]).unwrap(), "{shape:?}: {:?}", copied.to_ints());

@@ -21,7 +21,7 @@ impl Graph {
     ///
     /// # Errors
     /// Only errors of tensors.
-    pub(crate) fn turn_weights(&mut self) -> Result<()> {
+    pub(crate) fn transpose_weights(&mut self) -> Result<()> {
         let mut done: HashMap<ValueId, ValueId> = HashMap::new();
         let mut reads = self.reads();
         for number in 0..self.nodes.len() {

@@ -1,10 +1,19 @@
-//! Drops dead known tensors: only one copy of a model of hundreds of megabytes is in memory while
-//! its weights are packed.
+//! Dead values: the readers of each value, and the removal of known tensors without readers.
+//!
+//! A model has hundreds of megabytes of weights. Dead ones are dropped while weights are packed, so
+//! that only one copy of them is in memory.
 
 use crate::graph::{Graph, ValueId};
 
 /// The number of readers of each value in a graph.
 pub(crate) struct Reads(Vec<usize>);
+
+impl Reads {
+    /// The number of readers of each value.
+    pub(crate) fn counts(&self) -> &[usize] {
+        &self.0
+    }
+}
 
 impl Graph {
     /// Counts the readers of each value: nodes, whether or not they need it at run time, outputs,
@@ -35,12 +44,29 @@ impl Graph {
     }
 
     /// Drops the elements of dead known values.
-    pub(crate) fn drop_unread(&mut self) {
+    pub(crate) fn drop_dead_values(&mut self) {
         let Reads(counts) = self.reads();
         for (value, count) in self.values.iter_mut().zip(counts) {
             if count == 0 {
                 value.known = None;
             }
         }
+    }
+
+    /// Returns true for each value that is read as anything other than the second input of these
+    /// operators.
+    pub(crate) fn read_otherwise(&self, operators: &[&str]) -> Vec<bool> {
+        let mut others = vec![false; self.values.len()];
+        for node in &self.nodes {
+            for (index, id) in node.inputs.iter().enumerate() {
+                if let Some(id) = id {
+                    others[*id] |= index != 1 || !operators.contains(&node.op.name());
+                }
+            }
+        }
+        for (_, id) in &self.outputs {
+            others[*id] = true;
+        }
+        others
     }
 }

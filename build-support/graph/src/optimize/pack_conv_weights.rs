@@ -24,7 +24,7 @@ impl Graph {
     ///
     /// # Errors
     /// Only errors of tensors.
-    pub(crate) fn lay_out_filters(&mut self) -> Result<()> {
+    pub(crate) fn pack_conv_weights(&mut self) -> Result<()> {
         let others = self.read_otherwise(&["Conv"]);
         let mut growth = GROWTH;
         // Several convolutions may share weights, with images of different sizes.

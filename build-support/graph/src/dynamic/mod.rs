@@ -1,0 +1,28 @@
+//! Models with dynamic dimensions: they are read for several extents, and callers see one function.
+//!
+//! - [`sizes`]: a dimension has one of a few extents, each with a graph of its own;
+//! - [`parts`]: a dimension has any extent up to a bound, and the model is computed in parts;
+//! - [`extent`]: the extents of the arguments, which follow from both.
+
+mod extent;
+mod parts;
+mod sizes;
+
+pub use extent::{Extent, Extents, OpenDim};
+
+use crate::error::Result;
+use crate::graph::Graph;
+use crate::options::ModelOptions;
+
+/// Reads a model for all extents of its dynamic dimensions. `named` are the dimensions that have
+/// names in the model, and `read` reads it with the extents of its options.
+///
+/// # Errors
+/// Returns the errors of `read`, and errors for invalid dimensions and extents.
+pub(crate) fn read<T>(
+    options: &ModelOptions,
+    named: &[String],
+    read: impl Fn(&ModelOptions) -> Result<(Graph, T)>,
+) -> Result<(Graph, T)> {
+    sizes::read(options, named, |options| parts::read(options, named, &read))
+}
