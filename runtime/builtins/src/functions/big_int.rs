@@ -373,9 +373,9 @@ mod tests {
             let value = parse(text.as_bytes()).unwrap();
             let key = value.as_view().as_raw();
             // SAFETY: the value is valid.
-            let (hook, hash) = unsafe { (any_hash(key).bits(), embedded::any_hash::hash(key).unwrap()) };
+            let (hook, hash) = unsafe { (any_hash(key).bits(), any_hash::hash(key).unwrap()) };
             assert_eq!(hook, expected, "{text}");
-            assert_eq!(hash, embedded::any_hash::combine(type_index::BIG_INT as u64, expected), "{text}");
+            assert_eq!(hash, any_hash::combine(type_index::BIG_INT as u64, expected), "{text}");
         }
     }
 
