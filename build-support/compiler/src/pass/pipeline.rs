@@ -8,7 +8,7 @@
 use kernpack::{Any, Array, Function};
 
 use super::PassContext;
-use crate::error::{CompileError, ErrorKind, Result};
+use crate::error::{CompileError, ErrorKind, Result, with_reported};
 use crate::ir::share::bind_shared;
 use crate::ir::verify::{Stage, verify_module};
 use crate::ir::{IrModule, IrModuleNode, LoweredFunc};
@@ -156,8 +156,8 @@ fn run_one(program: &Any, pass: &Any, context: &PassContext) -> Result<(String, 
             (name, function)
         }
     };
-    let after =
-        function.call((program, context)).map_err(|error| CompileError::from(error).note(format!("in pass {name}")))?;
+    let after = with_reported(|| Ok(function.call((program, context))?))
+        .map_err(|error| error.note(format!("in pass {name}")))?;
     if after.to::<LoweredFunc>().is_err() && after.to::<IrModule>().is_err() {
         return Err(CompileError::new(
             ErrorKind::Lower,
