@@ -1,8 +1,13 @@
 //! The errors of the compiler, for invalid programs, schedules and targets.
 
+mod reported;
+
 use core::fmt;
 use core::panic::Location;
 use std::cell::RefCell;
+
+pub(crate) use reported::report;
+pub use reported::{collect_reported, take_reported, with_reported};
 
 /// `Result` with [`CompileError`].
 pub type Result<T, E = CompileError> = core::result::Result<T, E>;
@@ -44,6 +49,11 @@ impl ErrorKind {
             Self::Run => "RunError",
             Self::Internal => "InternalError",
         }
+    }
+
+    /// The kind with which a message begins, and the text after it.
+    fn of_message(message: &str) -> Option<(Self, &str)> {
+        Self::ALL.into_iter().find_map(|kind| Some((kind, message.strip_prefix(kind.name())?.strip_prefix(": ")?)))
     }
 }
 
@@ -103,6 +113,12 @@ impl CompileError {
         Some(first)
     }
 
+    /// Adds another error, after those that this one already contains.
+    fn and(mut self, other: Self) -> Self {
+        self.0.others.push(other);
+        self
+    }
+
     /// The kind of the mistake.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -120,6 +136,32 @@ impl CompileError {
             problems.extend(other.problems());
         }
         problems
+    }
+
+    /// Reads the message of one error.
+    fn of_message(message: &str) -> Option<Self> {
+        let (kind, text) = ErrorKind::of_message(message)?;
+        let mut lines = text.lines();
+        let mut read = Self::new(kind, lines.next().unwrap_or_default());
+        for line in lines {
+            read = match (line.strip_prefix("  --> "), line.strip_prefix("   = ")) {
+                (Some(place), _) => read.at(place),
+                (_, Some(note)) => read.note(note),
+                _ => read.continued(line),
+            };
+        }
+        Some(read)
+    }
+
+    /// Adds a line to the text that was added last: the sentence, or a note.
+    fn continued(mut self, line: &str) -> Self {
+        let Content { what, places, notes, .. } = &mut *self.0;
+        match notes.last_mut() {
+            Some(last) => *last = format!("{last}\n{line}"),
+            None if places.is_empty() => *what = format!("{what}\n{line}"),
+            None => notes.push(line.to_owned()),
+        }
+        self
     }
 
     fn single(&self) -> String {
@@ -163,55 +205,24 @@ impl From<CompileError> for kernpack::Error {
     }
 }
 
-/// Converts an error of the compiler that passed through a packed function back to the original; of
-/// several, only the first one.
+/// Converts an error of the compiler that passed through a packed function back to the original,
+/// with its kind, places, notes and further errors.
 impl From<kernpack::Error> for CompileError {
     fn from(error: kernpack::Error) -> Self {
         let message = error.message();
-        let ours = ErrorKind::ALL
-            .iter()
-            .find_map(|kind| Some((*kind, message.strip_prefix(kind.name())?.strip_prefix(": ")?)));
-        let Some((kind, text)) = ours else {
-            return Self::new(ErrorKind::Lower, format!("{}: {message}", error.kind()));
-        };
-        let mut lines = text.lines();
-        let mut ours = Self::new(kind, lines.next().unwrap_or_default());
-        for line in lines {
-            ours = match (line.strip_prefix("  --> "), line.strip_prefix("   = ")) {
-                (Some(place), _) => ours.at(place),
-                (_, Some(note)) => ours.note(note),
-                _ => match ours.0.notes.pop() {
-                    Some(note) => ours.note(format!("{note}\n{line}")),
-                    None => ours.note(line),
-                },
-            };
+        // An empty line separates errors; it may also be part of one.
+        let mut problems: Vec<String> = Vec::new();
+        for part in message.split("\n\n") {
+            match problems.last_mut() {
+                Some(last) if ErrorKind::of_message(part).is_none() => {
+                    last.push_str("\n\n");
+                    last.push_str(part);
+                }
+                _ => problems.push(part.to_owned()),
+            }
         }
-        ours
-    }
-}
-
-thread_local! {
-    static REPORTED: RefCell<Vec<CompileError>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Keeps an error for [`take_reported`]: for operators, which cannot return one. The operation then
-/// returns a placeholder value of the right type.
-pub(crate) fn report(error: CompileError) {
-    REPORTED.with_borrow_mut(|errors| {
-        if !errors.contains(&error) {
-            errors.push(error);
-        }
-    });
-}
-
-/// Returns all errors that operators reported on this thread since the last call, as one error.
-///
-/// # Errors
-/// Returns an error if any were reported.
-pub fn take_reported() -> Result<()> {
-    match CompileError::all(REPORTED.take()) {
-        Some(error) => Err(error),
-        None => Ok(()),
+        let ours: Option<Vec<Self>> = problems.iter().map(|problem| Self::of_message(problem)).collect();
+        ours.and_then(Self::all).unwrap_or_else(|| Self::new(ErrorKind::Lower, format!("{}: {message}", error.kind())))
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kernpack::DataType;
 
-use crate::error::{CompileError, ErrorKind, Result, place, report, take_reported};
+use crate::error::{CompileError, ErrorKind, Result, place, report, take_reported, with_reported};
 use crate::ir::{LoweredFunc, Operation, OperationNode, Tensor, Var};
 use crate::pass::{PassContext, pipeline};
 use crate::rules::{self, Outcome, TargetDescription};
@@ -233,20 +233,24 @@ impl Kernel {
             })
             .collect();
         let mut schedule = create_schedule(&outputs);
-        match &self.schedule {
-            Some(user) => {
-                user(&mut schedule, target)?;
-                take_reported()?;
-            }
-            None => {
-                let mut list = rules::of(context);
-                for (place, name, rule) in &self.rules {
-                    list = rules::insert(&list, place, name, rule).map_err(|error| error.at(&self.place))?;
-                }
-                rules::schedule_by(&mut schedule, &list, target, context)?;
-            }
-        }
+        with_reported(|| {
+            let Some(user) = &self.schedule else { return self.schedule_by_rules(&mut schedule, target, context) };
+            user(&mut schedule, target)
+        })?;
         Ok(schedule)
+    }
+
+    fn schedule_by_rules(
+        &self,
+        schedule: &mut Schedule,
+        target: &TargetDescription,
+        context: &PassContext,
+    ) -> Result<()> {
+        let mut list = rules::of(context);
+        for (place, name, rule) in &self.rules {
+            list = rules::insert(&list, place, name, rule).map_err(|error| error.at(&self.place))?;
+        }
+        rules::schedule_by(schedule, &list, target, context)
     }
 
     /// The checks for its reads.

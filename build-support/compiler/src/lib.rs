@@ -45,7 +45,7 @@ pub mod text;
 
 #[cfg(feature = "llvm")]
 pub use build::{IntoIrModule, build};
-pub use error::{CompileError, ErrorKind, Result, take_reported};
+pub use error::{CompileError, ErrorKind, Result, collect_reported, take_reported, with_reported};
 pub use kernel::{Kernel, KernelParam, KernelParamKind};
 pub use pass::{PassContext, PassOptions};
 pub use rules::TargetDescription;

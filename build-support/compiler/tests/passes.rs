@@ -1,6 +1,8 @@
 //! Passes: each program has the same semantics before and after, and has the form that the pass
 //! guarantees.
 
+#[path = "passes/errors.rs"]
+mod errors;
 #[path = "passes/kernels.rs"]
 mod kernels;
 

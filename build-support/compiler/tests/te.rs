@@ -1,6 +1,9 @@
 //! Tensor expressions: their results (with the reference evaluator), and the reported errors of
 //! invalid ones.
 
+#[path = "te/reported.rs"]
+mod reported;
+
 use kernpack_compiler::ir::{
     BOOLEAN, DataType, Expr, ExprNode, F16, F32, F64, I8, I32, I64, IterKind, OperationNode, Stmt, Tensor, U8,
 };

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kernpack::DataType;
+use kernpack_compiler::collect_reported;
 use kernpack_compiler::ir::Tensor;
-use kernpack_compiler::take_reported;
 
 use crate::attrs::Attrs;
 use crate::constant::{Constant, stored};
@@ -263,7 +263,14 @@ impl Node {
     ///
     /// # Errors
     /// Returns an error for inputs that do not match the operator, with the node.
-    pub fn instantiate(&self, graph: &Graph, mut tensor: impl FnMut(ValueId) -> Tensor) -> Result<Vec<Tensor>> {
+    pub fn instantiate(&self, graph: &Graph, tensor: impl FnMut(ValueId) -> Tensor) -> Result<Vec<Tensor>> {
+        let (made, reported) = collect_reported(|| self.make(graph, tensor));
+        let made = made?;
+        reported.map_err(|error| GraphError::from(error).within(&self.place()))?;
+        Ok(made)
+    }
+
+    fn make(&self, graph: &Graph, mut tensor: impl FnMut(ValueId) -> Tensor) -> Result<Vec<Tensor>> {
         // An invalid input is an error of the call, not of an expression.
         let mut misfits = Vec::new();
         if graph.is_conditional {
@@ -291,11 +298,7 @@ impl Node {
             },
             wanted: self.outputs.iter().map(Option::is_some).collect(),
         };
-        let made = half::make(&self.op, call).and_then(|made| {
-            take_reported()?;
-            Ok(made)
-        });
-        made.map_err(|error: GraphError| error.within(&self.place()))
+        half::make(&self.op, call).map_err(|error| error.within(&self.place()))
     }
 }
 

@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use kernpack_compiler::ir::{Operation, OperationNode, Tensor};
-use kernpack_compiler::take_reported;
 use kernpack_compiler::te::eval::Evaluator;
 use kernpack_compiler::te::operation::{input_tensors, post_order};
 use kernpack_compiler::te::placeholder;
+use kernpack_compiler::with_reported;
 
 use crate::attrs::Attrs;
 use crate::constant::{Constant, num_elements, stored};
@@ -34,7 +34,7 @@ fn of_nothing(node: &Node, made: &[Tensor]) -> Result<Vec<Option<Constant>>> {
     let mut known = vec![None; made.len()];
     for (known, tensor) in known.iter_mut().zip(made).skip(1).filter(|_| node.op.pattern() == Pattern::View) {
         if input_tensors(&tensor.op).is_empty() && num_elements(&shape_of(tensor))? <= LARGE {
-            let results = Evaluator::new().run(core::slice::from_ref(tensor));
+            let results = with_reported(|| Evaluator::new().run(core::slice::from_ref(tensor)));
             let results = results.map_err(|error| GraphError::from(error).within(&node.place()))?;
             *known = results.first().map(Constant::from_elements).transpose()?;
         }
@@ -99,14 +99,7 @@ impl Graph {
         let mut stands: HashMap<ValueId, Tensor> = HashMap::new();
         let made = node.instantiate(self, |id| {
             let value = &self.values[id];
-            let stand = || {
-                let tensor = placeholder(extents(&value.shape), stored(value.dtype), &value.name);
-                if value.shape.contains(&0) {
-                    // An extent of 0 is an error in a kernel, but not in a model.
-                    let _ = take_reported();
-                }
-                tensor
-            };
+            let stand = || placeholder(extents(&value.shape), stored(value.dtype), &value.name);
             stands.entry(id).or_insert_with(stand).clone()
         });
         // A zero divisor is reported with its name, if the inputs are such that there are checks.
@@ -114,7 +107,6 @@ impl Graph {
             let misfit = self.checks(&node).ok().and_then(|_| self.fits_known(&node).err());
             misfit.unwrap_or(error)
         })?;
-        take_reported().map_err(|error| GraphError::from(error).within(&node.place()))?;
         require!(
             made.len() >= node.outputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1),
             "{}: output {} is not supported",
@@ -321,7 +313,8 @@ impl Graph {
                 evaluator = evaluator.input(tensor, known.to_elements()?);
             }
         }
-        let results = evaluator.run(made).map_err(|error| GraphError::from(error).within(&node.place()))?;
+        let results = with_reported(|| evaluator.run(made));
+        let results = results.map_err(|error| GraphError::from(error).within(&node.place()))?;
         results.iter().map(Constant::from_elements).collect::<Result<Vec<_>>>().map(Some)
     }
 }
@@ -330,6 +323,25 @@ impl Graph {
 mod tests {
     use super::*;
     use crate::op;
+    use kernpack_compiler::take_reported;
+
+    /// A node without elements, and one that is evaluated: an error that was reported before is
+    /// neither lost nor theirs.
+    #[test]
+    fn errors_of_others_stay() {
+        let _ = placeholder([-1], kernpack_compiler::ir::F32, "of another");
+        let mut graph = Graph::default();
+        let dtype = kernpack_compiler::ir::I64;
+        let value = |shape| Value { name: "x".to_owned(), dtype, shape, known: None, producer: None };
+        let empty = graph.add_value(value(vec![0, 2]));
+        let one = graph.add_known("one", Constant::of_ints(&[1]));
+        for (a, b) in [(empty, one), (one, one)] {
+            let inputs = [Some(a), Some(b)];
+            graph.add_node(op::find("Add").unwrap(), "sum", Arc::default(), 23, &inputs, &["y".to_owned()]).unwrap();
+        }
+        let reported = take_reported().unwrap_err();
+        assert!(reported.to_string().contains("`of another`"), "{reported}");
+    }
 
     /// Links `t = t + t * 0` after a division that may fail: each product visits all values before
     /// it.

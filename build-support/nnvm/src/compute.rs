@@ -2,7 +2,7 @@
 
 use kernpack::{Any, Array, DataType, Function};
 use kernpack_compiler::ir::Tensor;
-use kernpack_compiler::{take_reported, te};
+use kernpack_compiler::{collect_reported, te};
 use kernpack_graph::op::{Operand, extents};
 use kernpack_graph::{Result, fail, require};
 
@@ -15,17 +15,9 @@ use crate::symbol::{Compute, Native, Use};
 /// Returns an error for an operator without a computation, errors of the operator, and an error if
 /// the results do not match.
 pub(crate) fn compute(used: &Use, inputs: Vec<Operand>, outputs: &[(Vec<i64>, DataType)]) -> Result<Vec<Tensor>> {
-    let made = match used.op.cell("FTVMCompute") {
-        Some(Cell::Native(Native::Compute(compute))) => {
-            compute(&Compute { used: used.clone(), inputs, outputs: outputs.to_vec() })?
-        }
-        Some(Cell::Value(value)) => foreign(used, &value.to()?, &inputs, outputs)?,
-        _ => fail!(
-            "operator `{}` has no FTVMCompute: `kernpack.graph.op_set_attr` gives it one, or a pass has to replace it (SimplifyInference)",
-            used.op.name
-        ),
-    };
-    take_reported()?;
+    let (made, reported) = collect_reported(|| make(used, inputs, outputs));
+    let made = made?;
+    reported?;
     require!(made.len() == outputs.len(), "it computes {} results, and has {}", made.len(), outputs.len());
     for (index, (tensor, (shape, dtype))) in made.iter().zip(outputs).enumerate() {
         let own: Vec<i64> = tensor.shape.iter().map(|extent| extent.as_int().unwrap_or(-1)).collect();
@@ -36,6 +28,19 @@ pub(crate) fn compute(used: &Use, inputs: Vec<Operand>, outputs: &[(Vec<i64>, Da
         );
     }
     Ok(made)
+}
+
+fn make(used: &Use, inputs: Vec<Operand>, outputs: &[(Vec<i64>, DataType)]) -> Result<Vec<Tensor>> {
+    match used.op.cell("FTVMCompute") {
+        Some(Cell::Native(Native::Compute(compute))) => {
+            compute(&Compute { used: used.clone(), inputs, outputs: outputs.to_vec() })
+        }
+        Some(Cell::Value(value)) => foreign(used, &value.to()?, &inputs, outputs),
+        _ => fail!(
+            "operator `{}` has no FTVMCompute: `kernpack.graph.op_set_attr` gives it one, or a pass has to replace it (SimplifyInference)",
+            used.op.name
+        ),
+    }
 }
 
 /// Computes with a function of another language, from the attributes, the inputs, and tensors that

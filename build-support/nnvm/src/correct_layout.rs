@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use kernpack::{Any, Array, Function, Map, Shape, Str};
+use kernpack_compiler::collect_reported;
 use kernpack_graph::op::extents;
 use kernpack_graph::{GraphError, Result, fail};
 
@@ -130,8 +131,10 @@ pub(super) fn alter_op_layout(graph: &GraphRef) -> Result<GraphRef> {
             Ok(kernpack_compiler::te::placeholder(extents(shape), dtype, "x"))
         };
         let own = (0..node.num_outputs).map(|output| Entry { node: number, index: output, version: 0 });
-        let stands = node.inputs.iter().copied().chain(own).map(stand).collect::<Result<Vec<_>>>().map_err(within)?;
-        kernpack_compiler::take_reported()?;
+        let all = node.inputs.iter().copied().chain(own);
+        let (stands, reported) = collect_reported(|| all.map(stand).collect::<Result<Vec<_>>>());
+        let stands = stands.map_err(within)?;
+        reported?;
         let graphs: Array<GraphRef> = inputs.iter().map(|value| Graph::new(core::slice::from_ref(value))).collect();
         let attrs = operator.all_attrs(&node.node.attrs).map_err(within)?;
         let stands: Array<kernpack_compiler::ir::Tensor> = stands.into_iter().collect();

@@ -4,7 +4,7 @@ use kernpack::{Any, Array};
 
 use super::{PassContext, lower_builtin, lower_intrin, make_packed_api};
 use crate::codegen::Target;
-use crate::error::Result;
+use crate::error::{Result, with_reported};
 use crate::ir::share::bind_shared;
 use crate::ir::{FuncKind, IrModule, IrModuleNode, LoweredFunc};
 
@@ -14,6 +14,10 @@ use crate::ir::{FuncKind, IrModule, IrModuleNode, LoweredFunc};
 /// # Errors
 /// Returns the errors of the passes.
 pub fn lower_for_host(module: &IrModule, target: &Target) -> Result<IrModule> {
+    with_reported(|| lower_functions(module, target))
+}
+
+fn lower_functions(module: &IrModule, target: &Target) -> Result<IrModule> {
     let context = PassContext::default();
     let mut functions = Vec::new();
     for function in module.functions.iter() {

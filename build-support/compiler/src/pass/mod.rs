@@ -20,6 +20,7 @@ pub mod narrow_index;
 mod overlaps;
 mod packed;
 pub mod pipeline;
+pub mod program;
 mod relocate;
 pub mod remove_no_op;
 pub mod rewrite_unsafe_select;
@@ -35,3 +36,4 @@ pub mod verify_memory;
 
 pub use context::{PassContext, PassContextNode, PassOptions};
 pub use host::lower_for_host;
+pub use program::{Pass, Program};

@@ -1,17 +1,18 @@
 //! Pipelines: sequences of passes.
 //!
-//! A pass is a packed function `(program, PassContext) -> program`, where a program is a lowered
-//! function or a module of them, and the result is of the same kind. A pipeline is a list of names
-//! and functions: `Simplify` means the global function `kernpack.pass.Simplify`; another name is
-//! looked up unchanged.
+//! A pipeline is a list of names and functions. `Simplify` and `kernpack.pass.Simplify` mean the
+//! built-in [`Pass`]; another name is a global function, with or without [`PREFIX`]. Such a
+//! function is a pass of the user: `(program, PassContext) -> program`, where a program is a lowered
+//! function or a module of them.
 
 use kernpack::{Any, Array, Function};
 
 use super::PassContext;
-use crate::error::{CompileError, ErrorKind, Result};
+use super::program::{Pass, Program};
+use crate::error::{CompileError, ErrorKind, Result, with_reported};
+use crate::ir::LoweredFunc;
 use crate::ir::share::bind_shared;
 use crate::ir::verify::{Stage, verify_module};
-use crate::ir::{IrModule, IrModuleNode, LoweredFunc};
 use crate::text;
 
 /// The prefix of the names of built-in passes.
@@ -72,21 +73,10 @@ pub fn on_functions(
     context: &PassContext,
     pass: impl Fn(&LoweredFunc, &PassContext) -> Result<LoweredFunc>,
 ) -> kernpack::Result<Any> {
-    if let Ok(function) = program.to::<LoweredFunc>() {
-        return Ok(pass(&function, context)?.into());
-    }
-    let module: IrModule = program.to().map_err(|_| {
-        kernpack::error!(
-            TypeError,
-            "a pass takes a kernpack.ir.LoweredFunc or kernpack.ir.IrModule, got {}",
-            program.type_name()
-        )
-    })?;
-    let functions: Result<Vec<_>> = module.functions.iter().map(|function| pass(&function, context)).collect();
-    Ok(IrModule::from_node(IrModuleNode { functions: functions?.into(), attrs: module.attrs.clone() }).into())
+    Ok(Program::of_argument(program)?.map(|function| pass(function, context))?.into())
 }
 
-/// Returns the function of a pass.
+/// Returns the function of a pass: of one of the user, or a built-in one.
 ///
 /// # Errors
 /// Returns an error if there is no pass of that name.
@@ -105,34 +95,28 @@ pub fn find(name: &str) -> Result<Function> {
 /// # Errors
 /// Returns the errors of the passes, with the name of the pass.
 pub fn run(program: impl Into<Any>, passes: &Array<Any>, context: &PassContext) -> Result<Any> {
+    let program = Program::of_argument(&program.into())?;
     // Passes and code generators traverse expressions as trees.
-    let mut program =
-        on_functions(&program.into(), context, |function, _| Ok(function.with_body(bind_shared(&function.body)?)))?;
+    let mut program = program.map(|function| Ok(function.with_body(bind_shared(&function.body)?)))?;
     let mut stage = Stage::Flat;
     leave("Flat", &program, stage, context)?;
     for pass in passes.iter() {
-        let (name, after) = run_one(&program, &pass, context)?;
-        program = after;
-        stage = match name.strip_prefix(PREFIX).unwrap_or(&name) {
-            "LoopPartition" => Stage::Partitioned,
-            "VectorizeLoop" => Stage::Vectorized,
-            _ => stage,
-        };
-        leave(&name, &program, stage, context)?;
+        let step = Step::of(&pass)?;
+        program = with_reported(|| step.run(program, context))
+            .map_err(|error| error.note(format!("in pass {}", step.name())))?;
+        stage = step.leaves().unwrap_or(stage);
+        leave(step.name(), &program, stage, context)?;
     }
-    Ok(program)
+    Ok(program.into())
 }
 
 /// Dumps and verifies a program after a pass, depending on the options.
-fn leave(pass: &str, program: &Any, stage: Stage, context: &PassContext) -> Result<()> {
+fn leave(pass: &str, program: &Program, stage: Stage, context: &PassContext) -> Result<()> {
     let options = &context.options;
     if !options.dump && !options.verify {
         return Ok(());
     }
-    let module = match program.to::<LoweredFunc>() {
-        Ok(function) => IrModule::new([function]),
-        Err(_) => program.to::<IrModule>()?,
-    };
+    let module = program.module();
     if options.dump {
         context.keep_dump(pass, text::print(&module));
     }
@@ -142,27 +126,52 @@ fn leave(pass: &str, program: &Any, stage: Stage, context: &PassContext) -> Resu
     Ok(())
 }
 
-fn run_one(program: &Any, pass: &Any, context: &PassContext) -> Result<(String, Any)> {
-    let (name, function) = match pass.to::<Function>() {
-        Ok(function) => ("function".to_owned(), function),
-        Err(_) => {
-            let name: String = pass.to().map_err(|_| {
-                CompileError::new(
-                    ErrorKind::Lower,
-                    format!("a pipeline is a list of names and functions, got {}", pass.type_name()),
-                )
-            })?;
-            let function = find(&name)?;
-            (name, function)
+/// An entry of a pipeline.
+enum Step {
+    BuiltIn { name: String, pass: &'static Pass },
+    User { name: String, function: Function },
+}
+
+impl Step {
+    fn of(entry: &Any) -> Result<Self> {
+        if let Ok(function) = entry.to::<Function>() {
+            return Ok(Self::User { name: "function".to_owned(), function });
         }
-    };
-    let after =
-        function.call((program, context)).map_err(|error| CompileError::from(error).note(format!("in pass {name}")))?;
-    if after.to::<LoweredFunc>().is_err() && after.to::<IrModule>().is_err() {
-        return Err(CompileError::new(
-            ErrorKind::Lower,
-            format!("pass {name} gave {}; a pass gives the program back", after.type_name()),
-        ));
+        let name: String = entry.to().map_err(|_| {
+            CompileError::new(
+                ErrorKind::Lower,
+                format!("a pipeline is a list of names and functions, got {}", entry.type_name()),
+            )
+        })?;
+        match Pass::find(&name) {
+            Some(pass) => Ok(Self::BuiltIn { name, pass }),
+            None => Ok(Self::User { function: find(&name)?, name }),
+        }
     }
-    Ok((name, after))
+
+    /// The name as in the pipeline.
+    fn name(&self) -> &str {
+        match self {
+            Self::BuiltIn { name, .. } | Self::User { name, .. } => name,
+        }
+    }
+
+    fn leaves(&self) -> Option<Stage> {
+        match self {
+            Self::BuiltIn { pass, .. } => pass.leaves,
+            Self::User { .. } => None,
+        }
+    }
+
+    fn run(&self, program: Program, context: &PassContext) -> Result<Program> {
+        let (name, function) = match self {
+            Self::BuiltIn { pass, .. } => return (pass.run)(&program, context),
+            Self::User { name, function } => (name, function),
+        };
+        let after = function.call((Any::from(program), context))?;
+        Program::of(&after).ok_or_else(|| {
+            let what = format!("pass {name} gave {}; a pass gives the program back", after.type_name());
+            CompileError::new(ErrorKind::Lower, what)
+        })
+    }
 }

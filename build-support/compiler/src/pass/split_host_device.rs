@@ -12,6 +12,7 @@ use kernpack::{Any, Map, Result as PackedResult, packed_func};
 
 use super::PassContext;
 use super::accesses::Accesses;
+use super::program::Program;
 use super::threads::{TAGS, Threads, with_attributes};
 use crate::arith::Analyzer;
 use crate::error::{CompileError, ErrorKind, Result};
@@ -43,24 +44,29 @@ pub fn split_host_device(function: &LoweredFunc, _: &PassContext) -> Result<Vec<
 
 /// [`split_host_device`] for a function or for all functions of a module. Returns a module, unless
 /// a function has no kernels.
-#[packed_func(name = "kernpack.pass.SplitHostDevice")]
-fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
-    if let Ok(function) = program.to::<LoweredFunc>() {
-        let mut functions = split_host_device(&function, &context)?;
-        return Ok(if functions.len() == 1 { functions.remove(0).into() } else { IrModule::new(functions).into() });
-    }
-    let module: IrModule = program.to().map_err(|_| {
-        kernpack::error!(
-            TypeError,
-            "a pass takes a kernpack.ir.LoweredFunc or kernpack.ir.IrModule, got {}",
-            program.type_name()
-        )
-    })?;
+pub(super) fn split_program(program: &Program, context: &PassContext) -> Result<Program> {
+    let module = match program {
+        Program::Function(function) => {
+            let mut functions = split_host_device(function, context)?;
+            return Ok(match functions.len() {
+                1 => Program::Function(functions.remove(0)),
+                _ => Program::Module(IrModule::new(functions)),
+            });
+        }
+        Program::Module(module) => module,
+    };
     let mut functions = Vec::new();
     for function in module.functions.iter() {
-        functions.extend(split_host_device(&function, &context)?);
+        functions.extend(split_host_device(&function, context)?);
     }
-    Ok(IrModule::from_node(IrModuleNode { functions: functions.into(), attrs: module.attrs.clone() }).into())
+    let attrs = module.attrs.clone();
+    Ok(Program::Module(IrModule::from_node(IrModuleNode { functions: functions.into(), attrs })))
+}
+
+/// [`split_program`] for other languages.
+#[packed_func(name = "kernpack.pass.SplitHostDevice")]
+fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
+    Ok(split_program(&Program::of_argument(&program)?, &context)?.into())
 }
 
 struct Split<'a> {

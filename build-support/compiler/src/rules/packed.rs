@@ -4,7 +4,7 @@ use kernpack::packed_func;
 
 use super::TargetDescription;
 use crate::codegen::Target;
-use crate::error::with_place;
+use crate::error::{with_place, with_reported};
 use crate::pass::PassContext;
 use crate::schedule::SharedSchedule;
 
@@ -13,5 +13,6 @@ use crate::schedule::SharedSchedule;
 #[packed_func(name = "kernpack.rules.schedule")]
 fn schedule(schedule: SharedSchedule, target: &str, context: PassContext) -> kernpack::Result<()> {
     let description = TargetDescription::of(&Target::parse(target)?);
-    with_place("", || Ok(super::schedule(&mut schedule.lock(), &description, &context)?))
+    let scheduled = with_place("", || with_reported(|| super::schedule(&mut schedule.lock(), &description, &context)));
+    Ok(scheduled?)
 }

@@ -82,7 +82,18 @@ pub(crate) fn lower_checked(
     context: &PassContext,
     checks: &Checks,
 ) -> Result<LoweredFunc> {
+    // Errors in the expressions are those of the code that made them.
     crate::take_reported()?;
+    crate::with_reported(|| lower_sound(schedule, args, name, context, checks))
+}
+
+fn lower_sound(
+    schedule: &Schedule,
+    args: &[Argument],
+    name: &str,
+    context: &PassContext,
+    checks: &Checks,
+) -> Result<LoweredFunc> {
     check_graph(schedule, args)?;
     check_extents(schedule)?;
     let normal = schedule.normalize()?;
@@ -109,7 +120,6 @@ pub(crate) fn lower_checked(
     check_arguments(&normal, &memory)?;
     let body = storage_flatten(&body, &memory, context)?;
     check_variables(&body, &params, name)?;
-    crate::take_reported()?;
     Ok(LoweredFunc::from_node(LoweredFuncNode {
         name: name.into(),
         params: params.into_iter().collect(),

@@ -8,19 +8,19 @@ use super::primitives::{StageHandle, StageKey};
 use super::stage::{Schedule, create_schedule};
 use super::{Argument, Tail, TensorIntrin, lower_function};
 use crate::PassContext;
-use crate::error::{CompileError, ErrorKind, Result, with_place};
+use crate::error::{CompileError, ErrorKind, Result, with_place, with_reported};
 use crate::ir::{Buffer, IterVar, LoweredFunc, Operation, Range, Tensor, Var};
 use crate::te::packed::Operand;
 
 /// Applies a primitive to a stage. If it fails, the schedule is unchanged.
 fn apply<R>(stage: &SharedStage, primitive: impl FnOnce(&mut StageHandle<'_>) -> Result<R>) -> kernpack::Result<R> {
     let mut schedule = stage.schedule.lock();
-    with_place("", || Ok(primitive(&mut schedule.stage(stage.id()))?))
+    Ok(with_place("", || with_reported(|| primitive(&mut schedule.stage(stage.id()))))?)
 }
 
 fn change<R>(schedule: &SharedSchedule, primitive: impl FnOnce(&mut Schedule) -> Result<R>) -> kernpack::Result<R> {
     let mut schedule = schedule.lock();
-    with_place("", || Ok(primitive(&mut schedule)?))
+    Ok(with_place("", || with_reported(|| primitive(&mut schedule)))?)
 }
 
 /// A stage, tensor or operation as a stage key.

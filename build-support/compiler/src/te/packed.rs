@@ -4,7 +4,7 @@
 use kernpack::{Any, AnyView, Array, DataType, FromAny, Function, Map, Mismatch, Schema, Str, TypeSchema, packed_func};
 
 use super::operation::with_names;
-use crate::error::{CompileError, ErrorKind, Result, take_reported, with_place};
+use crate::error::{CompileError, ErrorKind, Result, collect_reported, with_place};
 use crate::ir::{BinaryOp, CompareOp, Expr, IterVar, LogicOp, Operation, Reducer, ReducerNode, Stmt, Tensor, Var};
 
 /// An argument that converts to an expression: an expression, an axis, an integer, a float, a truth
@@ -78,10 +78,8 @@ where
 
 /// Runs work without a place in Rust code; reported errors become the error of the call.
 fn made<T>(work: impl FnOnce() -> T) -> kernpack::Result<T> {
-    // Errors reported by earlier work on this thread do not belong to this call.
-    let _ = take_reported();
-    let value = with_place("", work);
-    take_reported()?;
+    let (value, reported) = collect_reported(|| with_place("", work));
+    reported?;
     Ok(value)
 }
 

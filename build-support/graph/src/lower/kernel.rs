@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use kernpack_compiler::Kernel;
 use kernpack_compiler::ir::{FuncKind, LoweredFunc, LoweredFuncNode, Operation, Tensor};
 use kernpack_compiler::te::operation::post_order;
 use kernpack_compiler::te::placeholder;
+use kernpack_compiler::{Kernel, collect_reported};
 
 use super::Kernels;
 use crate::constant::stored;
@@ -51,6 +51,20 @@ pub(super) fn places(graph: &Graph, group: &Group) -> String {
 /// Builds the kernel for the results of `make` on values of a group. Returns it with the values
 /// that it reads.
 pub(super) fn kernel(
+    graph: &Graph,
+    group: &Group,
+    outputs: &[ValueId],
+    make: impl FnMut(Vec<Tensor>) -> Vec<Tensor>,
+    name: &str,
+    kernels: &Kernels<'_>,
+) -> Result<(LoweredFunc, Vec<ValueId>)> {
+    let (made, reported) = collect_reported(|| lower_group(graph, group, outputs, make, name, kernels));
+    let made = made?;
+    reported?;
+    Ok(made)
+}
+
+fn lower_group(
     graph: &Graph,
     group: &Group,
     outputs: &[ValueId],

@@ -1,7 +1,9 @@
 //! A call of an operator.
 
 use kernpack::DataType;
+use kernpack_compiler::collect_reported;
 use kernpack_compiler::ir::{DataTypeExt, Expr, IterVar, Tensor};
+use kernpack_compiler::te::placeholder;
 
 use crate::attrs::Attrs;
 use crate::constant::Constant;
@@ -171,9 +173,10 @@ pub fn extents(shape: &[i64]) -> Vec<Expr> {
 /// Creates a tensor of this shape. The closure returns the element at a position.
 pub fn tensor(shape: &[i64], body: impl FnOnce(&[Expr]) -> Expr) -> Tensor {
     if shape.contains(&0) {
-        // Nothing is computed; only the type matters.
-        let dtype = body(&vec![Expr::int(0); shape.len()]).dtype();
-        return without_elements(shape, dtype);
+        // Nothing is computed; only the type matters. The expressions, and errors in them, are
+        // discarded.
+        let (dtype, _) = collect_reported(|| body(&vec![Expr::int(0); shape.len()]).dtype());
+        return placeholder(extents(shape), dtype, "nothing");
     }
     kernpack_compiler::te::compute_dyn(extents(shape), |axes: &[IterVar]| {
         let position: Vec<Expr> = axes.iter().map(IterVar::expr).collect();
@@ -184,14 +187,6 @@ pub fn tensor(shape: &[i64], body: impl FnOnce(&[Expr]) -> Expr) -> Tensor {
 /// Creates a tensor of zeros.
 pub(super) fn zeros(shape: &[i64], dtype: DataType) -> Tensor {
     tensor(shape, |_| zero(dtype))
-}
-
-/// Creates a tensor without elements. Expressions in it, and errors in them, are discarded.
-fn without_elements(shape: &[i64], dtype: DataType) -> Tensor {
-    let tensor = kernpack_compiler::te::placeholder(extents(shape), dtype, "nothing");
-    // An extent of 0 is an error in a kernel, but not in a model.
-    let _ = kernpack_compiler::take_reported();
-    tensor
 }
 
 /// Returns the shape that shapes are broadcast to, by the rules of NumPy.

@@ -1,0 +1,62 @@
+//! Errors of passes keep their structure, and each built-in pass is also a global function.
+
+use kernpack::{Any, Function};
+use kernpack_compiler::ir::{Expr, IrModule, LoweredFunc, Stmt};
+use kernpack_compiler::pass::program::PASSES;
+use kernpack_compiler::pass::{Pass, PassContext, PassOptions, pipeline};
+use kernpack_compiler::text::print;
+use kernpack_compiler::{CompileError, ErrorKind};
+
+use super::{buffers, func};
+
+fn program() -> LoweredFunc {
+    let (a, b) = buffers(4, 4);
+    func(&a, &b, Stmt::store(b.clone(), Expr::int(0), Expr::load(&a, 0)))
+}
+
+/// Two errors: the second has a text that is not one of a single line.
+fn errors() -> CompileError {
+    let first = CompileError::new(ErrorKind::Bound, "first").at("a.rs:1:2").at("b.rs:3:4").note("because").note("or");
+    let second = CompileError::new(ErrorKind::Target, "second\nline").note("a note\n\nwith a gap");
+    CompileError::all(vec![first, second]).unwrap()
+}
+
+#[test]
+fn errors_of_functions_are_what_they_were() {
+    let function = Function::from_fn(|| -> kernpack::Result<()> { Err(errors().into()) });
+    assert_eq!(CompileError::from(function.call(()).unwrap_err()), errors());
+    let foreign =
+        Function::from_fn(|| -> kernpack::Result<()> { Err(kernpack::error!(KeyError, "BoundError of\n\nx")) });
+    let foreign = CompileError::from(foreign.call(()).unwrap_err());
+    assert_eq!((foreign.kind(), foreign.what()), (ErrorKind::Lower, "KeyError: BoundError of\n\nx"));
+}
+
+#[test]
+fn errors_in_a_pass_of_the_user_are_what_they_were() {
+    let own = Function::from_fn(|_: Any, _: PassContext| -> kernpack::Result<Any> { Err(errors().into()) });
+    let error = pipeline::run(program(), &[Any::from(own)].into(), &PassContext::default()).unwrap_err();
+    assert_eq!(error, errors().note("in pass function"));
+    assert_eq!((error.kind(), error.problems().len()), (ErrorKind::Bound, 2), "{error}");
+}
+
+#[test]
+fn built_in_passes_are_functions_too() {
+    // The verifier knows the stages of pipelines only.
+    let context = PassContext::new(PassOptions { verify: false, ..PassOptions::default() });
+    let text = |function: LoweredFunc| print(&IrModule::new([function]));
+    for pass in PASSES {
+        let global = format!("{}{}", pipeline::PREFIX, pass.name);
+        assert!(core::ptr::eq(Pass::find(&global).unwrap(), pass));
+        let function = pipeline::find(pass.name).unwrap();
+        let from_function = function.call((program(), &context)).unwrap().to::<LoweredFunc>().unwrap();
+        let passes = [Any::from(pass.name)].into();
+        let from_pipeline: LoweredFunc = pipeline::run(program(), &passes, &context).unwrap().to().unwrap();
+        assert_eq!(text(from_function), text(from_pipeline), "{global}");
+    }
+    let names = Function::list_global_names().unwrap();
+    assert_eq!(names.iter().filter(|name| name.starts_with(pipeline::PREFIX)).count(), PASSES.len());
+    for name in pipeline::USUAL.iter().chain(pipeline::DEVICE) {
+        assert!(Pass::find(name).is_some(), "{name}");
+    }
+    assert!(Pass::find("Vectorise").is_none());
+}
