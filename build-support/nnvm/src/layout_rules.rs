@@ -250,8 +250,8 @@ fn axis_at(layout: &Layout, axis: i64) -> Option<Axis> {
     axis_of(axis, layout.axes().len()).ok().map(|axis| layout.axes()[axis])
 }
 
-/// All inputs are in one layout. A new one is taken if the attribute `axis` selects the same axis in
-/// it.
+/// All inputs are in one layout. A new one is taken if the attribute `axis` selects the same axis
+/// in it.
 fn concatenate(call: &mut LayoutCall) -> Result<()> {
     let defined = |layouts: &[String]| layouts.iter().find(|layout| !layout.is_empty()).cloned();
     let Some(mut layout) = defined(&call.inputs) else { return Ok(()) };

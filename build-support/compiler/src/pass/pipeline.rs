@@ -2,8 +2,8 @@
 //!
 //! A pipeline is a list of names and functions. `Simplify` and `kernpack.pass.Simplify` mean the
 //! built-in [`Pass`]; another name is a global function, with or without [`PREFIX`]. Such a
-//! function is a pass of the user: `(program, PassContext) -> program`, where a program is a lowered
-//! function or a module of them.
+//! function is a pass of the user: `(program, PassContext) -> program`, where a program is a
+//! lowered function or a module of them.
 
 use kernpack::{Any, Array, Function};
 
