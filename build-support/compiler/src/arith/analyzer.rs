@@ -281,6 +281,16 @@ impl Analyzer {
         self.with(|state| state.is_data(expr))
     }
 
+    /// [`simplify`](Self::simplify) for an operand of later arithmetic: data stays data.
+    pub(crate) fn simplify_operand(&self, expr: &Expr) -> Expr {
+        self.with(|state| state.simplify_operand(expr))
+    }
+
+    /// Returns true if an integer is data, and its simplified form is not.
+    pub(crate) fn loses_data(&self, expr: &Expr, new: &Expr) -> bool {
+        self.with(|state| state.loses_data(expr, new))
+    }
+
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.state.borrow_mut();
         state.nested_scopes = NESTED_SCOPES;

@@ -244,7 +244,7 @@ pub(super) fn smaller(a: &Expr, b: &Expr, analyzer: &Analyzer) -> Expr {
     } else if analyzer.can_prove(&b.less_equal(a)) {
         b.clone()
     } else {
-        analyzer.simplify(&a.min(b))
+        analyzer.simplify_operand(&a.min(b))
     }
 }
 
@@ -254,7 +254,7 @@ pub(super) fn larger(a: &Expr, b: &Expr, analyzer: &Analyzer) -> Expr {
     } else if analyzer.can_prove(&b.greater_equal(a)) {
         b.clone()
     } else {
-        analyzer.simplify(&a.max(b))
+        analyzer.simplify_operand(&a.max(b))
     }
 }
 

@@ -21,7 +21,7 @@ impl State {
     pub(crate) fn simplify_lanes(&mut self, expr: &Expr) -> Expr {
         match &**expr {
             ExprNode::Ramp { base, stride, lanes } => {
-                let (new_base, new_stride) = (self.simplify(base), self.simplify(stride));
+                let (new_base, new_stride) = (self.simplify_operand(base), self.simplify_operand(stride));
                 if new_stride.is_int(0) {
                     return new_base.broadcast(*lanes);
                 }
@@ -32,16 +32,21 @@ impl State {
                 }
             }
             ExprNode::Broadcast { value, lanes } => {
-                let new = self.simplify(value);
+                let new = self.simplify_operand(value);
                 if new.same_as(value) { expr.clone() } else { new.broadcast(*lanes) }
             }
             ExprNode::Binary { op, a, b, .. } => {
                 let (x, y) = (self.simplify(a), self.simplify(b));
+                if self.becomes_index([a, b], [&x, &y]) {
+                    return self.with_values(expr);
+                }
                 if let (Some(left), Some(right)) = (self.lane_of(&x), self.lane_of(&y)) {
                     let lanes = expr.lanes();
                     let lane = Expr::from_node(ExprNode::Binary { op: *op, dtype: left.dtype(), a: left, b: right });
                     let sum = self.ring_sum(&lane);
-                    if let Some(vector) = self.vector(&sum, lanes) {
+                    if !sum.has_lost_data()
+                        && let Some(vector) = self.vector(&sum, lanes)
+                    {
                         return vector;
                     }
                     if *op == BinaryOp::Mul {
@@ -54,7 +59,7 @@ impl State {
                 if let (ExprNode::Broadcast { value: p, lanes }, ExprNode::Broadcast { value: q, .. }) = (&*x, &*y) {
                     let dtype = p.dtype();
                     let scalar = Expr::from_node(ExprNode::Binary { op: *op, a: p.clone(), b: q.clone(), dtype });
-                    return self.simplify(&scalar).broadcast(*lanes);
+                    return self.simplify_operand(&scalar).broadcast(*lanes);
                 }
                 folded_lanes(*op, binary(*op, x, y, Some(expr)))
             }
@@ -106,7 +111,7 @@ impl State {
                 let new = self.simplify(value);
                 if let ExprNode::Broadcast { value: scalar, lanes } = &*new {
                     let cast = Expr::from_node(ExprNode::Cast { dtype: dtype.element(), value: scalar.clone() });
-                    return self.simplify(&cast).broadcast(*lanes);
+                    return self.simplify_operand(&cast).broadcast(*lanes);
                 }
                 if new.same_as(value) { expr.clone() } else { new.cast(*dtype) }
             }
@@ -151,6 +156,18 @@ impl State {
         } else {
             ExprNode::Select { condition, true_value: x, false_value: y }
         })
+    }
+
+    /// Returns true if an operation on data is one on indices with its simplified operands.
+    fn becomes_index(&mut self, old: [&Expr; 2], new: [&Expr; 2]) -> bool {
+        let is_number = |vector: &Expr| match &**vector {
+            ExprNode::Broadcast { value, .. } => value.as_int().is_some(),
+            _ => false,
+        };
+        // Numbers are folded, and wrap then.
+        !new.iter().all(|side| is_number(side))
+            && old.iter().zip(new).any(|(old, new)| self.loses_data(old, new))
+            && !new.iter().any(|side| self.is_data(side))
     }
 
     /// The variable that represents the lane index.

@@ -15,7 +15,8 @@ use super::render::render;
 use super::same::same;
 use super::sum::Sum;
 use crate::ir::shared::is_shared;
-use crate::ir::{CompareOp, DataTypeExt, Expr, ExprNode, with_stack};
+use crate::ir::visit::uses_var;
+use crate::ir::{CompareOp, DataTypeExt, Expr, ExprNode, Var, with_stack};
 
 /// The depth to which conditions inside of one expression are entered. Below it all facts are
 /// unchanged, so that memoized results stay valid.
@@ -75,26 +76,7 @@ impl State {
             ExprNode::IfThenElse { condition, then_value, else_value } => {
                 self.choose(expr, condition, then_value, else_value, true)
             }
-            ExprNode::Let { var, value, body } => {
-                let mark = self.mark();
-                let new_value = self.simplify(value);
-                let trivial =
-                    matches!(*new_value, ExprNode::Int { .. } | ExprNode::Float { .. } | ExprNode::Var { .. });
-                if trivial {
-                    self.bind_value(var, &new_value);
-                } else {
-                    self.bind_equal(var, &new_value);
-                }
-                let new_body = self.simplify(body);
-                self.restore(mark);
-                if trivial {
-                    return new_body;
-                }
-                if new_value.same_as(value) && new_body.same_as(body) {
-                    return expr.clone();
-                }
-                Expr::from_node(ExprNode::Let { var: var.clone(), value: new_value, body: new_body })
-            }
+            ExprNode::Let { var, value, body } => self.simplify_let(expr, var, value, body),
             ExprNode::Reduce { axes, .. } => {
                 let mark = self.mark();
                 for axis in axes.iter() {
@@ -121,6 +103,33 @@ impl State {
                 folded(&new)
             }
         }
+    }
+
+    pub(super) fn simplify_let(&mut self, expr: &Expr, var: &Var, value: &Expr, body: &Expr) -> Expr {
+        let mark = self.mark();
+        let mut new_value = self.simplify(value);
+        let trivial = matches!(*new_value, ExprNode::Int { .. } | ExprNode::Float { .. } | ExprNode::Var { .. });
+        let is_lost = self.loses_data(value, &new_value);
+        if is_lost {
+            self.mark_data(var);
+        }
+        if trivial {
+            self.bind_value(var, &new_value);
+        } else {
+            self.bind_equal(var, &new_value);
+        }
+        let new_body = self.simplify(body);
+        self.restore(mark);
+        if trivial && !(is_lost && uses_var(&new_body, |used| used == var)) {
+            return new_body;
+        }
+        if is_lost {
+            new_value = self.with_values(value);
+        }
+        if new_value.same_as(value) && new_body.same_as(body) {
+            return expr.clone();
+        }
+        Expr::from_node(ExprNode::Let { var: var.clone(), value: new_value, body: new_body })
     }
 
     /// `condition ? a : b` of an index type as a sum.

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::analyzer::{State, Value};
+use super::division::is_safe_part;
 use super::facts::is_index;
 use super::fold::folded;
 use super::interval::ConstInterval;
@@ -42,6 +43,8 @@ impl State {
 
     fn add_var(&mut self, sum: &mut Sum, expr: &Expr, factor: i64) {
         let (range, modular, value) = self.var_facts(expr);
+        let data = self.is_data(expr);
+        sum.of_data |= data;
         match value {
             Some(Value::Sum(value)) => sum.add_scaled(&value, factor),
             Some(Value::Expr(value)) if is_index(&value) => self.add(sum, &value, factor),
@@ -50,7 +53,7 @@ impl State {
                 None => {
                     let mut term = Term::whole(expr.clone(), range, modular);
                     term.scale = factor;
-                    term.data = self.is_data(expr);
+                    term.data = data;
                     sum.add_term(term);
                 }
             },
@@ -66,7 +69,7 @@ impl State {
             };
             if let Some((operand, value)) = times {
                 return match value.checked_mul(factor) {
-                    Some(0) => {}
+                    Some(0) => sum.of_data |= self.is_data(operand),
                     Some(factor) => self.add(sum, operand, factor),
                     None => sum.overflow = true,
                 };
@@ -111,16 +114,19 @@ impl State {
         sum
     }
 
-    /// [`taken_apart`](Self::taken_apart); the expression itself if numbers do not fit.
-    pub(crate) fn finished(&mut self, sum: Sum, expr: &Expr) -> Sum {
+    /// [`taken_apart`](Self::taken_apart); the expression itself if numbers do not fit, or if the
+    /// indices that are left of data may not be computed.
+    fn finished(&mut self, sum: Sum, expr: &Expr) -> Sum {
         let sum = self.taken_apart(sum).with_numbers();
         if sum.fits() {
-            return sum;
+            return if sum.has_lost_data() && !is_safe_part(&sum, &[]) { self.kept(expr, &sum) } else { sum };
         }
         // The overflow is kept as it is in the program.
         let same = folded(&self.simplify_parts(expr));
+        let of_data = sum.of_data || self.is_data(expr);
         match same.as_int() {
-            Some(value) if value != i64::MIN => return Sum::constant(expr.dtype(), value),
+            Some(value) if value != i64::MIN => return Sum { of_data, ..Sum::constant(expr.dtype(), value) },
+            None if of_data && !self.is_data(&same) => return self.kept(expr, &sum),
             _ => {}
         }
         let mut term = Term::whole(same, ConstInterval::of_type(expr.dtype()), ModularSet::EVERYTHING);
@@ -149,35 +155,15 @@ impl State {
     }
 
     fn compute(&mut self, expr: &Expr) -> Sum {
-        let dtype = expr.dtype();
-        match &**expr {
-            ExprNode::Binary { op, a, b, .. } => self.compute_binary(*op, a, b, expr),
+        let mut sum = match &**expr {
+            ExprNode::Binary { op, a, b, .. } => return self.compute_binary(*op, a, b, expr),
             ExprNode::Cast { value, .. } if is_index(value) => {
-                let inner = self.sum_of(value);
-                let (range, modular) = (self.range(&inner), inner.modular());
-                let fits = ConstInterval::of_type(dtype).includes(range);
-                // A cast to a wider type and back results in the value itself.
-                if fits
-                    && let Some(term) = inner.as_term()
-                    && term.is_whole()
-                    && term.scale == 1
-                    && let ExprNode::Cast { value: original, .. } = &*term.index
-                    && original.dtype() == dtype
-                    && ConstInterval::of_type(value.dtype()).includes(self.const_interval(original))
-                {
-                    return self.ring_sum(original);
-                }
-                if let Some(number) = inner.as_number() {
-                    let constant = Expr::constant(dtype, number);
-                    return self.opaque(constant, ConstInterval::EVERYTHING, ModularSet::EVERYTHING);
-                }
-                // A truncated value is data.
-                let data = inner.is_data() || !fits;
-                let new = render(&inner, Some(value));
-                let node = if new.same_as(value) { expr.clone() } else { new.cast(dtype) };
-                let known =
-                    if fits { (range, modular) } else { (ConstInterval::of_type(dtype), ModularSet::EVERYTHING) };
-                self.value_of(node, known.0, known.1, data)
+                let inner = self.ring_sum(value);
+                let of_data = inner.of_data;
+                let inner = self.settled(inner, Some(value));
+                let mut sum = self.compute_cast(&inner, value, expr);
+                sum.of_data |= of_data;
+                return self.operation(sum, expr);
             }
             ExprNode::Select { condition, true_value, false_value } => {
                 self.choice(expr, condition, true_value, false_value, false)
@@ -185,17 +171,49 @@ impl State {
             ExprNode::IfThenElse { condition, then_value, else_value } => {
                 self.choice(expr, condition, then_value, else_value, true)
             }
-            _ => {
-                let new = self.simplify_node(expr);
-                if new.same_as(expr)
-                    || !matches!(*new, ExprNode::Int { .. } | ExprNode::Var { .. } | ExprNode::Binary { .. })
-                {
-                    let range = self.opaque_range(&new);
-                    return self.opaque(new, range, ModularSet::EVERYTHING);
-                }
-                self.ring_sum(&new)
-            }
+            _ => self.compute_other(expr),
+        };
+        // A choice is data also if its condition is, and if it chooses an index.
+        sum.of_data = sum.of_data || self.is_data(expr);
+        // One of the parts, or a new node.
+        let is_part = sum.as_term().is_none_or(|term| matches!(*term.index, ExprNode::Var { .. }));
+        if is_part { sum } else { self.operation(sum, expr) }
+    }
+
+    fn compute_cast(&mut self, inner: &Sum, value: &Expr, expr: &Expr) -> Sum {
+        let dtype = expr.dtype();
+        let (range, modular) = (self.range(inner), inner.modular());
+        let fits = ConstInterval::of_type(dtype).includes(range);
+        // A cast to a wider type and back results in the value itself.
+        if fits
+            && let Some(term) = inner.as_term()
+            && term.is_whole()
+            && term.scale == 1
+            && let ExprNode::Cast { value: original, .. } = &*term.index
+            && original.dtype() == dtype
+            && ConstInterval::of_type(value.dtype()).includes(self.const_interval(original))
+        {
+            return self.ring_sum(original);
         }
+        if let Some(number) = inner.as_number() {
+            let constant = Expr::constant(dtype, number);
+            return self.opaque(constant, ConstInterval::EVERYTHING, ModularSet::EVERYTHING);
+        }
+        // A truncated value is data.
+        let data = inner.is_data() || !fits;
+        let new = render(inner, Some(value));
+        let node = if new.same_as(value) { expr.clone() } else { new.cast(dtype) };
+        let known = if fits { (range, modular) } else { (ConstInterval::of_type(dtype), ModularSet::EVERYTHING) };
+        self.value_of(node, known.0, known.1, data)
+    }
+
+    fn compute_other(&mut self, expr: &Expr) -> Sum {
+        let new = self.simplify_node(expr);
+        if new.same_as(expr) || !matches!(*new, ExprNode::Int { .. } | ExprNode::Var { .. } | ExprNode::Binary { .. }) {
+            let range = self.opaque_range(&new);
+            return self.opaque(new, range, ModularSet::EVERYTHING);
+        }
+        self.ring_sum(&new)
     }
 
     fn opaque_range(&mut self, expr: &Expr) -> ConstInterval {
@@ -239,7 +257,7 @@ impl State {
         term.data = data;
         let term = self.refined(term);
         let sum = match term.range.as_point() {
-            Some(value) => Sum::constant(dtype, value),
+            Some(value) => Sum { of_data: data, ..Sum::constant(dtype, value) },
             None => Sum::of(dtype, term),
         };
         // Proofs and nested operations examine new nodes again.
@@ -262,16 +280,25 @@ impl State {
     }
 
     fn compute_binary(&mut self, op: BinaryOp, a: &Expr, b: &Expr, expr: &Expr) -> Sum {
-        let dtype = expr.dtype();
         let (mut left, mut right) = (self.ring_sum(a), self.ring_sum(b));
+        let of_data = left.of_data || right.of_data;
+        let is_sum = matches!(op, BinaryOp::Add | BinaryOp::Sub);
+        if !is_sum && op != BinaryOp::Mul {
+            left = self.settled(left, Some(a));
+            right = self.settled(right, Some(b));
+        }
+        let mut sum = self.combined(op, left, right, expr);
+        sum.of_data |= of_data;
+        if is_sum { sum } else { self.operation(sum, expr) }
+    }
+
+    /// An operation on two sums, which are whole numbers if it is not a sum or a product.
+    fn combined(&mut self, op: BinaryOp, mut left: Sum, right: Sum, expr: &Expr) -> Sum {
+        let dtype = expr.dtype();
         if let (Some(x), Some(y)) = (left.as_number(), right.as_number())
             && let Some(value) = fold_int(op, dtype, x, y)
         {
             return self.opaque(Expr::constant(dtype, value), ConstInterval::point(value), ModularSet::point(value));
-        }
-        if !matches!(op, BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul) {
-            left = self.settled(left, Some(a));
-            right = self.settled(right, Some(b));
         }
         match op {
             BinaryOp::Add | BinaryOp::Sub => {
@@ -312,6 +339,9 @@ impl State {
 
     /// The node with its parts simplified, without further rewriting of the node itself.
     pub(crate) fn simplify_parts(&mut self, expr: &Expr) -> Expr {
+        if let ExprNode::Let { var, value, body } = &**expr {
+            return self.simplify_let(expr, var, value, body);
+        }
         mutate_expr_parts(&mut Parts(self), expr).unwrap_or_else(|_| expr.clone())
     }
 }

@@ -102,12 +102,14 @@ pub(crate) struct Sum {
     pub(crate) terms: Vec<Term>,
     /// True if a number did not fit: the sum has no meaning.
     pub(crate) overflow: bool,
+    /// True if the sum is that of an expression with data, also where the data cancels out.
+    pub(crate) of_data: bool,
 }
 
 impl Sum {
     /// A constant sum.
     pub(crate) fn constant(dtype: DataType, base: i64) -> Self {
-        Self { dtype, base, terms: Vec::new(), overflow: false }
+        Self { dtype, base, terms: Vec::new(), overflow: false, of_data: false }
     }
 
     /// A sum of one term.
@@ -146,6 +148,11 @@ impl Sum {
         self.terms.iter().any(|term| term.data)
     }
 
+    /// Returns true if the data of the expression cancels out, and indices are left.
+    pub(crate) fn has_lost_data(&self) -> bool {
+        self.of_data && !self.terms.is_empty() && !self.is_data() && self.as_number().is_none()
+    }
+
     /// Its value, if it is a constant of any size.
     pub(crate) fn as_number(&self) -> Option<i64> {
         self.as_constant().or_else(|| {
@@ -171,7 +178,8 @@ impl Sum {
         let base = wrap_int(self.dtype, base);
         if base == i64::MIN && self.terms.is_empty() {
             let number = Expr::constant(self.dtype, base);
-            return Self::of(self.dtype, Term::whole(number, ConstInterval::point(base), ModularSet::EVERYTHING));
+            self.terms.push(Term::whole(number, ConstInterval::point(base), ModularSet::EVERYTHING));
+            return self;
         }
         self.add_base(base);
         self
@@ -188,6 +196,7 @@ impl Sum {
 
     /// Adds `other * factor`.
     pub(crate) fn add_scaled(&mut self, other: &Self, factor: i64) {
+        self.of_data |= other.of_data;
         if factor == 0 {
             return;
         }
@@ -217,7 +226,7 @@ impl Sum {
     #[must_use]
     pub(crate) fn scaled(mut self, factor: i64) -> Self {
         if factor == 0 {
-            return Self::constant(self.dtype, 0);
+            return Self { of_data: self.of_data, ..Self::constant(self.dtype, 0) };
         }
         if factor == 1 {
             return self;
@@ -240,6 +249,7 @@ impl Sum {
 
     /// Adds a term: equal values are merged, and quotient and remainder of one index are joined.
     pub(crate) fn add_term(&mut self, mut term: Term) {
+        self.of_data |= term.data;
         loop {
             if term.scale == i64::MIN {
                 self.overflow = true;

@@ -8,17 +8,26 @@
 //! factors may be joined and reordered. It is a whole number only if its bounds show that it does
 //! not leave its type. Rules about order, bounds, quotients and remainders need whole numbers: they
 //! use sums from [`State::sum_of`], in which a sum of data that may wrap is one opaque value.
+//!
+//! Data may cancel out, or is not chosen: `x - (x + i)` is `-i`. But `(x - (x + i)) * c` wraps, and
+//! `-i * c` would be an index, of which it is assumed that it does not. Indices replace data only
+//! where they lie inside of their type; elsewhere the expression is kept as it is, as one value
+//! ([`State::kept`]). Where the data of an operand is lost, the operation is still one on data: its
+//! sum knows it ([`Sum::of_data`]).
+
+use std::rc::Rc;
 
 use kernpack::DataType;
 
-use super::analyzer::State;
+use super::analyzer::{State, Value};
 use super::facts::factors_of;
 use super::interval::ConstInterval;
 use super::modular::ModularSet;
 use super::render::render;
 use super::sum::{Sum, Term};
 use crate::ir::builtin::{self, Effect, effect};
-use crate::ir::shared::is_shared;
+use crate::ir::mutate::{Mutate, mutate_expr_parts};
+use crate::ir::shared::{Memo, is_shared};
 use crate::ir::visit::{has_part, uses_var};
 use crate::ir::{BinaryOp, CallKind, DataTypeExt, Expr, ExprNode, Var, with_stack};
 
@@ -126,9 +135,56 @@ impl State {
         term.data = true;
         let term = self.refined(term);
         match term.range.as_point() {
-            Some(value) => Sum::constant(dtype, value),
+            Some(value) => Sum { of_data: true, ..Sum::constant(dtype, value) },
             None => Sum::of(dtype, term),
         }
+    }
+
+    /// The expression as it is, as one value of data that has the value of the sum modulo `2^n`.
+    pub(super) fn kept(&mut self, expr: &Expr, sum: &Sum) -> Sum {
+        let dtype = expr.dtype();
+        let modular = if sum.fits() { sum.modular().wrapped(dtype) } else { ModularSet::EVERYTHING };
+        let node = self.with_values(expr);
+        let mut term = Term::whole(node.clone(), ConstInterval::of_type(dtype), modular);
+        term.data = true;
+        let term = self.refined(term);
+        let kept = match term.range.as_point() {
+            Some(value) => Sum { of_data: true, ..Sum::constant(dtype, value) },
+            None => Sum::of(dtype, term),
+        };
+        self.remember(&node, &Rc::new(kept.clone()));
+        kept
+    }
+
+    /// The result of an operation other than a sum. If the data of its operands was lost, nothing
+    /// may be assumed of the bounds of indices: those of the result are known, or it is
+    /// [kept](Self::kept).
+    pub(super) fn operation(&mut self, sum: Sum, expr: &Expr) -> Sum {
+        if !sum.has_lost_data() || sum.overflow {
+            return sum;
+        }
+        let most = i64::MAX >> (65 - u32::from(sum.dtype.bits()));
+        let is_known = ConstInterval::new(-most, most).includes(self.range(&sum));
+        if is_known { sum } else { self.kept(expr, &sum) }
+    }
+
+    /// [`simplify`](Self::simplify) where other arithmetic follows that knows only expressions:
+    /// data stays data, or is a constant.
+    pub(super) fn simplify_operand(&mut self, expr: &Expr) -> Expr {
+        let new = self.simplify(expr);
+        if new.as_int().is_none() && self.loses_data(expr, &new) { self.with_values(expr) } else { new }
+    }
+
+    /// Returns true if an integer is data, and its simplified form is not.
+    pub(crate) fn loses_data(&mut self, expr: &Expr, new: &Expr) -> bool {
+        expr.dtype().is_integer() && !new.same_as(expr) && !self.is_data(new) && self.is_data(expr)
+    }
+
+    /// The expression with the values of variables that have one, and otherwise as it is. Variables
+    /// that are data stay if their value is not.
+    pub(super) fn with_values(&mut self, expr: &Expr) -> Expr {
+        let mut values = Values { state: self, memo: Memo::default() };
+        values.mutate_expr(expr).unwrap_or_else(|_| expr.clone())
     }
 
     /// Returns true if the sum of an expression is a whole number.
@@ -144,7 +200,7 @@ impl State {
     pub(crate) fn may_be_zero(&mut self, divisor: &Sum) -> bool {
         let range = self.range(divisor);
         range.contains(0)
-            && (divisor.is_data()
+            && (divisor.of_data
                 || range.max < ConstInterval::of_type(divisor.dtype).max
                 || divisor.terms.iter().any(|term| self.counts(term))
                 || is_zero_for_some_sizes(divisor) && !self.is_known_positive(divisor))
@@ -194,12 +250,46 @@ impl State {
     }
 }
 
-/// Tells whether a sum of sizes may be 0 where none of them is: a difference, a quotient or a
-/// remainder.
+/// [`State::with_values`].
+struct Values<'a> {
+    state: &'a mut State,
+    memo: Memo,
+}
+
+impl Mutate for Values<'_> {
+    fn mutate_expr(&mut self, expr: &Expr) -> crate::Result<Expr> {
+        if !matches!(**expr, ExprNode::Var { .. }) {
+            return mutate_expr_parts(self, expr);
+        }
+        let value = match self.state.var_facts(expr).2 {
+            Some(Value::Sum(value)) => render(&value, None),
+            Some(Value::Expr(value)) => value,
+            None => return Ok(expr.clone()),
+        };
+        Ok(if self.state.loses_data(expr, &value) { expr.clone() } else { value })
+    }
+
+    fn memo(&mut self) -> Option<&mut Memo> {
+        Some(&mut self.memo)
+    }
+}
+
+/// Tells whether a sum of sizes may be 0 where none of them is: a difference, a quotient, a
+/// remainder, what is left of bits, or what a condition chooses.
 pub(super) fn is_zero_for_some_sizes(sum: &Sum) -> bool {
     let takes_away = |part: &Expr| {
-        use BinaryOp::{Div, FloorDiv, FloorMod, Mod, Sub};
-        matches!(&**part, ExprNode::Binary { op: Sub | FloorDiv | FloorMod | Div | Mod, .. })
+        use BinaryOp::{BitAnd, BitXor, Div, FloorDiv, FloorMod, Mod, ShiftLeft, ShiftRight, Sub};
+        matches!(
+            &**part,
+            ExprNode::Binary {
+                op: Sub | FloorDiv | FloorMod | Div | Mod | BitAnd | BitXor | ShiftLeft | ShiftRight,
+                ..
+            } | ExprNode::Compare { .. }
+                | ExprNode::Logic { .. }
+                | ExprNode::Not { .. }
+                | ExprNode::Select { .. }
+                | ExprNode::IfThenElse { .. }
+        )
     };
     let is_alone = sum.as_term().is_some();
     !is_alone && (sum.base < 0 || sum.terms.iter().any(|term| term.scale < 0))

@@ -152,6 +152,12 @@ impl Mutate for Simplify<'_> {
             }
             StmtNode::Bind { var, value } => {
                 let new = self.analyzer.simplify(value);
+                // Arithmetic on the name wraps, as it does on data that cancels out.
+                if self.analyzer.loses_data(value, &new) {
+                    self.analyzer.mark_data(var);
+                    self.bind(var, &new);
+                    return Ok(stmt.clone());
+                }
                 self.bind(var, &new);
                 Ok(if new.same_as(value) { stmt.clone() } else { Stmt::bind(var.clone(), new) })
             }

@@ -109,8 +109,9 @@ impl Space {
         if !own.is_empty() && random.between(0, 1) == 0 {
             return random.of(&own).expr().clone();
         }
-        match random.between(0, 8) {
+        match random.between(0, 9) {
             0 => constant(dtype, extreme(random, dtype)),
+            9 => self.cancelled(random, dtype),
             1 => constant(dtype, wrapped(dtype, i128::from(random.between(-4, 8)))),
             // Indices alone do not overflow.
             2 => {
@@ -125,6 +126,92 @@ impl Space {
             4 => self.cut(random, dtype),
             _ => self.load(random, dtype),
         }
+    }
+
+    /// An expression of data in which the data cancels out, or is not chosen: an index, a constant
+    /// or a sum of both is left.
+    pub(crate) fn cancelled(&self, random: &mut Random, dtype: DataType) -> Expr {
+        use BinaryOp::{Add, BitAnd, Max, Min, Mul, Sub};
+        let binary =
+            |op, a: &Expr, b: &Expr| Expr::from_node(ExprNode::Binary { op, a: a.clone(), b: b.clone(), dtype });
+        let number = |value: i128| constant(dtype, value);
+        let (x, y) = (self.load(random, dtype), self.load(random, dtype));
+        let index = self.index.expr().cast(dtype);
+        let left = match random.between(0, 4) {
+            0 => number(extreme(random, dtype)),
+            1 => binary(Add, &binary(Mul, &index, &number(3)), &number(5)),
+            _ => index,
+        };
+        let zero = number(0);
+        match random.between(0, 7) {
+            0 => binary(Sub, &x, &binary(Add, &x, &left)),
+            1 => binary(Sub, &binary(Add, &x, &left), &x),
+            2 => {
+                let twice = binary(Sub, &binary(Mul, &x, &number(3)), &binary(Mul, &x, &number(2)));
+                binary(Add, &binary(Sub, &twice, &x), &left)
+            }
+            3 => {
+                let both = binary(Add, &binary(Min, &x, &y), &binary(Max, &x, &y));
+                binary(Add, &binary(Sub, &binary(Sub, &both, &x), &y), &left)
+            }
+            4 => binary(Add, &left, &binary(*random.of(&[Mul, BitAnd]), &x, &zero)),
+            5 => Expr::from_node(ExprNode::Select {
+                condition: Expr::from_node(ExprNode::Compare { op: CompareOp::Eq, a: x.clone(), b: x }),
+                true_value: left,
+                false_value: y,
+            }),
+            6 => {
+                let factor = number(extreme(random, dtype));
+                let product = binary(Mul, &binary(Add, &x, &left), &factor);
+                binary(Sub, &product, &binary(Mul, &x, &factor))
+            }
+            _ => binary(Sub, &binary(Sub, &left, &x), &binary(Sub, &zero, &x)),
+        }
+    }
+
+    /// Operations on data that [cancels out](Self::cancelled), which wrap.
+    pub(crate) fn of_cancelled(&self, random: &mut Random) -> Expr {
+        let dtype = *random.of(&[I32, I64]);
+        let mut a = self.cancelled(random, dtype);
+        for _ in 0..random.between(1, 3) {
+            let dtype = a.dtype();
+            let b = match random.between(0, 4) {
+                0 | 1 => constant(dtype, extreme(random, dtype)),
+                2 => self.load(random, dtype),
+                3 => a.clone(),
+                _ => self.cancelled(random, dtype),
+            };
+            let op = if random.between(0, 1) == 0 { BinaryOp::Mul } else { *random.of(&OPS) };
+            let comparison =
+                Expr::from_node(ExprNode::Compare { op: *random.of(&COMPARISONS), a: a.clone(), b: b.clone() });
+            a = match random.between(0, 9) {
+                0 => a.cast(*random.of(&[I32, I64])),
+                1 => Expr::select(comparison, a, b),
+                2 => comparison.cast(dtype),
+                3 => {
+                    let var = Var::new("y", dtype);
+                    let body = Expr::from_node(ExprNode::Binary { op, a: var.expr().clone(), b, dtype });
+                    Expr::from_node(ExprNode::Let { var, value: a, body })
+                }
+                4 => Expr::from_node(ExprNode::Binary { op, a: b, b: a, dtype }),
+                _ => Expr::from_node(ExprNode::Binary { op, a, b, dtype }),
+            };
+        }
+        if random.between(0, 1) == 0 {
+            return a;
+        }
+        let dtype = a.dtype();
+        let b = match random.between(0, 2) {
+            0 => constant(dtype, 0),
+            1 => Expr::from_node(ExprNode::Binary {
+                op: *random.of(&OPS),
+                a: a.clone(),
+                b: constant(dtype, extreme(random, dtype)),
+                dtype,
+            }),
+            _ => self.cancelled(random, dtype),
+        };
+        Expr::from_node(ExprNode::Compare { op: *random.of(&COMPARISONS), a, b })
     }
 
     /// An index that does not fit in the type in all iterations: the cast truncates it, and its

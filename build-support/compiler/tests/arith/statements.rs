@@ -137,6 +137,19 @@ const BODIES: &[(&str, &str, &str)] = &[
          }",
     ),
     (
+        "a name for indices that are left of data: products of it wrap",
+        "let x = a[0] as i64
+         for i in 0..8 {
+           let y = x - (x + i)
+           b[y + 8] = (y * 4611686018427387904) as f32
+         }",
+        "let x = a[0] as i64
+         for i in 0..8 {
+           let y = x - (x + i)
+           b[8 - i] = (y * 4611686018427387904) as f32
+         }",
+    ),
+    (
         "padding: the guard keeps what it needs",
         "for y in 0..14 {
            for r in 0..3 {

@@ -38,25 +38,30 @@ impl Mutate for Constants<'_> {
 }
 
 fn check(seed: u64, cases: usize) {
+    check_all(seed, cases, |space, random| {
+        let dtype = *random.of(&TYPES);
+        let depth = random.between(1, 4) as u32;
+        if random.between(0, 2) == 0 {
+            space.condition(random, depth - 1, &mut Vec::new())
+        } else {
+            space.integer(random, dtype, depth, &mut Vec::new())
+        }
+    });
+}
+
+fn check_all(seed: u64, cases: usize, make: impl Fn(&Space, &mut Random) -> Expr) {
     let mut random = Random(seed);
     let space = Space::new();
     for case in 0..cases {
         let analyzer = Analyzer::new();
         analyzer.bind(&space.index, &Range::until(8));
-        let dtype = *random.of(&TYPES);
-        let depth = random.between(1, 4) as u32;
-        let is_condition = random.between(0, 2) == 0;
-        let expr = if is_condition {
-            space.condition(&mut random, depth - 1, &mut Vec::new())
-        } else {
-            space.integer(&mut random, dtype, depth, &mut Vec::new())
-        };
+        let expr = make(&space, &mut random);
         let simple = analyzer.simplify(&expr);
         let again = analyzer.simplify(&simple);
         let (interval, modular) = (analyzer.const_interval(&expr), analyzer.modular_set(&expr));
         let sets = SetMap::from([(space.index.clone(), IntSet::of_range(&Range::until(8)))]);
         let set = IntSet::evaluate(&expr, &sets, &analyzer);
-        let proved = is_condition && analyzer.can_prove(&expr);
+        let proved = expr.dtype().is_bool() && analyzer.can_prove(&expr);
         for _ in 0..12 {
             let index = random.between(0, 7);
             let values = Values::random(&space, &mut random, index);
@@ -92,6 +97,62 @@ fn end(end: Option<&Expr>) -> String {
 #[test]
 fn data_keeps_its_values() {
     check(11, cases(2000));
+}
+
+fn bounded_by_eight(var: &Var) -> Analyzer {
+    let analyzer = Analyzer::new();
+    analyzer.bind(var, &Range::new(constant(var.dtype(), 0), constant(var.dtype(), 8)));
+    analyzer
+}
+
+/// Data that cancels out leaves indices and constants, but arithmetic on them wraps as before.
+#[test]
+fn data_that_cancels_out_still_wraps() {
+    check_all(13, cases(4000), |space, random| space.of_cancelled(random));
+    for dtype in [I32, I64] {
+        let space = Space::new();
+        let x = space.load(&mut Random(1), dtype);
+        let i = Var::new("i", dtype);
+        for analyzer in [bounded_by_eight(&i), Analyzer::new()] {
+            let back = &x - (&x + &i);
+            let zero = Expr::binary(BinaryOp::BitAnd, &x, constant(dtype, 0));
+            let product = &back * constant(dtype, 1 - ends(dtype).1);
+            let named = |value: &Expr, factor: i128| {
+                let (var, number) = (Var::new("y", dtype), constant(dtype, factor));
+                let body = (var.expr() * number).less(0);
+                Expr::from_node(ExprNode::Let { var, value: value.clone(), body })
+            };
+            let exprs = [
+                back.greater(&product),
+                product.less(0),
+                product.floor_div(2).less(0),
+                (&zero + &i) * constant(dtype, ends(dtype).1),
+                (&zero + constant(dtype, ends(dtype).1)) * &i,
+                Expr::select(x.equals(&x), i.expr(), x.clone()) * constant(dtype, ends(dtype).1),
+                named(&back, 1 - ends(dtype).1),
+                named(&back, 3),
+                named(&x, 3),
+            ];
+            for (expr, at) in exprs.iter().flat_map(|expr| (0..8).map(move |at| (expr, at))) {
+                let mut values = Values::random(&space, &mut Random(2), 0);
+                values.vars.insert(i.clone(), at);
+                let simple = analyzer.simplify(expr);
+                let again = analyzer.simplify(&simple);
+                let about = || format!("{} gives {}, {} with i = {at}", text(expr), text(&simple), text(&again));
+                assert_eq!(value(&simple, &values), value(expr, &values), "{}", about());
+                assert_eq!(value(&again, &values), value(expr, &values), "{}", about());
+            }
+            // What is left is simple where it is not an operand, and where it fits.
+            assert!(same(&analyzer.simplify(&(&x + &i - &x)), &i));
+            assert!(same(&analyzer.simplify(&(&x + &i - &x).less(4)), &analyzer.simplify(&i.less(4))));
+            assert!(analyzer.simplify(&((&x + 5 - &x) * 3)).is_int(15));
+        }
+        // Vectors keep the data of their parts.
+        let lanes = (&x - (&x + &i)).broadcast(4) * constant(dtype, ends(dtype).1).broadcast(4);
+        let mut reads = false;
+        for_each_expr(&bounded_by_eight(&i).simplify(&lanes), |part| reads |= matches!(**part, ExprNode::Load { .. }));
+        assert!(reads);
+    }
 }
 
 #[test]
@@ -397,15 +458,29 @@ fn parts_of_differences_are_computed_only_where_they_fit() {
     }
 }
 
-/// A difference or a quotient of sizes may be 0, and by 0 quotient and remainder are 0. Inside a
-/// loop with that extent it is not.
+/// A difference or a quotient of sizes, or what is left of its bits, may be 0, and by 0 quotient
+/// and remainder are 0. Inside a loop with that extent it is not.
 #[test]
 fn divisors_that_are_differences_of_sizes_may_be_zero() {
     for dtype in [I32, I64] {
         let [n, m] = ["n", "m"].map(|name| Var::size(name, dtype));
         let i = Var::new("i", dtype);
         let (less, part, apart) = (n.expr() - 1, n.expr().floor_div(4), n.expr() - &m);
-        let divisors = [less, part, apart, (n.expr() - 1) * &m, m.expr() * n.expr().floor_mod(3)];
+        let bits = |op, by: &Expr| Expr::binary(op, n.expr(), by.clone());
+        let one = constant(dtype, 1);
+        let divisors = [
+            less,
+            part,
+            apart,
+            (n.expr() - 1) * &m,
+            m.expr() * n.expr().floor_mod(3),
+            bits(BinaryOp::ShiftRight, &constant(dtype, 2)),
+            bits(BinaryOp::ShiftLeft, &constant(dtype, i128::from(dtype.bits()))),
+            bits(BinaryOp::BitAnd, &one),
+            bits(BinaryOp::BitXor, m.expr()),
+            Expr::select(n.greater(2), n.expr(), constant(dtype, 0)),
+            n.greater(2).cast(dtype) * &m,
+        ];
         for divisor in &divisors {
             let rows = [
                 (divisor * 2).floor_div(divisor),

@@ -73,7 +73,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             ExprNode::Binary { op, a, b, dtype } => {
                 let in_index = self.state.in_index;
                 let fits = around.unwrap_or_else(|| in_index && self.state.index_facts.parts_fit(expr));
-                let nsw = in_index && fits && self.state.index_facts.is_index(a) && self.state.index_facts.is_index(b);
+                let nsw = in_index && fits && self.state.index_facts.is_index(expr);
                 let inside = is_linear(expr).then_some(fits);
                 self.state.parts_fit = inside;
                 let left = self.value(a)?;
@@ -206,8 +206,10 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         if !dtype.is_scalar() || !dtype.is_integer() {
             fail!(Lower, "a ramp of {}", dtype.short_name());
         }
-        let nsw =
-            self.state.in_index && self.state.index_facts.is_index(base) && self.state.index_facts.is_index(stride);
+        let nsw = self.state.in_index
+            && base.dtype().bits() >= 32
+            && self.state.index_facts.is_index(base)
+            && self.state.index_facts.is_index(stride);
         let (base, stride) = (self.value(base)?, self.value(stride)?);
         let mut steps = Vec::with_capacity(usize::from(lanes));
         for lane in 0..lanes {
