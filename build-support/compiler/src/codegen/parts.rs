@@ -118,8 +118,9 @@ impl LoopBounds {
     }
 }
 
-/// Returns true if an integer consists of constants, extents, loop variables and values derived
-/// from them, so that it stays small. Values from data, as in `data`, may be arbitrary.
+/// Returns true if an integer or a condition consists of constants, extents, loop variables and
+/// values derived from them, so that it stays small. Values from data, as in `data`, may be
+/// arbitrary, and so is what data chooses. Arithmetic on integers of 8 and 16 bits may overflow.
 pub(super) fn is_index(expr: &Expr, data: &HashSet<Var>, memo: &mut HashMap<Expr, bool>) -> bool {
     if let Some(known) = memo.get(expr) {
         return *known;
@@ -131,13 +132,16 @@ pub(super) fn is_index(expr: &Expr, data: &HashSet<Var>, memo: &mut HashMap<Expr
         ExprNode::Cast { dtype, value } => {
             dtype.is_int() && value.dtype().is_integer() && dtype.bits() >= value.dtype().bits() && part(value)
         }
-        ExprNode::Binary { a, b, .. } => part(a) && part(b),
-        ExprNode::Select { true_value: a, false_value: b, .. }
-        | ExprNode::IfThenElse { then_value: a, else_value: b, .. } => part(a) && part(b),
+        ExprNode::Binary { a, b, .. } => expr.dtype().bits() >= 32 && part(a) && part(b),
+        ExprNode::Compare { a, b, .. } | ExprNode::Logic { a, b, .. } => part(a) && part(b),
+        ExprNode::Not { value } => part(value),
+        ExprNode::Call { .. } if expr.without_likely().1 => part(&expr.without_likely().0),
+        ExprNode::Select { condition, true_value: a, false_value: b }
+        | ExprNode::IfThenElse { condition, then_value: a, else_value: b } => part(condition) && part(a) && part(b),
         ExprNode::Ramp { base, stride, .. } => part(base) && part(stride),
         ExprNode::Broadcast { value, .. } => part(value),
         _ => false,
-    } && expr.dtype().is_int();
+    } && (expr.dtype().is_int() || expr.dtype().is_bool());
     memo.insert(expr.clone(), is_index);
     is_index
 }

@@ -3,7 +3,7 @@
 
 use kernpack_compiler::codegen::Target;
 use kernpack_compiler::interpret::{Arg, Block, Machine};
-use kernpack_compiler::ir::{BinaryOp, Buffer, Expr, ForKind, I32, I64, IrModule, LoweredFunc, Stmt};
+use kernpack_compiler::ir::{BinaryOp, Buffer, Expr, ForKind, I16, I32, I64, IrModule, LoweredFunc, Stmt};
 use kernpack_compiler::te::compute;
 use kernpack_compiler::{Kernel, PassContext, TargetDescription, build};
 
@@ -127,5 +127,32 @@ fn parameters_of_kernels_wrap() {
         let out = tensor_of(I32, &[0; 4]);
         module.function("wrap").unwrap().call((x, by, &out)).unwrap();
         assert_eq!(numbers_of(I32, &out), expected, "x = {x}, by = {by}");
+    }
+}
+
+/// A choice of constants by data is data, and integers of 16 bits are no indices: arithmetic on
+/// both wraps in conditions, too.
+#[test]
+fn choices_of_data_wrap_in_conditions() {
+    for dtype in [I16, I32, I64] {
+        let buffer = |name, dtype| Buffer::new(name, dtype, [Expr::int(1)], "global");
+        let (x, out) = (buffer("x", dtype), buffer("out", I64));
+        let number = |value: i64| Expr::constant(dtype, value);
+        let most = i64::MAX >> (64 - dtype.bits());
+        for lazy in [false, true] {
+            // The smallest numbers but two, or 4, without the largest number: 3, or less than 0.
+            let is_positive = Expr::load(&x, 0).greater(number(0));
+            let choose = if lazy { Expr::if_then_else } else { Expr::select };
+            let condition = (choose(is_positive, number(1 - most), number(4)) - number(most)).greater_equal(number(0));
+            let value = Expr::if_then_else(condition, Expr::int(1), Expr::int(0));
+            let body = Stmt::store(out.clone(), 0, value);
+            let module =
+                build(IrModule::new([function("f", [tensor(&x), written(&out)], body)]), &Target::host()).unwrap();
+            for (at, expected) in [(5, 1), (-5, 0)] {
+                let (x, out) = (tensor_of(dtype, &[at]), tensor_of(I64, &[7]));
+                module.function("f").unwrap().call((&x, &out)).unwrap();
+                assert_eq!(numbers_of(I64, &out), [expected], "{dtype:?}, lazy: {lazy}, x = {at}");
+            }
+        }
     }
 }

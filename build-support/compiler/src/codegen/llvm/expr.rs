@@ -73,7 +73,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             ExprNode::Binary { op, a, b, dtype } => {
                 let in_index = self.state.in_index;
                 let fits = around.unwrap_or_else(|| in_index && self.state.loop_bounds.parts_fit(expr));
-                let nsw = in_index && fits && self.is_index(a) && self.is_index(b);
+                let nsw = in_index && fits && self.is_index(expr);
                 let inside = is_linear(expr).then_some(fits);
                 self.state.parts_fit = inside;
                 let left = self.value(a)?;
@@ -206,7 +206,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         if !dtype.is_scalar() || !dtype.is_integer() {
             fail!(Lower, "a ramp of {}", dtype.short_name());
         }
-        let nsw = self.state.in_index && self.is_index(base) && self.is_index(stride);
+        let nsw = self.state.in_index && base.dtype().bits() >= 32 && self.is_index(base) && self.is_index(stride);
         let (base, stride) = (self.value(base)?, self.value(stride)?);
         let mut steps = Vec::with_capacity(usize::from(lanes));
         for lane in 0..lanes {
