@@ -130,8 +130,8 @@ fn parameters_of_kernels_wrap() {
     }
 }
 
-/// What data chooses of two constants is data, and integers of 16 bits are no indices: arithmetic
-/// on both wraps in conditions, too.
+/// A choice of constants by data is data, and integers of 16 bits are no indices: arithmetic on
+/// both wraps in conditions, too.
 #[test]
 fn choices_of_data_wrap_in_conditions() {
     for dtype in [I16, I32, I64] {
