@@ -74,7 +74,7 @@ fn errors_of_the_work_come_before_those_of_its_operators() {
 fn functions_of_other_languages_keep_those_of_their_callers() {
     wrong("outer");
     let function = Function::global("kernpack.te.placeholder").unwrap();
-    let good: Tensor = function.call_as((2, I64, "good")).unwrap();
+    let good: Tensor = function.call_as((2i64, I64, "good")).unwrap();
     assert_eq!(good.name(), "good");
     assert_eq!(count(take_reported(), "outer"), 1);
 }
