@@ -298,6 +298,11 @@ impl Kernel {
             .collect();
         let function = lower_checked(&schedule, &arguments, &self.name, context, &checks)?;
         let lowered = pipeline::run(function, &pipeline::of(context), context)?;
-        Ok(lowered.to::<LoweredFunc>().expect("a pipeline of functions gives a function back"))
+        lowered.to::<LoweredFunc>().map_err(|_| {
+            let what = format!("kernel `{}`: the passes gave {}", self.name, lowered.type_name());
+            CompileError::new(ErrorKind::Lower, what)
+                .at(&self.place)
+                .note("the pipeline of a kernel returns one kernpack.ir.LoweredFunc")
+        })
     }
 }

@@ -34,7 +34,7 @@ use crate::ir::{BinaryOp, CallKind, DataTypeExt, Expr, ExprNode, Var, with_stack
 impl State {
     /// Marks the variable as data.
     pub(crate) fn mark_data(&mut self, var: &Var) {
-        if var.is_size() || !var.dtype().is_integer() || self.data.contains_key(&var.address()) {
+        if var.is_size() || !(var.dtype().is_integer() || var.dtype().is_bool()) || self.data.contains_key(&var.address()) {
             return;
         }
         self.data.insert(var.address(), var.clone());
@@ -43,7 +43,8 @@ impl State {
 
     /// Marks the variable as data if its value is data.
     pub(crate) fn mark_value(&mut self, var: &Var, value: &Expr) {
-        if !var.is_size() && var.dtype().is_integer() && self.is_data(value) {
+        let may_be_data = var.dtype().is_integer() || var.dtype().is_bool();
+        if !var.is_size() && may_be_data && self.is_data(value) {
             self.mark_data(var);
         }
     }
@@ -175,9 +176,11 @@ impl State {
         if new.as_int().is_none() && self.loses_data(expr, &new) { self.with_values(expr) } else { new }
     }
 
-    /// Returns true if an integer is data, and its simplified form is not.
+    /// Returns true if an integer is data, and its simplified form is not. A condition that becomes
+    /// constant chooses nothing any more.
     pub(crate) fn loses_data(&mut self, expr: &Expr, new: &Expr) -> bool {
-        expr.dtype().is_integer() && !new.same_as(expr) && !self.is_data(new) && self.is_data(expr)
+        let dtype = expr.dtype();
+        (dtype.is_integer() || dtype.is_bool() && new.as_int().is_none()) && !new.same_as(expr) && !self.is_data(new) && self.is_data(expr)
     }
 
     /// The expression with the values of variables that have one, and otherwise as it is. Variables

@@ -20,7 +20,7 @@ pub(super) struct IndexFacts {
     bounds: HashMap<Var, Bounds>,
     /// Indices that may be negative.
     negative: HashSet<Var>,
-    /// Variables whose values are data, on which arithmetic wraps.
+    /// Variables whose values are data, on which arithmetic wraps, and conditions on data.
     data: HashSet<Var>,
     /// Results of `is_index`.
     memo: HashMap<Expr, bool>,
@@ -30,19 +30,23 @@ impl IndexFacts {
     /// Records a parameter: numbers that are not sizes are data. Those of 64 bits may be the sizes
     /// and strides of an entry function.
     pub(super) fn note_param(&mut self, var: &Var) {
-        if var.dtype().is_int() && !var.is_size() && var.dtype().bits() < 64 {
+        let dtype = var.dtype();
+        if dtype.is_bool() || dtype.is_int() && !var.is_size() && dtype.bits() < 64 {
             self.data.insert(var.clone());
         }
     }
 
     /// Records the value of a variable.
     pub(super) fn note_value(&mut self, var: &Var, value: &Expr) {
-        if !var.dtype().is_int() || var.is_size() {
+        // The bounds are those of an earlier loop with the same variable.
+        self.bounds.remove(var);
+        let dtype = var.dtype();
+        if !(dtype.is_int() || dtype.is_bool()) || var.is_size() {
             return;
         }
         if !self.is_index(value) {
             self.data.insert(var.clone());
-        } else if self.may_be_negative(value) {
+        } else if dtype.is_int() && self.may_be_negative(value) {
             self.negative.insert(var.clone());
         }
     }

@@ -73,7 +73,8 @@ pub fn on_functions(
     context: &PassContext,
     pass: impl Fn(&LoweredFunc, &PassContext) -> Result<LoweredFunc>,
 ) -> kernpack::Result<Any> {
-    Ok(Program::of_argument(program)?.map(|function| pass(function, context))?.into())
+    let program = Program::of_argument(program)?;
+    Ok(with_reported(|| program.map(|function| pass(function, context)))?.into())
 }
 
 /// Returns the function of a pass: of one of the user, or a built-in one.

@@ -15,7 +15,7 @@ use super::accesses::Accesses;
 use super::program::Program;
 use super::threads::{TAGS, Threads, with_attributes};
 use crate::arith::Analyzer;
-use crate::error::{CompileError, ErrorKind, Result};
+use crate::error::{CompileError, ErrorKind, Result, with_reported};
 use crate::ir::dtype::NOTHING;
 use crate::ir::mutate::mutate_stmt_parts;
 use crate::ir::refresh::Replace;
@@ -66,7 +66,8 @@ pub(super) fn split_program(program: &Program, context: &PassContext) -> Result<
 /// [`split_program`] for other languages.
 #[packed_func(name = "kernpack.pass.SplitHostDevice")]
 fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
-    Ok(split_program(&Program::of_argument(&program)?, &context)?.into())
+    let program = Program::of_argument(&program)?;
+    Ok(with_reported(|| split_program(&program, &context))?.into())
 }
 
 struct Split<'a> {

@@ -118,7 +118,9 @@ pub(crate) fn function_of(
     context: &PassContext,
 ) -> kernpack::Result<LoweredFunc> {
     let args = args.iter().map(argument).collect::<kernpack::Result<Vec<_>>>()?;
-    change(schedule, |schedule| lower_function(schedule, &args, name, context))
+    let schedule = schedule.lock();
+    // Not in a scope of its own: errors that were reported before are in the expressions to lower.
+    Ok(with_place("", || lower_function(&schedule, &args, name, context))?)
 }
 
 /// Lowers the loops of a schedule to a function, before any pass.

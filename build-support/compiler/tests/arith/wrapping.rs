@@ -16,7 +16,7 @@ use kernpack_compiler::arith::{Analyzer, ConstInterval, IntSet, ModularSet, SetM
 use kernpack_compiler::ir::mutate::{Mutate, mutate_expr_parts};
 use kernpack_compiler::ir::visit::for_each_expr;
 use kernpack_compiler::ir::{
-    BinaryOp, Buffer, CompareOp, DataTypeExt, Expr, ExprNode, I8, I16, I32, I64, Range, U8, U64, Var,
+    BOOLEAN, BinaryOp, Buffer, CompareOp, DataTypeExt, Expr, ExprNode, I8, I16, I32, I64, Range, U8, U64, Var,
 };
 
 use crate::evaluate::{Random, text};
@@ -152,6 +152,27 @@ fn data_that_cancels_out_still_wraps() {
         let mut reads = false;
         for_each_expr(&bounded_by_eight(&i).simplify(&lanes), |part| reads |= matches!(**part, ExprNode::Load { .. }));
         assert!(reads);
+    }
+}
+
+/// A choice by a named condition on data is data, as one by the condition itself.
+#[test]
+fn choices_by_named_conditions_wrap() {
+    for dtype in [I32, I64] {
+        let space = Space::new();
+        let x = space.load(&mut Random(1), dtype);
+        let most = ends(dtype).1;
+        for condition in [x.greater(0), x.less_equal(0)] {
+            let name = Var::new("c", BOOLEAN);
+            let chosen = Expr::select(name.expr(), constant(dtype, 1 - most), constant(dtype, 4));
+            let body = (chosen - constant(dtype, most)).greater_equal(0);
+            let expr = Expr::from_node(ExprNode::Let { var: name, value: condition, body });
+            let simple = Analyzer::new().simplify(&expr);
+            for seed in 1..9 {
+                let values = Values::random(&space, &mut Random(seed), 0);
+                assert_eq!(value(&simple, &values), value(&expr, &values), "{} gives {}", text(&expr), text(&simple));
+            }
+        }
     }
 }
 

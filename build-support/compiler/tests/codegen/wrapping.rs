@@ -3,7 +3,9 @@
 
 use kernpack_compiler::codegen::Target;
 use kernpack_compiler::interpret::{Arg, Block, Machine};
-use kernpack_compiler::ir::{BinaryOp, Buffer, Expr, ForKind, I16, I32, I64, IrModule, LoweredFunc, Stmt};
+use kernpack_compiler::ir::{
+    BOOLEAN, BinaryOp, Buffer, Expr, ForKind, I16, I32, I64, IrModule, LoweredFunc, Stmt, Var,
+};
 use kernpack_compiler::te::compute;
 use kernpack_compiler::{Kernel, PassContext, TargetDescription, build};
 
@@ -139,13 +141,18 @@ fn choices_of_data_wrap_in_conditions() {
         let (x, out) = (buffer("x", dtype), buffer("out", I64));
         let number = |value: i64| Expr::constant(dtype, value);
         let most = i64::MAX >> (64 - dtype.bits());
-        for lazy in [false, true] {
+        for (lazy, is_named) in [(false, false), (true, false), (false, true), (true, true)] {
             // The smallest numbers but two, or 4, without the largest number: 3, or less than 0.
             let is_positive = Expr::load(&x, 0).greater(number(0));
+            let name = Var::new("c", BOOLEAN);
+            let (bind, is_positive) = match is_named {
+                true => (Stmt::bind(name.clone(), is_positive), name.expr().clone()),
+                false => (Stmt::nothing(), is_positive),
+            };
             let choose = if lazy { Expr::if_then_else } else { Expr::select };
             let condition = (choose(is_positive, number(1 - most), number(4)) - number(most)).greater_equal(number(0));
             let value = Expr::if_then_else(condition, Expr::int(1), Expr::int(0));
-            let body = Stmt::store(out.clone(), 0, value);
+            let body = Stmt::seq([bind, Stmt::store(out.clone(), 0, value)]);
             let module =
                 build(IrModule::new([function("f", [tensor(&x), written(&out)], body)]), &Target::host()).unwrap();
             for (at, expected) in [(5, 1), (-5, 0)] {

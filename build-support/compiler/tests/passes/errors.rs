@@ -1,11 +1,12 @@
 //! Errors of passes keep their structure, and each built-in pass is also a global function.
 
 use kernpack::{Any, Function};
-use kernpack_compiler::ir::{Expr, IrModule, LoweredFunc, Stmt};
+use kernpack_compiler::ir::{Expr, F32, IrModule, LoweredFunc, Stmt};
 use kernpack_compiler::pass::program::PASSES;
 use kernpack_compiler::pass::{Pass, PassContext, PassOptions, pipeline};
+use kernpack_compiler::te::{compute, placeholder};
 use kernpack_compiler::text::print;
-use kernpack_compiler::{CompileError, ErrorKind};
+use kernpack_compiler::{CompileError, ErrorKind, Kernel, TargetDescription, take_reported};
 
 use super::{buffers, func};
 
@@ -37,6 +38,29 @@ fn errors_in_a_pass_of_the_user_are_what_they_were() {
     let error = pipeline::run(program(), &[Any::from(own)].into(), &PassContext::default()).unwrap_err();
     assert_eq!(error, errors().note("in pass function"));
     assert_eq!((error.kind(), error.problems().len()), (ErrorKind::Bound, 2), "{error}");
+}
+
+#[test]
+fn functions_of_passes_return_reported_errors() {
+    let reports = |function: &LoweredFunc, _: &PassContext| {
+        placeholder([-1], F32, "in the pass");
+        Ok(function.clone())
+    };
+    let error = pipeline::on_functions(&program().into(), &PassContext::default(), reports).unwrap_err();
+    assert!(error.message().contains("`in the pass`"), "{error}");
+    take_reported().unwrap();
+}
+
+#[test]
+fn pipelines_of_kernels_return_a_function() {
+    let mut kernel = Kernel::new("k");
+    let x = kernel.input("x", [4], F32);
+    kernel.output("y", compute([4], |[i]| x.at([&i]) * 2.0));
+    let own = Function::from_fn(|function: LoweredFunc, _: PassContext| IrModule::new([function]));
+    let context = PassContext::default();
+    context.pipeline.set([Any::from(own)].into());
+    let error = kernel.lower(&TargetDescription::x86_64(), &context).unwrap_err();
+    assert_eq!((error.kind(), error.what()), (ErrorKind::Lower, "kernel `k`: the passes gave kernpack.ir.IrModule"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Errors of operators belong to the work that made them: they are not lost, and are no errors of
 //! other work.
 
-use kernpack::Function;
+use kernpack::{Any, Array, Function};
 use kernpack_compiler::ir::{F32, I64, Tensor};
 use kernpack_compiler::te::{compute, placeholder};
 use kernpack_compiler::{
@@ -79,6 +79,25 @@ fn functions_of_other_languages_keep_those_of_their_callers() {
     assert_eq!(count(take_reported(), "outer"), 1);
 }
 
+/// A Rust function that reports, and a caller in another language that lowers the result.
+#[test]
+fn functions_that_lower_return_those_of_the_expressions() {
+    let x = placeholder([4], F32, "x");
+    let y = compute([4], |[i]| x.at([&i]) * 2.0);
+    let call = |name: &str| {
+        let outputs = [Any::from(Array::from([y.clone()]))];
+        let schedule = Function::global("kernpack.schedule.create").unwrap().call(&outputs[..]).unwrap();
+        let arguments = Array::from([Any::from(x.clone()), Any::from(y.clone())]);
+        Function::global(name).unwrap().call((schedule, arguments, "f", PassContext::default()))
+    };
+    for name in ["kernpack.schedule.lower", "kernpack.pipeline.lower"] {
+        wrong("before");
+        let error = call(name).map(drop).unwrap_err();
+        assert!(error.message().contains("`before`"), "{name}: {error}");
+        call(name).unwrap();
+    }
+}
+
 /// A kernel whose schedule fails, then one that is sound, on the same thread.
 #[test]
 fn an_error_of_one_kernel_is_none_of_another() {
@@ -95,12 +114,12 @@ fn an_error_of_one_kernel_is_none_of_another() {
 /// The same with a pass of the user, whose error was also one of the next kernel only.
 #[test]
 fn an_error_in_a_pass_is_one_of_its_kernel() {
-    let own = Function::from_fn(|program: kernpack::Any, _: PassContext| -> kernpack::Any {
+    let own = Function::from_fn(|program: Any, _: PassContext| -> Any {
         wrong("pass");
         program
     });
     let context = PassContext::default();
-    context.pipeline.set([kernpack::Any::from(own)].into());
+    context.pipeline.set([Any::from(own)].into());
     let error = kernel("broken").lower(&TargetDescription::x86_64(), &context).unwrap_err().to_string();
     assert!(error.contains("`pass`") && error.contains("in pass function"), "{error}");
     lower(&kernel("sound")).unwrap();
