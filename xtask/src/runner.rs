@@ -368,7 +368,10 @@ mod tests {
     fn runners_are_summed() {
         let mut report = Report::default();
         for (name, script) in [
-            ("good", "echo 'test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured'; echo 'skipped: no GPU was found' >&2"),
+            (
+                "good",
+                "echo 'test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured'; echo 'skipped: no GPU was found' >&2",
+            ),
             ("bad", "echo 'test a::b ... FAILED'; echo 'test result: FAILED. 1 passed; 1 failed; 0 ignored'; exit 101"),
             ("broken", "echo 'error: could not compile'; exit 101"),
         ] {
