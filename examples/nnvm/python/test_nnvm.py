@@ -349,6 +349,9 @@ def test_initial_values():
     assert params["w"].asnumpy().tolist() == [5, 6]
     with pytest.raises(nnvm.NNVMError, match="expected an initial value of shape"):
         nnvm.compiler.build(first, "llvm", {"x": (3,), "w": (3,)})
+    # The shape of an initial value may be that of a parameter.
+    net = sym.Variable("v", init=sym.ones_like(sym.Variable("x"))) + sym.Variable("x")
+    assert nnvm.compiler.build(net, "llvm", params={"x": given})[2]["v"].asnumpy().tolist() == [1, 1]
     # Outputs, composed symbols, graphs and their passes keep them.
     values = [sym.Group([first, first])[1], first(x=sym.Variable("x")), first.get_internals()[first.list_output_names()[0]]]
     values += [first.list_input_variables()[0] + sym.Variable("x"), nnvm.graph.create(first).apply(["OrderMutation", "CorrectLayout"])]

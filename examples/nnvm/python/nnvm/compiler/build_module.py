@@ -88,9 +88,10 @@ def build(graph, target=None, shape=None, dtype="float32", params=None, target_h
     shapes = {name: list(of) for name, of in (shape or {}).items() if name in names}
     dtypes = dict(dtype) if isinstance(dtype, dict) else str(dtype)
     values = {name: value for name, value in graph.symbol._initial_values().items() if name not in (params or {})}
-    if values:
-        shapes = _with_state(graph, shapes, values)
     arrays = {name: tvm.nd.array(value).handle for name, value in (params or {}).items()}
+    if values:
+        given = {name: list(array.shape) for name, array in arrays.items() if name in names}
+        shapes = _with_state(graph, {**given, **shapes}, values)
     handle, module, left = call("build_with", graph.handle, target, _shapes(shapes), dtypes, arrays, options)
     left = {str(name): tvm.nd.NDArray(value) for name, value in left.items()}
     if values:
