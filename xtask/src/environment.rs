@@ -9,7 +9,7 @@ use crate::workspace::Workspace;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Returns true on CI, where only tests that need a GPU may be skipped.
+/// Returns true on CI, where tests may only be skipped for an accepted reason.
 pub(crate) fn on_ci() -> bool {
     std::env::var_os("CI").is_some()
 }

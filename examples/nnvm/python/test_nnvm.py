@@ -230,6 +230,9 @@ def test_target_hosts():
         module = graph_runtime.create(graph, library, tvm.cpu())
         module.run(x=np.zeros(3, "float32"))
         assert module.get_output(0).asnumpy().tolist() == [1, 1, 1]
+    # The machine of the host is added to the options of the target.
+    of = nnvm.compiler.build_module._cpu_target("llvm -mcpu=cortex-a72", "llvm -mtriple=aarch64-linux-gnu -mcpu=generic")
+    assert of == "llvm -mcpu=cortex-a72 -mtriple=aarch64-linux-gnu"
     for host in ("cuda", "llvm -mtriple=aarch64-linux-gnu"):
         with pytest.raises(nnvm.NNVMError, match="expected the machine of"):
             build("llvm -mtriple=x86_64-linux-gnu", host)
@@ -341,6 +344,14 @@ def test_initial_values():
     given = np.float32([5, 6])
     params = nnvm.compiler.build(plain, "llvm", shapes, params={"w": given})[2]
     assert params["w"].asnumpy().tolist() == [5, 6]
+    # A value that is given takes the place of the initial one, and the shapes have to agree.
+    params = nnvm.compiler.build(first, "llvm", shapes, params={"w": given})[2]
+    assert params["w"].asnumpy().tolist() == [5, 6]
+    with pytest.raises(nnvm.NNVMError, match="expected an initial value of shape"):
+        nnvm.compiler.build(first, "llvm", {"x": (3,), "w": (3,)})
+    # The shape of an initial value may be that of a parameter.
+    net = sym.Variable("v", init=sym.ones_like(sym.Variable("x"))) + sym.Variable("x")
+    assert nnvm.compiler.build(net, "llvm", params={"x": given})[2]["v"].asnumpy().tolist() == [1, 1]
     # Outputs, composed symbols, graphs and their passes keep them.
     values = [sym.Group([first, first])[1], first(x=sym.Variable("x")), first.get_internals()[first.list_output_names()[0]]]
     values += [first.list_input_variables()[0] + sym.Variable("x"), nnvm.graph.create(first).apply(["OrderMutation", "CorrectLayout"])]

@@ -83,7 +83,6 @@ pub(crate) const ASAN_EXTENSION: Suite = Suite {
     files: &[
         "tests/conformance/python",
         "tests/python_extension",
-        "xtask/requirements.txt",
         "xtask/src/asan.rs",
         "xtask/src/pytest.rs",
         "xtask/src/reports.rs",

@@ -4,7 +4,7 @@ use kernpack_compiler::ir::{Expr, Stmt, Tensor};
 use kernpack_compiler::te::{self, extern_op, reduce_axis};
 use kernpack_graph::op::statements::{Variable, count_of, element, fill, nest, put, when};
 use kernpack_graph::op::{Operand, element_tensor, extents, flatten};
-use kernpack_graph::{Attr, Result, require};
+use kernpack_graph::{Attr, Result, fail, require};
 use linkme::distributed_slice;
 
 use super::call::{operand, reshaped};
@@ -124,11 +124,12 @@ fn infer_dense_weight(_: &Use, ins: &mut [PartialShape], outs: &mut [PartialShap
 
 /// Sums over all axes of the data except the last.
 fn dense_weight(call: &Compute) -> Result<Vec<Tensor>> {
-    let matrix = |x: &Operand| {
-        let (last, outer) = x.shape.split_last().map_or((1, &[][..]), |(last, outer)| (*last, outer));
-        if x.rank() == 2 { x.clone() } else { operand(&reshaped(x, &[count(outer).unwrap_or(1), last])) }
+    let matrix = |x: &Operand| -> Result<Operand> {
+        let Some((last, outer)) = x.shape.split_last() else { fail!("expected a vector or more axes, got a scalar") };
+        let Some(rows) = count(outer) else { fail!("{:?} is too large", x.shape) };
+        Ok(if x.rank() == 2 { x.clone() } else { operand(&reshaped(x, &[rows, *last])) })
     };
-    let inputs = [matrix(call.input(0)?), matrix(call.input(1)?)];
+    let inputs = [matrix(call.input(0)?)?, matrix(call.input(1)?)?];
     Ok(vec![call.run("Gemm", &[("transA", Attr::Int(1))], &inputs)?])
 }
 

@@ -73,7 +73,7 @@ def build(graph, target=None, shape=None, dtype="float32", params=None, target_h
 
     `shape` and `dtype` are those of variables, by name; one `dtype` is that of all. `params` are arrays by name. `target_host` is
     another text for the CPU: its machine is used if the target does not name one. Returns the compiled graph, its library, and the
-    parameters that it takes, with the initial values of variables that have one.
+    parameters that it takes, with the initial values of variables that have one and are not in `params`.
     """
     config = BuildConfig.current
     if config.op_name_device is not None:
@@ -87,10 +87,11 @@ def build(graph, target=None, shape=None, dtype="float32", params=None, target_h
     names = graph.symbol.list_input_names()
     shapes = {name: list(of) for name, of in (shape or {}).items() if name in names}
     dtypes = dict(dtype) if isinstance(dtype, dict) else str(dtype)
-    values = graph.symbol._initial_values()
-    if values:
-        shapes = _with_state(graph, shapes, values)
+    values = {name: value for name, value in graph.symbol._initial_values().items() if name not in (params or {})}
     arrays = {name: tvm.nd.array(value).handle for name, value in (params or {}).items()}
+    if values:
+        given = {name: list(array.shape) for name, array in arrays.items() if name in names}
+        shapes = _with_state(graph, {**given, **shapes}, values)
     handle, module, left = call("build_with", graph.handle, target, _shapes(shapes), dtypes, arrays, options)
     left = {str(name): tvm.nd.NDArray(value) for name, value in left.items()}
     if values:
@@ -107,7 +108,7 @@ def _cpu_target(target, target_host):
     triples = [[word for word in text.split() if word.startswith("-mtriple=")] for text in (target, host)]
     if target.split()[:1] != host.split()[:1] or all(triples) and triples[0] != triples[1]:
         raise NNVMError(f"target_host: kernels run on the CPU: expected the machine of '{target}', got '{host}'; give the target alone")
-    return host if triples[1] and not triples[0] else target
+    return f"{target} {triples[1][0]}" if triples[1] and not triples[0] else target
 
 
 def _with_state(graph, shapes, values):
@@ -187,6 +188,8 @@ def _evaluated(values, shapes, dtypes):
         else:
             given = {key: np.zeros(tuple(shapes[key]), dtype=dtypes[key]) for key in value.list_input_names()}
             arrays[name] = _run_graph(value, given)[0]
+        if arrays[name].shape != tuple(shapes[name]):
+            raise NNVMError(f"variable '{name}': expected an initial value of shape {tuple(shapes[name])}, got {arrays[name].shape}")
     return arrays
 
 
