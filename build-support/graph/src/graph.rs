@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kernpack::DataType;
-use kernpack_compiler::collect_reported;
 use kernpack_compiler::ir::Tensor;
 
 use crate::attrs::Attrs;
 use crate::constant::{Constant, stored};
-use crate::error::{GraphError, Result};
+use crate::error::{Result, with_reported};
 use crate::op::checks::{Check, Input, checks};
 use crate::op::{Call, NodeOp, Operand, half};
 
@@ -264,10 +263,7 @@ impl Node {
     /// # Errors
     /// Returns an error for inputs that do not match the operator, with the node.
     pub fn instantiate(&self, graph: &Graph, tensor: impl FnMut(ValueId) -> Tensor) -> Result<Vec<Tensor>> {
-        let (made, reported) = collect_reported(|| self.make(graph, tensor));
-        let made = made?;
-        reported.map_err(|error| GraphError::from(error).within(&self.place()))?;
-        Ok(made)
+        with_reported(|| self.make(graph, tensor)).map_err(|error| error.within_once(&self.place()))
     }
 
     fn make(&self, graph: &Graph, mut tensor: impl FnMut(ValueId) -> Tensor) -> Result<Vec<Tensor>> {
@@ -298,7 +294,7 @@ impl Node {
             },
             wanted: self.outputs.iter().map(Option::is_some).collect(),
         };
-        half::make(&self.op, call).map_err(|error| error.within(&self.place()))
+        half::make(&self.op, call)
     }
 }
 

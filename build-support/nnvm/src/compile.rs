@@ -9,9 +9,9 @@ use kernpack_compiler::codegen::Target;
 use kernpack_compiler::ir::{IrModule, LoweredFunc, Tensor};
 use kernpack_compiler::te::operation::post_order;
 use kernpack_compiler::te::placeholder;
-use kernpack_compiler::{Kernel, PassContext, PassOptions, TargetDescription, collect_reported};
+use kernpack_compiler::{Kernel, PassContext, PassOptions, TargetDescription};
 use kernpack_graph::op::{Operand, extents};
-use kernpack_graph::{GraphError, Result, fail, num_elements, require};
+use kernpack_graph::{GraphError, Result, fail, num_elements, require, with_reported};
 use linkme::distributed_slice;
 
 use super::compute::compute;
@@ -292,10 +292,8 @@ impl Group {
             *uses += 1;
             return Ok(function.clone());
         }
-        let within = |error: GraphError| error.within(&self.places());
-        let (lowered, reported) = collect_reported(|| self.lower_now(name, target, target_text, known));
-        let function = lowered.map_err(within)?;
-        reported.map_err(|error| within(error.into()))?;
+        let lowered = with_reported(|| self.lower_now(name, target, target_text, known));
+        let function = lowered.map_err(|error| error.within(&self.places()))?;
         CACHE.lock().unwrap_or_else(PoisonError::into_inner).insert(key, (function.clone(), 1));
         Ok(function)
     }

@@ -2,9 +2,9 @@
 
 use kernpack::{Any, Array, DataType, Function};
 use kernpack_compiler::ir::Tensor;
-use kernpack_compiler::{collect_reported, te};
+use kernpack_compiler::te;
 use kernpack_graph::op::{Operand, extents};
-use kernpack_graph::{Result, fail, require};
+use kernpack_graph::{Result, fail, require, with_reported};
 
 use crate::symbol::registry::Cell;
 use crate::symbol::{Compute, Native, Use};
@@ -15,9 +15,7 @@ use crate::symbol::{Compute, Native, Use};
 /// Returns an error for an operator without a computation, errors of the operator, and an error if
 /// the results do not match.
 pub(crate) fn compute(used: &Use, inputs: Vec<Operand>, outputs: &[(Vec<i64>, DataType)]) -> Result<Vec<Tensor>> {
-    let (made, reported) = collect_reported(|| make(used, inputs, outputs));
-    let made = made?;
-    reported?;
+    let made = with_reported(|| make(used, inputs, outputs))?;
     require!(made.len() == outputs.len(), "it computes {} results, and has {}", made.len(), outputs.len());
     for (index, (tensor, (shape, dtype))) in made.iter().zip(outputs).enumerate() {
         let own: Vec<i64> = tensor.shape.iter().map(|extent| extent.as_int().unwrap_or(-1)).collect();

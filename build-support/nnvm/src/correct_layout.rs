@@ -4,9 +4,8 @@
 use std::collections::HashMap;
 
 use kernpack::{Any, Array, Function, Map, Shape, Str};
-use kernpack_compiler::collect_reported;
 use kernpack_graph::op::extents;
-use kernpack_graph::{GraphError, Result, fail};
+use kernpack_graph::{GraphError, Result, fail, with_reported};
 
 use super::layout::Layout;
 use super::layout_rules::{correct, whole};
@@ -132,9 +131,7 @@ pub(super) fn alter_op_layout(graph: &GraphRef) -> Result<GraphRef> {
         };
         let own = (0..node.num_outputs).map(|output| Entry { node: number, index: output, version: 0 });
         let all = node.inputs.iter().copied().chain(own);
-        let (stands, reported) = collect_reported(|| all.map(stand).collect::<Result<Vec<_>>>());
-        let stands = stands.map_err(within)?;
-        reported?;
+        let stands = with_reported(|| all.map(stand).collect::<Result<Vec<_>>>()).map_err(within)?;
         let graphs: Array<GraphRef> = inputs.iter().map(|value| Graph::new(core::slice::from_ref(value))).collect();
         let attrs = operator.all_attrs(&node.node.attrs).map_err(within)?;
         let stands: Array<kernpack_compiler::ir::Tensor> = stands.into_iter().collect();

@@ -156,7 +156,7 @@ fn read<'a>(session: &Session, model: &'a Model, dump: bool) -> Result<Read<'a>>
 fn keep_dumps(session: &Session, read: &Read<'_>) -> Result<Vec<Output>> {
     let name = &read.model.name;
     let dumps = read.dumps.iter().enumerate().map(|(number, Dump { pass, place, text })| {
-        let path = session.work_dir.join(name).join(format!("{number:02}_{pass}.graph.txt"));
+        let path = session.work_dir.join(name).join(format!("{number:04}_{pass}.graph.txt"));
         let text = if place.is_empty() { text.clone() } else { format!("{place}:\n{text}") };
         keep(&path, &text)?;
         Ok(Output::of("graph", &path, &read.source, [name.as_str()]))

@@ -196,7 +196,7 @@ impl State {
         self.is_exact(&sum)
     }
 
-    /// Tells whether a divisor may be 0: data, an index whose bounds are known and include it, or
+    /// Returns true if a divisor may be 0: data, an index whose bounds are known and include it, or
     /// what is made of variables that take 0, whatever their end. Where a size is 0, nothing is
     /// divided by it. A difference or a quotient of sizes (`n - 1`, `n // 4`) is 0 for some of
     /// them: it has to be known that it is positive, as inside a loop with that extent.
@@ -277,7 +277,7 @@ impl Mutate for Values<'_> {
     }
 }
 
-/// Tells whether a sum of sizes may be 0 where none of them is: a difference, a quotient, a
+/// Returns true if a sum of sizes may be 0 where none of them is: a difference, a quotient, a
 /// remainder, what is left of bits, or what a condition chooses.
 pub(super) fn is_zero_for_some_sizes(sum: &Sum) -> bool {
     let takes_away = |part: &Expr| {

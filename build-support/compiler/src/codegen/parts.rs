@@ -70,7 +70,7 @@ impl IndexFacts {
         is_index(expr, &self.data, &mut self.memo)
     }
 
-    /// Tells whether the parts of a sum of indices do not overflow where the sum itself does not.
+    /// Returns true if the parts of a sum of indices do not overflow where the sum itself does not.
     ///
     /// They are no larger than the sum if no term is taken away from another one, and none may be
     /// negative. Otherwise, their bounds have to fit. Indices without known bounds are assumed to
@@ -150,7 +150,7 @@ impl IndexFacts {
         });
     }
 
-    /// Tells whether a term may be negative: what is made of a difference, as a quotient, a choice
+    /// Returns true if a term may be negative: what is made of a difference, as a quotient, a choice
     /// or a cast of one, or of an index that may be negative. A product of sizes does not count as
     /// negative if one of them is taken away from another one, as in `(n - k + 1)*i`.
     fn takes_both_signs(&self, term: &Expr) -> bool {
@@ -161,7 +161,7 @@ impl IndexFacts {
             || !self.negative.is_empty() && has_part(term, is_negative)
     }
 
-    /// Tells whether the value of a variable may be negative. The difference of two sizes is not.
+    /// Returns true if the value of a variable may be negative. The difference of two sizes is not.
     fn may_be_negative(&self, value: &Expr) -> bool {
         with_stack(|| match &**value {
             ExprNode::Int { value, .. } => *value < 0,
@@ -204,7 +204,7 @@ fn is_index(expr: &Expr, data: &HashSet<Var>, memo: &mut HashMap<Expr, bool>) ->
     is_index
 }
 
-/// Tells whether a node is a part of the sum around it: a sum, a difference, or a multiple.
+/// Returns true if a node is a part of the sum around it: a sum, a difference, or a multiple.
 pub(super) fn is_linear(expr: &Expr) -> bool {
     operands(expr).is_some_and(|(op, a, b)| op != BinaryOp::Mul || a.as_int().is_some() || b.as_int().is_some())
 }
@@ -217,12 +217,12 @@ fn operands(expr: &Expr) -> Option<(BinaryOp, &Expr, &Expr)> {
     }
 }
 
-/// Tells whether a value that is not constant is taken away from another one.
+/// Returns true if a value that is not constant is taken away from another one.
 fn is_difference(expr: &Expr) -> bool {
     matches!(operands(expr), Some((BinaryOp::Sub, _, b)) if b.as_int().is_none())
 }
 
-/// Tells whether all variables of an expression are sizes.
+/// Returns true if all variables of an expression are sizes.
 fn is_of_sizes(expr: &Expr) -> bool {
     !has_part(expr, |part| Var::of(part).is_some_and(|var| !var.is_size()))
 }

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::ir::verify::Stage;
 use crate::ir::{IrModule, IrModuleNode, LoweredFunc};
 
-/// A program: what a pass changes.
+/// The input and the result of a pass.
 #[derive(Clone)]
 pub enum Program {
     /// A lowered function.

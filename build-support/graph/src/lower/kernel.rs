@@ -5,11 +5,11 @@ use std::collections::{HashMap, HashSet};
 use kernpack_compiler::ir::{FuncKind, LoweredFunc, LoweredFuncNode, Operation, Tensor};
 use kernpack_compiler::te::operation::post_order;
 use kernpack_compiler::te::placeholder;
-use kernpack_compiler::{Kernel, collect_reported};
+use kernpack_compiler::Kernel;
 
 use super::Kernels;
 use crate::constant::stored;
-use crate::error::Result;
+use crate::error::{Result, with_reported};
 use crate::fuse::Group;
 use crate::graph::{Graph, ValueId};
 use crate::op::extents;
@@ -58,10 +58,7 @@ pub(super) fn kernel(
     name: &str,
     kernels: &Kernels<'_>,
 ) -> Result<(LoweredFunc, Vec<ValueId>)> {
-    let (made, reported) = collect_reported(|| lower_group(graph, group, outputs, make, name, kernels));
-    let made = made?;
-    reported?;
-    Ok(made)
+    with_reported(|| lower_group(graph, group, outputs, make, name, kernels))
 }
 
 fn lower_group(

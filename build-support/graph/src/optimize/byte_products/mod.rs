@@ -60,6 +60,8 @@ impl Graph {
                 body: None,
             };
         }
+        // Nothing else reads the records, which keep the dequantized values in memory.
+        self.dequantized.clear();
         Ok(())
     }
 
