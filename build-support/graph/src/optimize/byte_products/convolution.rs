@@ -1,13 +1,11 @@
 //! Byte convolutions: `ConvInteger`, `QLinearConv`, and `Conv` of dequantized values, with known
 //! weights whose zero point is that of signed bytes.
 
-use std::sync::Arc;
-
 use kernpack_compiler::ir::{F32, I8, I32, U8};
 
 use crate::constant::Constant;
 use crate::error::Result;
-use crate::graph::{Graph, Node, ValueId};
+use crate::graph::{Graph, ValueId};
 use crate::op::{BYTE_CONV, CHANNELS};
 
 /// A convolution with known weights.
@@ -68,19 +66,9 @@ impl Graph {
     pub(super) fn convolve_bytes(&mut self, number: usize) -> Result<()> {
         let Some(found) = self.found_convolution(number)? else { return Ok(()) };
         let Some(inputs) = self.inputs_of_convolution(&found)? else { return Ok(()) };
-        let node = &mut self.nodes[number];
-        let mut attrs = (*node.attrs).clone();
+        let mut attrs = (*self.nodes[number].attrs).clone();
         attrs.set("group", crate::attrs::Attr::Int(1));
-        *node = Node {
-            name: node.name.clone(),
-            op: (&BYTE_CONV).into(),
-            attrs: Arc::new(attrs),
-            version: node.version,
-            reads: inputs.iter().map(Option::is_some).collect(),
-            inputs,
-            outputs: node.outputs.clone(),
-            body: None,
-        };
+        self.replace_node(number, (&BYTE_CONV).into(), attrs, inputs);
         Ok(())
     }
 

@@ -17,7 +17,8 @@ use self::product::PRODUCT;
 use crate::attrs::Attrs;
 use crate::constant::Constant;
 use crate::error::Result;
-use crate::graph::{Dequantized, Graph, Node, ValueId};
+use crate::graph::{Dequantized, Graph, ValueId};
+use crate::op::NodeOp;
 
 /// A product with a known second factor.
 struct Found {
@@ -48,21 +49,21 @@ impl Graph {
                 continue;
             };
             let Some(inputs) = self.inputs_of(&found)? else { continue };
-            let node = &mut self.nodes[number];
-            *node = Node {
-                name: node.name.clone(),
-                op: (&PRODUCT).into(),
-                attrs: Arc::new(Attrs::default()),
-                version: node.version,
-                reads: inputs.iter().map(Option::is_some).collect(),
-                inputs,
-                outputs: node.outputs.clone(),
-                body: None,
-            };
+            self.replace_node(number, (&PRODUCT).into(), Attrs::default(), inputs);
         }
         // Nothing else reads the records, which keep the dequantized values in memory.
         self.dequantized.clear();
         Ok(())
+    }
+
+    /// Replaces a node by one of another operator with the same name and outputs.
+    fn replace_node(&mut self, number: usize, op: NodeOp, attrs: Attrs, inputs: Vec<Option<ValueId>>) {
+        let node = &mut self.nodes[number];
+        node.op = op;
+        node.attrs = Arc::new(attrs);
+        node.reads = inputs.iter().map(Option::is_some).collect();
+        node.inputs = inputs;
+        node.body = None;
     }
 
     fn found(&self, number: usize) -> Result<Option<Found>> {
