@@ -34,7 +34,10 @@ use crate::ir::{BinaryOp, CallKind, DataTypeExt, Expr, ExprNode, Var, with_stack
 impl State {
     /// Marks the variable as data.
     pub(crate) fn mark_data(&mut self, var: &Var) {
-        if var.is_size() || !(var.dtype().is_integer() || var.dtype().is_bool()) || self.data.contains_key(&var.address()) {
+        if var.is_size()
+            || !(var.dtype().is_integer() || var.dtype().is_bool())
+            || self.data.contains_key(&var.address())
+        {
             return;
         }
         self.data.insert(var.address(), var.clone());
@@ -180,7 +183,10 @@ impl State {
     /// constant chooses nothing any more.
     pub(crate) fn loses_data(&mut self, expr: &Expr, new: &Expr) -> bool {
         let dtype = expr.dtype();
-        (dtype.is_integer() || dtype.is_bool() && new.as_int().is_none()) && !new.same_as(expr) && !self.is_data(new) && self.is_data(expr)
+        (dtype.is_integer() || dtype.is_bool() && new.as_int().is_none())
+            && !new.same_as(expr)
+            && !self.is_data(new)
+            && self.is_data(expr)
     }
 
     /// The expression with the values of variables that have one, and otherwise as it is. Variables

@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use kernpack_compiler::Kernel;
 use kernpack_compiler::ir::{FuncKind, LoweredFunc, LoweredFuncNode, Operation, Tensor};
 use kernpack_compiler::te::operation::post_order;
 use kernpack_compiler::te::placeholder;
-use kernpack_compiler::Kernel;
 
 use super::Kernels;
 use crate::constant::stored;
