@@ -15,8 +15,8 @@ use crate::cpython::heap_type::{self, Shared, pointer_place, refuse_new, release
 use crate::cpython::interpreter::without_lock;
 use crate::cpython::object::{Owned, PyResult};
 use crate::tensor::array::format;
-use crate::tensor::exchange;
 use crate::tensor::managed::{CAPSULE, VERSIONED, pair};
+use crate::tensor::offer;
 
 /// Creates the class of tensors.
 pub(crate) fn class(py: Py) -> PyResult<Owned> {
@@ -71,7 +71,7 @@ pub(crate) fn class(py: Py) -> PyResult<Owned> {
         Slot::END,
     ];
     let class = heap_type::new(py, c"kernpack.Tensor", size_of::<*mut c_void>(), constant::TPFLAGS_DEFAULT, &slots)?;
-    exchange::offer(py, &class)?;
+    offer::offer(py, &class)?;
     Ok(class)
 }
 

@@ -7,4 +7,5 @@ pub(crate) mod lend;
 mod lent_memory;
 pub(crate) mod managed;
 pub(crate) mod numpy_memory;
+pub(crate) mod offer;
 mod stored;
