@@ -563,6 +563,48 @@ fn a_rule_that_is_a_packed_function() {
     assert!(error.to_string().contains("kernels.rs"), "{error}");
 }
 
+#[test]
+fn small_kernels_wake_no_threads() {
+    let product = |n: i64| {
+        let mut k = Kernel::new("f");
+        let (a, b) = (k.input("a", [n, n], F32), k.input("b", [n, n], F32));
+        let r = reduce_axis(0, n, "r");
+        k.output("c", compute([n, n], |[i, j]| sum(a.at([&i, &r]) * b.at([&r, &j]), &r)));
+        k
+    };
+    let chain = |n: i64| {
+        let mut k = Kernel::new("f");
+        let x = k.input("x", [n], F32);
+        k.output("y", compute([n], |[i]| max(x.at([&i]) * 2.0, 0.0)));
+        k
+    };
+    let transpose = |n: i64| {
+        let mut k = Kernel::new("f");
+        let x = k.input("x", [n, n], F32);
+        k.output("y", compute([n, n], |[i, j]| x.at([&j, &i])));
+        k
+    };
+    let added = |n: i64| {
+        let mut k = Kernel::new("f");
+        let x = k.input("x", [n, n], F32);
+        let r = reduce_axis(0, n, "r");
+        k.output("y", compute([n], |[i]| sum(x.at([&i, &r]), &r)));
+        k
+    };
+    let target = TargetDescription::x86_64_v3();
+    for (name, small, large) in [
+        ("product", product(32), product(256)),
+        ("chain", chain(10_000), chain(1 << 20)),
+        ("transpose", transpose(64), transpose(512)),
+        ("sum", added(128), added(1024)),
+    ] {
+        let text =
+            |kernel: &Kernel| kernpack_compiler::text::print(&kernel.lower(&target, &PassContext::default()).unwrap());
+        assert!(!text(&small).contains("parallel "), "{name}: {}", text(&small));
+        assert!(text(&large).contains("parallel "), "{name}: {}", text(&large));
+    }
+}
+
 /// The parameters of a convolution in the tests.
 #[derive(Clone, Copy)]
 struct Window {
