@@ -11,14 +11,10 @@ mod evaluate;
 mod facts;
 #[path = "arith/fuzz.rs"]
 mod fuzz;
-#[path = "arith/guards.rs"]
-mod guards;
 #[path = "arith/integers.rs"]
 mod integers;
 #[path = "arith/limits.rs"]
 mod limits;
-#[path = "arith/partition.rs"]
-mod partition;
 #[path = "arith/rules.rs"]
 #[allow(clippy::eq_op, clippy::erasing_op, reason = "what is simplified")]
 mod rules;

@@ -7,69 +7,27 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `capi` | the functions of CPython, and the token that its lock is held |
-//! | `object` | references, and operations on any object |
-//! | `interpreter`, `state` | the interpreter, and its lock |
-//! | `exception` | errors as exceptions, and back |
-//! | `number`, `from_python` | Python objects as values |
-//! | `to_python` | values as Python objects |
-//! | `callback`, `handle` | Python callables as functions, and functions as Python objects |
-//! | `tensor`, `tensor_copy`, `lend`, `array`, `exchange`, `stored` | arrays of Python as tensors, for the time of a call too, and tensors as Python objects |
-//! | `class` | a class for each registered type: `field`, `method`, `iteration`, `construct`, `operators`, `pickle`, `gc` |
-//! | `shared_container` | lists and dicts that change |
-//! | `enumeration` | a class for each enum without data |
-//! | `heap_type`, `freelist` | creation of classes and their objects |
-//! | `wanted`, `arguments`, `function` | a call |
-//! | `tvm_ffi` | the package tvm_ffi in the same process |
+//! | `cpython` | the functions of CPython (`capi`), references (`object`), the lock (`interpreter`), `exception`, creation of classes (`heap_type`, `freelist`), the package `tvm_ffi` in the same process, `state` |
+//! | `signature` | a function (`callable`), the demands of its parameters (`wanted`), its `text` for `help`, `constructor` |
+//! | `tensor` | arrays of Python as tensors: an `array` through its buffer or DLPack, one that is lent to a call (`lend`), `exchange` with PyTorch |
+//! | `instance` | Python objects of the library's objects: `table` of classes, `wrap`, `member` of an enum, `container`, `identity` while a pickle is written |
+//! | `convert` | `from_python`, `to_python`, and Python callables as functions: `lent`, `callback` |
+//! | `call` | `arguments`, `function`, `method`, and functions as values: `handle` |
+//! | `class` | the class of a registered type (`types`) and its parts: `field`, `construct`, `operators`, `pickle`, `deep_copy`, `gc`; `enumeration`, `container`, `tensor` |
 //! | `module` | the implementation of `PyInit_<name>` |
 //!
 //! Users enable it by the feature `python` of `kernpack`, and `library!()` does the rest; this
 //! crate is not called by hand.
 
-mod arguments;
-mod array;
-mod callback;
-mod capi;
+mod call;
 mod class;
-mod construct;
-mod copy_level;
-mod deep_copy;
-mod enumeration;
-mod exception;
-mod exchange;
-mod exchange_table;
-mod field;
-mod freelist;
-mod from_python;
-mod function;
-mod gc;
-mod handle;
-mod heap_type;
-mod identity;
-mod interpreter;
-mod iteration;
-mod lend;
-mod lent_memory;
-mod method;
+mod convert;
+mod cpython;
+mod instance;
 mod module;
-mod number;
-mod numpy_memory;
-mod object;
-mod operators;
-mod parts;
-mod pickle;
-mod shared_container;
-mod signals;
-mod snapshot;
-mod state;
-mod stored;
+mod signature;
 mod tensor;
-mod tensor_copy;
-mod to_python;
-mod tvm_ffi;
-mod walk;
-mod wanted;
 
-pub use capi::PyObject;
+pub use class::operators::RECURSION;
+pub use cpython::capi::PyObject;
 pub use module::Module;
-pub use operators::RECURSION;

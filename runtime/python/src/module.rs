@@ -8,13 +8,16 @@ use kernpack_core::generated_code::{Collected, EnumDef, TypeDef};
 use kernpack_core::reflect::TypeInfo;
 use kernpack_core::{load_problems, provider};
 
-use crate::capi::{Py, PyObject, Slot, constant};
-use crate::function;
-use crate::heap_type::leaked;
-use crate::interpreter;
-use crate::object::{Owned, PyResult, Raised};
-use crate::state::State;
-use crate::{class, enumeration, exception, pickle, signals, tvm_ffi};
+use crate::call::{function, handle};
+use crate::class::{container, declared, enumeration, pickle, tensor, types};
+use crate::convert::callback;
+use crate::cpython::capi::{Py, PyObject, Slot, constant};
+use crate::cpython::heap_type::leaked;
+use crate::cpython::object::{Owned, PyResult, Raised};
+use crate::cpython::state::{Classes, Higher, State};
+use crate::cpython::{exception, interpreter, signals, tvm_ffi};
+use crate::instance::wrap;
+use crate::signature::callable::{Origin, of_kernel};
 
 /// A module of this library, which `PyInit_<name>` returns to Python.
 pub struct Module {
@@ -125,14 +128,19 @@ impl Module {
         let full_name = unsafe { py.attribute(module.as_ptr(), c"__name__")? };
         // SAFETY: the name is alive until it was copied.
         let full_name = unsafe { py.str_of(full_name.as_ptr()) };
-        State::prepare(py, &full_name, (self.collected)())?;
+        let higher = Higher {
+            class_of_type: types::create,
+            class_of_container: container::class,
+            call_of_callable: callback::call,
+        };
+        State::prepare(py, &full_name, (self.collected)(), higher, classes)?;
         signals::register(py)?;
         pickle::add(py, module)?;
         let collected = &State::get(py).collected;
         for (path, def) in placed(py, collected) {
             let class = match def {
                 ClassDef::Type(def) => match TypeInfo::by_key(def.key.as_bytes()) {
-                    Ok(info) => Some(class::of_type(py, info.index())?),
+                    Ok(info) => Some(wrap::of_type(py, info.index())?),
                     Err(_) => None,
                 },
                 ClassDef::Enum(def) => enumeration::class(py, def)?,
@@ -145,12 +153,13 @@ impl Module {
             let class = exception::class_of(py, info.kind.as_str())?;
             place_class(py, module, &full_name, &[info.kind.as_str()], class.as_ptr())?;
         }
-        let kernels = collected.kernels.iter().map(function::of_kernel);
-        for info in collected.functions.iter().chain(kernels) {
+        let functions = collected.functions.iter().map(|info| (info, Origin::Function));
+        let kernels = collected.kernels.iter().map(|kernel| (of_kernel(kernel), Origin::Kernel));
+        for (info, origin) in functions.chain(kernels) {
             let path: Vec<&str> = self.path(info.name).collect();
             let (place, place_name) = submodule(py, module, &full_name, &path[..path.len().saturating_sub(1)])?;
             let path = path.into_iter().map(str::to_owned).collect();
-            function::add(py, &place, &place_name, &full_name, path, info)?;
+            function::add(py, &place, &place_name, &full_name, path, info, origin)?;
         }
         Ok(())
     }
@@ -160,6 +169,18 @@ impl Module {
         let inside = name.strip_prefix(self.name).and_then(|rest| rest.strip_prefix('.'));
         inside.unwrap_or(name).split('.')
     }
+}
+
+/// Creates the classes that all types share.
+fn classes(py: Py) -> PyResult<Classes> {
+    let bound = function::class(py)?;
+    let function = handle::class(py)?;
+    let tensor = tensor::class(py)?;
+    let object = types::base(py)?;
+    for class in [&function, &tensor, &object] {
+        tvm_ffi::offer(py, class)?;
+    }
+    Ok(Classes { bound, function, tensor, object })
 }
 
 /// The definition from which a class of the module is created.
@@ -174,7 +195,7 @@ enum ClassDef {
 fn placed(py: Py, collected: &Collected) -> Vec<(Vec<&'static str>, ClassDef)> {
     let types = collected.types.iter().map(|def| (def.key, ClassDef::Type(def)));
     let enums = collected.enums.iter().map(|def| (def.key, ClassDef::Enum(def)));
-    let mut all: Vec<_> = types.chain(enums).map(|(key, def)| (class::path(py, key), def)).collect();
+    let mut all: Vec<_> = types.chain(enums).map(|(key, def)| (declared::path(py, key), def)).collect();
     all.sort_by_key(|(path, _)| path.len());
     all
 }

@@ -1,18 +1,15 @@
 //! Errors of passes keep their structure, and each built-in pass is also a global function.
 
 use kernpack::{Any, Function};
-use kernpack_compiler::ir::{Expr, F32, IrModule, LoweredFunc, Stmt};
+use kernpack_compiler::ir::{F32, IrModule, LoweredFunc};
 use kernpack_compiler::pass::program::PASSES;
 use kernpack_compiler::pass::{Pass, PassContext, PassOptions, pipeline};
 use kernpack_compiler::te::{compute, placeholder};
-use kernpack_compiler::text::print;
+use kernpack_compiler::text::{parse_func, print};
 use kernpack_compiler::{CompileError, ErrorKind, Kernel, TargetDescription, take_reported};
 
-use super::{buffers, func};
-
 fn program() -> LoweredFunc {
-    let (a, b) = buffers(4, 4);
-    func(&a, &b, Stmt::store(b.clone(), Expr::int(0), Expr::load(&a, 0)))
+    parse_func("func f(a: f32[4], b: mut f32[4]) {\n b[0] = a[0]\n}").unwrap()
 }
 
 /// Two errors: the second has a text that is not one of a single line.

@@ -1,0 +1,224 @@
+//! Functions of the library as functions of its module.
+
+use core::ffi::c_void;
+use core::mem::MaybeUninit;
+use core::ptr;
+
+use kernpack_core::Error;
+use kernpack_core::abi::{TVMFFIAny, type_index};
+use kernpack_core::function::FunctionInfo;
+use kernpack_core::value::{LentPlaces, ResultPlace, Written};
+
+use super::arguments::{Arguments, Given};
+use crate::convert::to_python;
+use crate::cpython::capi::{FastCall, Py, PyMethodDef, PyObject, Slot, constant};
+use crate::cpython::exception;
+use crate::cpython::heap_type::{self, Shared, dealloc, leaked, pickled_by, pointer_place, refuse_new};
+use crate::cpython::interpreter::{Call, without_lock};
+use crate::cpython::object::{Owned, PyResult, Raised};
+use crate::cpython::state::State;
+use crate::instance::table;
+use crate::signature::callable::{Callable, Origin};
+use crate::signature::text::documentation;
+
+/// Adds a function to a module.
+pub(crate) fn add(
+    py: Py,
+    module: &Owned,
+    module_name: &Owned,
+    root: &str,
+    path: Vec<String>,
+    info: &'static FunctionInfo,
+    origin: Origin,
+) -> PyResult<()> {
+    let Some(name) = path.last().cloned() else { return Ok(()) };
+    let callable = Box::leak(Box::new(Callable::new(py, info, root, path, origin)?));
+    let function = new(py, callable, module_name)?;
+    let name = py.interned(&name)?;
+    // SAFETY: all three are alive.
+    match unsafe { py.PyObject_SetAttr(module.as_ptr(), name.as_ptr(), function.as_ptr()) } {
+        0 => Ok(()),
+        _ => Err(Raised),
+    }
+}
+
+/// Creates a function that is an attribute of a class: a static method, or one that takes the
+/// object first.
+pub(crate) fn of_class(py: Py, info: &'static FunctionInfo, name: &str) -> PyResult<Owned> {
+    let module = &State::get(py).module;
+    let callable = Box::leak(Box::new(Callable::new(py, info, module, vec![name.to_owned()], Origin::Function)?));
+    new(py, callable, &py.interned(module)?)
+}
+
+/// Creates the function object of a description.
+fn new(py: Py, callable: &'static Callable, module: &Owned) -> PyResult<Owned> {
+    let name = callable.path.last().map_or(callable.info.name, String::as_str);
+    let first = if callable.is_undeclared() { "*args" } else { "" };
+    let fast: FastCall = call;
+    let method = PyMethodDef {
+        name: leaked(name),
+        function: fast as *const c_void,
+        flags: constant::METH_FASTCALL | constant::METH_KEYWORDS,
+        doc: leaked(&documentation(name, first, callable.info, 0)),
+    };
+    // SAFETY: the class is alive and its objects have room for one pointer behind the header; the
+    // definition lives forever.
+    unsafe {
+        let this = Owned::take(py, py.PyType_GenericAlloc(State::get(py).bound, 0))?;
+        *pointer_place(py, this.as_ptr()) = ptr::from_ref(callable).cast_mut().cast();
+        Owned::take(py, py.PyCFunction_NewEx(Box::leak(Box::new(method)), this.as_ptr(), module.as_ptr()))
+    }
+}
+
+/// The entry point of every function of the module.
+unsafe extern "C" fn call(
+    this: *mut PyObject,
+    args: *const *mut PyObject,
+    count: isize,
+    names: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: the interpreter calls with its lock held, with `this` as `add` made it and arguments
+    // that live for the call.
+    let result = unsafe {
+        let py = Py::held();
+        let callable = &*(*pointer_place(py, this)).cast::<Callable>();
+        run(py, callable, Given::new(args, count, names))
+    };
+    result.map_or(ptr::null_mut(), Owned::into_ptr)
+}
+
+/// Converts the arguments, calls the function, and converts the result.
+///
+/// # Safety
+/// The arguments live for the call.
+#[inline]
+pub(crate) unsafe fn run(py: Py, callable: &Callable, given: Given) -> PyResult<Owned> {
+    // Until the arguments are dropped, including the functions created from callables.
+    let _call = callable.calls_back.then(|| Call::enter(py));
+    let mut arguments = Arguments::new();
+    // SAFETY: promised by the caller.
+    unsafe {
+        arguments.bind(py, callable, given)?;
+        run_with(py, callable, arguments.views())
+    }
+}
+
+/// Calls a method without arguments.
+///
+/// # Safety
+/// `receiver` is a live object of the method's class.
+#[inline]
+pub(crate) unsafe fn run_on(py: Py, callable: &Callable, receiver: *mut PyObject) -> PyResult<Owned> {
+    let mut view = TVMFFIAny::NONE;
+    // SAFETY: promised by the caller; the object lives as long as its Python object.
+    unsafe {
+        table::write_view(py, receiver, &mut view)?;
+        run_with(py, callable, core::slice::from_ref(&view))
+    }
+}
+
+/// # Safety
+/// The views are the arguments of this function, and live for the call.
+#[inline(always)]
+unsafe fn run_with(py: Py, callable: &Callable, views: &[TVMFFIAny]) -> PyResult<Owned> {
+    if callable.has_parts {
+        // SAFETY: promised by the caller.
+        return unsafe { run_for_parts(py, callable, views) };
+    }
+    let mut result = callable.before;
+    // SAFETY: promised by the caller; on success the result is an owned value, of which numbers and
+    // None own nothing.
+    unsafe {
+        invoke(py, callable, views, &mut result).map_err(|error| exception::raise(py, &error))?;
+        if result.type_index < type_index::RAW_STR {
+            return to_python::view(py, &result, &callable.info.ret);
+        }
+        to_python::owned(py, &result, &callable.info.ret)
+    }
+}
+
+/// # Safety
+/// As for [`run_with`]; the function returns a tuple or a text.
+#[inline(never)]
+unsafe fn run_for_parts(py: Py, callable: &Callable, views: &[TVMFFIAny]) -> PyResult<Owned> {
+    let ty = &callable.info.ret;
+    let mut parts = MaybeUninit::uninit();
+    let mut places = LentPlaces::new(&mut parts);
+    // SAFETY: promised by the caller: the function is one of this artifact. The elements are owned
+    // values.
+    unsafe {
+        invoke(py, callable, views, places.result()).map_err(|error| exception::raise(py, &error))?;
+        match places.written() {
+            Written::Elements(elements) => to_python::tuple_of_owned(py, elements, ty),
+            Written::Text(text) => py.new_text(text.as_bytes()),
+            Written::Value(value) => to_python::owned(py, &value, ty),
+        }
+    }
+}
+
+/// Calls a function with converted arguments, and leaves an owned value in `result`, whose initial
+/// value is [`Callable::before`].
+///
+/// # Safety
+/// The views are the arguments of this function, and live for the call.
+#[inline]
+pub(crate) unsafe fn invoke(
+    py: Py,
+    callable: &Callable,
+    views: &[TVMFFIAny],
+    result: &mut TVMFFIAny,
+) -> Result<(), Error> {
+    let entry_point = callable.entry_point;
+    // SAFETY: the entry point follows the ABI's convention, without a handle; the views live as
+    // long as the arguments; the result is writable, and what the function expects there.
+    let mut call = || unsafe { entry_point(ptr::null_mut(), views.as_ptr(), views.len() as i32, result) };
+    let status = if callable.releases { without_lock(py, call) } else { call() };
+    if status != 0 {
+        return Err(ResultPlace::error(result));
+    }
+    if (type_index::DL_TENSOR_PTR..=type_index::OBJECT_RVALUE_REF).contains(&result.type_index) {
+        return Err(Error::type_error("the function returned a borrowed pointer, which cannot be kept"));
+    }
+    Ok(())
+}
+
+/// Creates the class of a function's `self`: a pointer to the function's description, and a method
+/// to pickle it.
+pub(crate) fn class(py: Py) -> PyResult<Owned> {
+    static METHODS: Shared<[PyMethodDef; 2]> = pickled_by(reduce, c"The module that the function is an attribute of.");
+    let slots = [
+        Slot { id: constant::TP_DEALLOC, value: dealloc as *const c_void },
+        Slot { id: constant::TP_NEW, value: refuse_new as *const c_void },
+        Slot { id: constant::TP_METHODS, value: (&raw const METHODS.0).cast() },
+        Slot { id: constant::TP_DOC, value: c"What a function of a Kernpack library is bound to.".as_ptr().cast() },
+        Slot::END,
+    ];
+    heap_type::new(py, c"kernpack.function", size_of::<*mut c_void>(), constant::TPFLAGS_DEFAULT, &slots)
+}
+
+/// Pickles a function's `self` as the module that the function is an attribute of, which Python
+/// imports again.
+unsafe extern "C" fn reduce(this: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
+    // SAFETY: the interpreter calls with its lock held, with `this` as `add` made it.
+    let (py, callable) = unsafe {
+        let py = Py::held();
+        (py, &*(*pointer_place(py, this)).cast::<Callable>())
+    };
+    let reduced = (|| {
+        let names = &callable.path[..callable.path.len().saturating_sub(1)];
+        if names.is_empty() {
+            let import = py.import(c"importlib")?;
+            // SAFETY: the module is alive.
+            let import = unsafe { py.attribute(import.as_ptr(), c"import_module")? };
+            return py.tuple([import, py.tuple([py.text(&callable.module)?])?]);
+        }
+        // A submodule: pickle finds it by name, because it is in the table of modules once the
+        // outer one is imported.
+        let resolve = py.import(c"pkgutil")?;
+        // SAFETY: as above.
+        let resolve = unsafe { py.attribute(resolve.as_ptr(), c"resolve_name")? };
+        let place = format!("{}:{}", callable.module, names.join("."));
+        py.tuple([resolve, py.tuple([py.text(&place)?])?])
+    })();
+    reduced.map_or(ptr::null_mut(), Owned::into_ptr)
+}

@@ -1,0 +1,6 @@
+//! Calls of the library's functions from Python.
+
+pub(crate) mod arguments;
+pub(crate) mod function;
+pub(crate) mod handle;
+pub(crate) mod method;

@@ -1,0 +1,17 @@
+//! Classes of Python for the library's types, enums, tensors, lists and dicts.
+
+mod construct;
+pub(crate) mod container;
+mod copy_level;
+pub(crate) mod declared;
+mod deep_copy;
+pub(crate) mod enumeration;
+mod field;
+mod gc;
+mod iteration;
+pub(crate) mod operators;
+pub(crate) mod pickle;
+pub(crate) mod tensor;
+mod tensor_copy;
+pub(crate) mod types;
+mod walk;

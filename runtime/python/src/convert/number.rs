@@ -1,0 +1,146 @@
+//! Numbers: Python's, and objects that behave like one.
+
+use core::ptr;
+
+use kernpack_core::abi::{TVMFFIAny, TVMFFIByteArray};
+use kernpack_core::embedded::big_int;
+
+use super::keep::{Keep, kept};
+use crate::cpython::capi::{Py, PyObject};
+use crate::cpython::object::{Owned, PyResult, Raised};
+use crate::signature::refused::Refused;
+use crate::signature::wanted::Kind;
+
+/// The value of an `int`, or of a class derived from it.
+///
+/// # Safety
+/// `object` is alive and an `int`.
+pub(crate) unsafe fn integer(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Keep), Refused> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let value = py.PyLong_AsLongLong(object);
+        if value == -1 && !py.PyErr_Occurred().is_null() {
+            return big(py, object);
+        }
+        Ok((TVMFFIAny::int(value), Keep::Nothing))
+    }
+}
+
+/// Converts an integer outside the range of `i64`; the corresponding exception is set.
+///
+/// # Safety
+/// `object` is alive and an `int`.
+#[cold]
+pub(crate) unsafe fn big(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Keep), Refused> {
+    // SAFETY: promised by the caller. The methods are those of `int` itself, even if a derived
+    // class overrides it.
+    unsafe {
+        if py.PyErr_ExceptionMatches(py.PyExc_OverflowError()) == 0 {
+            return Err(Raised.into());
+        }
+        py.PyErr_Clear();
+        let int = py.PyLong_Type();
+        let bits = py.attribute(int, c"bit_length")?;
+        let bits = py.call(bits.as_ptr(), [Owned::share(py, object)])?;
+        let bits = py.PyLong_AsLongLong(bits.as_ptr());
+        // One more for the sign, in whole words.
+        let size = (bits.max(0) / 64 + 1) * 8;
+        let method = py.attribute(int, c"to_bytes")?;
+        let size = Owned::take(py, py.PyLong_FromLongLong(size))?;
+        let arguments = py.tuple([Owned::share(py, object), size, py.text(byte_order())?])?;
+        let named = signed(py)?;
+        let bytes = Owned::take(py, py.PyObject_Call(method.as_ptr(), arguments.as_ptr(), named.as_ptr()))?;
+        let (mut start, mut length) = (ptr::null_mut(), 0);
+        if py.PyBytes_AsStringAndSize(bytes.as_ptr(), &mut start, &mut length) != 0 {
+            return Err(Raised.into());
+        }
+        Ok(kept(big_int::from_words(core::slice::from_raw_parts(start.cast(), length as usize))?))
+    }
+}
+
+/// Converts a big integer to an `int`.
+///
+/// # Safety
+/// `value` is a valid integer.
+pub(crate) unsafe fn from_big(py: Py, value: &TVMFFIAny) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; the words live as long as the value.
+    unsafe {
+        let TVMFFIByteArray { data, size } = big_int::content(value);
+        let method = py.attribute(py.PyLong_Type(), c"from_bytes")?;
+        let bytes = Owned::take(py, py.PyBytes_FromStringAndSize(data.cast(), size as isize))?;
+        let arguments = py.tuple([bytes, py.text(byte_order())?])?;
+        let named = signed(py)?;
+        Owned::take(py, py.PyObject_Call(method.as_ptr(), arguments.as_ptr(), named.as_ptr()))
+    }
+}
+
+fn byte_order() -> &'static str {
+    if cfg!(target_endian = "little") { "little" } else { "big" }
+}
+
+fn signed(py: Py) -> PyResult<Owned> {
+    // SAFETY: a new dict; name and value are alive.
+    unsafe {
+        let named = Owned::take(py, py.PyDict_New())?;
+        let name = py.text("signed")?;
+        if py.PyDict_SetItem(named.as_ptr(), name.as_ptr(), py._Py_TrueStruct()) != 0 {
+            return Err(Raised);
+        }
+        Ok(named)
+    }
+}
+
+/// The value of a `float`, or of a class derived from it.
+///
+/// # Safety
+/// `object` is alive.
+pub(crate) unsafe fn float(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Keep), Refused> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let value = py.PyFloat_AsDouble(object);
+        if value == -1.0 && !py.PyErr_Occurred().is_null() {
+            return Err(Raised.into());
+        }
+        Ok((TVMFFIAny::float(value), Keep::Nothing))
+    }
+}
+
+/// The number of an object that behaves like one: NumPy's bool, by `__index__`, and by `__float__`
+/// if a float is accepted.
+///
+/// # Safety
+/// `object` is alive.
+pub(crate) unsafe fn like(py: Py, object: *mut PyObject, kind: Kind) -> Result<Option<(TVMFFIAny, Keep)>, Refused> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if matches!(kind, Kind::Bool | Kind::Any) && is_numpy_bool(py, object)? {
+            return match py.PyObject_IsTrue(object) {
+                -1 => Err(Raised.into()),
+                value => Ok(Some((TVMFFIAny::bool(value != 0), Keep::Nothing))),
+            };
+        }
+        if py.PyIndex_Check(object) != 0 && !matches!(kind, Kind::Function | Kind::Tensor) {
+            let index = Owned::take(py, py.PyNumber_Index(object))?;
+            let (view, keep) = integer(py, index.as_ptr())?;
+            return Ok(Some((view, keep)));
+        }
+        if kind == Kind::Float && py.attribute_if_any(object, c"__float__")?.is_some() {
+            return float(py, object).map(Some);
+        }
+        Ok(None)
+    }
+}
+
+/// # Safety
+/// `object` is alive.
+unsafe fn is_numpy_bool(py: Py, object: *mut PyObject) -> PyResult<bool> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let name = py.class_name(object);
+        if name != "bool" && name != "bool_" {
+            return Ok(false);
+        }
+        let module = py.attribute_if_any(py.class_of(object).as_ptr(), c"__module__")?;
+        Ok(module.is_some_and(|module| py.str_of(module.as_ptr()) == "numpy"))
+    }
+}

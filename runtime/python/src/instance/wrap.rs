@@ -1,0 +1,111 @@
+//! Python objects for the library's objects, and the end of their lives.
+
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use kernpack_core::abi::TVMFFIObject;
+use kernpack_core::embedded;
+
+use super::table::{FREED, find, hold, known, of_class};
+use super::{identity, member};
+use crate::cpython::capi::{Py, PyObject};
+use crate::cpython::heap_type::{dealloc, pointer_place};
+use crate::cpython::object::{Owned, PyResult};
+use crate::cpython::state::State;
+
+/// Creates the Python object for an object, which holds another reference to it.
+///
+/// # Safety
+/// `object` is alive.
+pub(crate) unsafe fn wrap(py: Py, object: *mut TVMFFIObject) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; members live forever.
+    unsafe {
+        let index = (*object).type_index;
+        match known(py, index) {
+            Some(class) => hold_more(py, class, object),
+            None => match member::member(index, object) {
+                Some(member) => Ok(Owned::share(py, member)),
+                None => hold_more(py, slow_of_type(py, index)?, object),
+            },
+        }
+    }
+}
+
+/// Creates the Python object for an object, whose reference it takes over.
+///
+/// # Safety
+/// The reference is the caller's.
+#[inline]
+pub(crate) unsafe fn wrap_owned(py: Py, object: *mut TVMFFIObject) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; the class is that of the type.
+    unsafe {
+        match known(py, (*object).type_index) {
+            Some(class) if identity::is_reading() => identity::hold(py, class, object),
+            Some(class) => hold(py, class, object),
+            None => {
+                let wrapped = wrap(py, object);
+                embedded::dec_ref(object);
+                wrapped
+            }
+        }
+    }
+}
+
+/// Like [`hold`], with another reference to an object.
+///
+/// # Safety
+/// As for [`hold`]; the object is alive.
+unsafe fn hold_more(py: Py, class: *mut PyObject, object: *mut TVMFFIObject) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; the new reference is transferred to the value.
+    unsafe {
+        embedded::inc_ref(object);
+        if identity::is_reading() { identity::hold(py, class, object) } else { hold(py, class, object) }
+    }
+}
+
+/// The class of a type, borrowed; it lives forever.
+#[inline]
+pub(crate) fn of_type(py: Py, index: i32) -> PyResult<*mut PyObject> {
+    match known(py, index) {
+        Some(class) => Ok(class),
+        None => slow_of_type(py, index),
+    }
+}
+
+/// The class of a type that is not in the table, or is not created yet.
+#[cold]
+fn slow_of_type(py: Py, index: i32) -> PyResult<*mut PyObject> {
+    match find(index) {
+        Some(class) => Ok(class.object),
+        None => (State::get(py).higher.class_of_type)(py, index),
+    }
+}
+
+/// Frees the Python object of an object.
+pub(crate) unsafe extern "C" fn release(this: *mut PyObject) {
+    // SAFETY: the interpreter calls with its lock held for an object without references. Weak
+    // references go first.
+    unsafe {
+        let py = Py::held();
+        let place = pointer_place(py, this);
+        // Without the interpreter's lock another thread may be writing the field of the weak
+        // references.
+        let object = (*place).cast::<TVMFFIObject>();
+        let has_weak = !AtomicPtr::from_ptr(place.add(1)).load(Ordering::Relaxed).is_null();
+        if has_weak {
+            identity::forget_object(py, this, object);
+        }
+        if has_weak || !py.is_plain() {
+            py.PyObject_ClearWeakRefs(this);
+        }
+        let class = py.type_of(this);
+        let is_kept = of_class(class).is_some_and(|class| class.edges.is_empty()) && FREED.give(py, this, class);
+        if !is_kept {
+            *place = ptr::null_mut();
+            dealloc(this);
+        }
+        if !object.is_null() {
+            embedded::dec_ref(object);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The requirements of a parameter for a Python object, determined once from its type.
+
+use kernpack_core::function::ParamInfo;
+use kernpack_core::value::{Access, TypeSchema};
+
+use crate::cpython::state::State;
+
+/// The requirements for an argument, or for an element of a container.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    /// The type, without `Optional`.
+    pub(crate) ty: &'static TypeSchema,
+    /// The way in which a conversion handles the type.
+    pub(crate) kind: Kind,
+    /// The function's access to an array's memory.
+    pub(crate) access: Access,
+    /// True if a text may be lent with its length, to a function of this artifact that takes a
+    /// text.
+    pub(crate) lends_text: bool,
+}
+
+/// The types that determine the conversion of a Python object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Anything.
+    Any,
+    Bool,
+    Float,
+    DataType,
+    Device,
+    Tensor,
+    Function,
+    Bytes,
+    /// An array, a tuple or a shape.
+    Sequence,
+    Map,
+    /// An enum of integers of this artifact.
+    Enum,
+    /// An object of a type of this artifact.
+    Object,
+    /// The object itself determines the conversion.
+    Other,
+}
+
+const ANY_TYPE: TypeSchema = TypeSchema::new("Any");
+
+impl Wanted {
+    /// Anything.
+    pub(crate) const ANY: Self = Self { ty: &ANY_TYPE, kind: Kind::Any, access: Access::Keeps, lends_text: false };
+
+    /// A value of a type.
+    #[inline(never)]
+    pub(crate) fn of(ty: &'static TypeSchema) -> Self {
+        let ty = inner(ty);
+        let kind = match ty.key {
+            "Any" | "ffi.Object" => Kind::Any,
+            "bool" => Kind::Bool,
+            "float" => Kind::Float,
+            "DataType" => Kind::DataType,
+            "Device" => Kind::Device,
+            "ffi.Tensor" | "DLTensor*" => Kind::Tensor,
+            "ffi.Function" => Kind::Function,
+            "ffi.Bytes" => Kind::Bytes,
+            "ffi.Array" | "ffi.List" | "Tuple" | "ffi.Shape" => Kind::Sequence,
+            "ffi.Map" | "ffi.Dict" => Kind::Map,
+            key if State::has_int_enum(key) => Kind::Enum,
+            key if State::has_type(key) => Kind::Object,
+            _ => Kind::Other,
+        };
+        Self { ty, kind, access: Access::Keeps, lends_text: false }
+    }
+
+    /// The requirements of a parameter. `is_own`: it belongs to a function of this artifact,
+    /// written in Rust.
+    pub(crate) fn parameter(param: &'static ParamInfo, is_own: bool) -> Self {
+        let wanted = Self::of(&param.ty);
+        Self { access: param.access, lends_text: is_own && wanted.ty.key == "ffi.String", ..wanted }
+    }
+
+    /// The requirements of a field's value, for a type of this artifact: its setter checks the
+    /// type.
+    pub(crate) fn field(ty: &TypeSchema) -> Self {
+        Self { lends_text: ty.key == "ffi.String", ..Self::ANY }
+    }
+
+    /// An element of a container, or a key of a map.
+    pub(crate) fn element(&self, index: usize) -> Self {
+        Self::of(element(self.ty, index))
+    }
+
+    /// Returns true if the function writes to an array.
+    pub(crate) fn writes(&self) -> bool {
+        self.access == Access::Writes
+    }
+}
+
+/// The type `T` of `Optional[T]` and of `T`.
+pub(crate) fn inner(mut ty: &TypeSchema) -> &TypeSchema {
+    while let ("Optional", [of]) = (ty.key, ty.args) {
+        ty = of;
+    }
+    ty
+}
+
+/// The type of an element of a container.
+pub(crate) fn element(ty: &TypeSchema, index: usize) -> &TypeSchema {
+    match ty.key {
+        "Tuple" => ty.args.get(index).unwrap_or(&ANY_TYPE),
+        _ => ty.args.first().unwrap_or(&ANY_TYPE),
+    }
+}
+
+/// The type of a map's values.
+pub(crate) fn value_of_map(ty: &'static TypeSchema) -> &'static TypeSchema {
+    ty.args.get(1).unwrap_or(&ANY_TYPE)
+}
