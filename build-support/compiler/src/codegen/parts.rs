@@ -150,9 +150,9 @@ impl IndexFacts {
         });
     }
 
-    /// Returns true if a term may be negative: what is made of a difference, as a quotient, a choice
-    /// or a cast of one, or of an index that may be negative. A product of sizes does not count as
-    /// negative if one of them is taken away from another one, as in `(n - k + 1)*i`.
+    /// Returns true if a term may be negative: what is made of a difference, as a quotient, a
+    /// choice or a cast of one, or of an index that may be negative. A product of sizes does not
+    /// count as negative if one of them is taken away from another one, as in `(n - k + 1)*i`.
     fn takes_both_signs(&self, term: &Expr) -> bool {
         let is_negative = |part: &Expr| Var::of(part).is_some_and(|var| self.negative.contains(&var));
         let is_product = matches!(operands(term), Some((BinaryOp::Mul, ..)));

@@ -1,5 +1,5 @@
-//! The verifier: its errors for programs that the parser rejects, or that have no text. Programs that
-//! have one are in `filetests/verifier.kir`.
+//! The verifier: its errors for programs that the parser rejects, or that have no text. Programs
+//! that have one are in `filetests/verifier.kir`.
 
 use kernpack_compiler::ir::verify::{Stage, verify};
 use kernpack_compiler::ir::{BinaryOp, Expr, ExprNode, F32, ForKind, LoweredFunc, Stmt, StmtNode, Var};
