@@ -126,7 +126,8 @@ fn infer_dense_weight(_: &Use, ins: &mut [PartialShape], outs: &mut [PartialShap
 fn dense_weight(call: &Compute) -> Result<Vec<Tensor>> {
     let matrix = |x: &Operand| -> Result<Operand> {
         let Some((last, outer)) = x.shape.split_last() else { fail!("expected a vector or more axes, got a scalar") };
-        let Some(rows) = count(outer) else { fail!("{:?} is too large", x.shape) };
+        let rows = if outer.is_empty() { Some(1) } else { count(outer) };
+        let Some(rows) = rows else { fail!("{:?} is too large", x.shape) };
         Ok(if x.rank() == 2 { x.clone() } else { operand(&reshaped(x, &[rows, *last])) })
     };
     let inputs = [matrix(call.input(0)?)?, matrix(call.input(1)?)?];
