@@ -347,11 +347,23 @@ impl Arguments {
         let wanted = callable.wanted.get(place).unwrap_or(const { &Wanted::ANY });
         // SAFETY: promised by the caller.
         unsafe {
-            if self.is_simple(py, object, wanted) {
-                return Ok(());
+            match self.is_simple(py, object, wanted) {
+                true => Ok(()),
+                false => self.bind_other(py, callable, object, place),
             }
-            self.convert_other(py, object, wanted).map_err(|refused| refuse(py, callable.info, place, refused))
         }
+    }
+
+    /// Like [`Arguments::bind_one`], for arguments that are not simple. A function of its own keeps
+    /// the requirements and the error out of the loop over simple arguments.
+    ///
+    /// # Safety
+    /// As for [`Arguments::bind_one`].
+    #[inline(never)]
+    unsafe fn bind_other(&mut self, py: Py, callable: &Callable, object: *mut PyObject, place: usize) -> PyResult<()> {
+        let wanted = callable.wanted.get(place).unwrap_or(const { &Wanted::ANY });
+        // SAFETY: promised by the caller.
+        unsafe { self.convert_other(py, object, wanted) }.map_err(|refused| refuse(py, callable.info, place, refused))
     }
 
     /// Converts an argument of a function whose parameters are unknown, and adds it. `label` begins

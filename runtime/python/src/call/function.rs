@@ -77,7 +77,7 @@ unsafe extern "C" fn call(
     count: isize,
     names: *mut PyObject,
 ) -> *mut PyObject {
-    // SAFETY: the interpreter calls with its lock held, with `this` as `add` made it and arguments
+    // SAFETY: the interpreter calls with its lock held, with `this` as `new` made it and arguments
     // that live for the call.
     let result = unsafe {
         let py = Py::held();
@@ -199,7 +199,7 @@ pub(crate) fn class(py: Py) -> PyResult<Owned> {
 /// Pickles a function's `self` as the module that the function is an attribute of, which Python
 /// imports again.
 unsafe extern "C" fn reduce(this: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
-    // SAFETY: the interpreter calls with its lock held, with `this` as `add` made it.
+    // SAFETY: the interpreter calls with its lock held, with `this` as `new` made it.
     let (py, callable) = unsafe {
         let py = Py::held();
         (py, &*(*pointer_place(py, this)).cast::<Callable>())

@@ -68,7 +68,7 @@ pub(crate) fn create(py: Py, index: i32) -> PyResult<*mut PyObject> {
     if let Err(other) = table::add(class) {
         return Ok(other.object);
     }
-    // SAFETY: a class of this room, which is known from now on.
+    // SAFETY: a class that `make` created, which is in the table from now on.
     unsafe { construct::take_calls(py, class.object) };
     Ok(class.object)
 }

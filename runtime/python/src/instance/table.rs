@@ -170,7 +170,7 @@ fn in_table(index: i32) -> Option<&'static Class> {
 
 /// The class of a type, or of its nearest ancestor that has a class. Does not run Python code.
 pub(crate) fn of_index(index: i32) -> Option<&'static Class> {
-    let made = |index| in_table(index).or_else(|| search(|class| class.index == index));
+    let made = |index| in_table(index).or_else(|| find(index));
     made(index).or_else(|| {
         let info = TypeInfo::find(index)?;
         (0..info.depth()).rev().filter_map(|depth| info.ancestor(depth)).find_map(|ancestor| made(ancestor.index()))

@@ -9,6 +9,18 @@ use super::wanted::{Wanted, inner};
 use crate::cpython::capi::{Py, PyObject};
 use crate::cpython::object::{Owned, PyResult};
 
+/// The origin of a function, which determines the conversion of its arguments and its result.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A function of this artifact, written in Rust.
+    Function,
+    /// A constructor of this artifact. It assigns arguments with names to parameters itself,
+    /// whether or not they have defaults.
+    Constructor,
+    /// A kernel that a build script compiled.
+    Kernel,
+}
+
 /// A function as Python calls it. It lives forever, like the library.
 pub(crate) struct Callable {
     pub(crate) info: &'static FunctionInfo,
@@ -34,18 +46,6 @@ pub(crate) struct Callable {
     pub(crate) module: String,
     pub(crate) path: Vec<String>,
     origin: Origin,
-}
-
-/// The origin of a function, which determines the conversion of its arguments and its result.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// A function of this artifact, written in Rust.
-    Function,
-    /// A constructor of this artifact. It assigns arguments with names to parameters itself,
-    /// whether or not they have defaults.
-    Constructor,
-    /// A kernel that a build script compiled.
-    Kernel,
 }
 
 // SAFETY: it is not changed after its creation, and its pointers are only used with the
