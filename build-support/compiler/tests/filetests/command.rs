@@ -85,7 +85,22 @@ impl Commands {
         if commands.error.is_some() && needs_program {
             return Err("an error leaves no program for runs, `again` and `clean-loops`".to_owned());
         }
+        if let Some(arguments) = commands.unanswered() {
+            return Err(format!("`fails-before {arguments}` without `run-after` shows no program that is right"));
+        }
         Ok(commands)
+    }
+
+    /// The arguments of a run that has to fail before the passes and is not run after them. An error
+    /// of arguments that fit no program would do too.
+    fn unanswered(&self) -> Option<&str> {
+        self.runs.iter().find_map(|run| match run {
+            Run::FailsBefore(arguments) => {
+                let is_answer = |run: &Run| matches!(run, Run::After(other) if other == arguments);
+                (!self.runs.iter().any(is_answer)).then_some(arguments.as_str())
+            }
+            _ => None,
+        })
     }
 
     fn add(&mut self, line: &str) -> Result<(), String> {
