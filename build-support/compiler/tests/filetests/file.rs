@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::command::Commands;
 
 /// The start of a line with the title of a case.
-const TITLE: &str = "//# ";
+pub(super) const TITLE: &str = "//# ";
 /// The start of an expected line.
 const EXPECTED: &str = "//>";
 /// The start of a command.
@@ -62,12 +62,14 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("filetests")
 }
 
-/// The names of all files, in order.
+/// The names of all files but the description, in order: without `.kir`, which each should have.
 pub(super) fn names() -> Vec<String> {
-    let paths = fs::read_dir(folder()).expect("the folder exists").map(|entry| entry.expect("it is readable").path());
-    let files = paths.filter(|path| path.extension().is_some_and(|extension| extension == "kir"));
-    let mut names: Vec<String> =
-        files.filter_map(|path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned())).collect();
+    let entries = fs::read_dir(folder()).expect("the folder exists").map(|entry| entry.expect("it is readable"));
+    let files = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = files
+        .filter(|name| name != "README.md" && !name.starts_with('.'))
+        .map(|name| name.strip_suffix(".kir").map_or_else(|| name.clone(), str::to_owned))
+        .collect();
     names.sort_unstable();
     names
 }

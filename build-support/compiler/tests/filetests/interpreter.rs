@@ -71,5 +71,8 @@ pub(super) fn run(module: &IrModule, arguments: &str) -> Result<Result<String, S
             lines.push_str(&format!("{} = {}\n", buffer.name, elements(block)));
         }
     }
+    if lines.is_empty() {
+        return Err(format!("run {arguments}: `{}` has no tensor to compare", function.name));
+    }
     Ok(Ok(lines))
 }

@@ -1,7 +1,9 @@
 //! The job `pass`: the program after passes, and runs of it before and after them.
 
+use kernpack::structural::Options;
 use kernpack::{Any, Array};
-use kernpack_compiler::ir::IrModule;
+use kernpack_compiler::ir::visit::{for_each_expr_in, for_each_stmt};
+use kernpack_compiler::ir::{ExprNode, IrModule, StmtNode};
 use kernpack_compiler::pass::{Pass, PassContext, Program, pipeline};
 use kernpack_compiler::text;
 
@@ -16,38 +18,73 @@ fn program_of(module: &IrModule) -> Any {
     }
 }
 
-/// The text of a module, which has to parse to a program with the same text.
-pub(super) fn printed(module: &IrModule) -> Result<String, String> {
+/// The text of a module, and the module that the text parses to, which has to have the same text.
+fn printed(module: &IrModule) -> Result<(String, IrModule), String> {
     let printed = text::print(module);
     let again = text::parse(&printed).map_err(|error| format!("printed text does not parse: {error}\n{printed}"))?;
     match text::print(&again) {
-        again if again == printed => Ok(printed),
-        again => Err(format!("printed text\n{printed}reads back as\n{again}")),
+        repeated if repeated == printed => Ok((printed, again)),
+        repeated => Err(format!("printed text\n{printed}reads back as\n{repeated}")),
     }
 }
 
+/// The text of a module, which has to parse to a module of the same structure.
+pub(super) fn read_back(module: &IrModule) -> Result<String, String> {
+    let (printed, again) = printed(module)?;
+    let options = Options::new().map_free_vars(true);
+    match options.first_mismatch(module, &again).map_err(|error| error.to_string())? {
+        None => Ok(printed),
+        Some(difference) => Err(format!("{} is not {} in\n{printed}", difference.left, difference.right)),
+    }
+}
+
+/// The number of innermost loops without a condition: an `if`, or a select.
+fn clean_loops(module: &IrModule) -> usize {
+    let mut clean = 0;
+    for function in module.functions.iter() {
+        for_each_stmt(&function.body, |stmt| {
+            let StmtNode::For { body, .. } = &**stmt else { return };
+            let mut inside = 0;
+            for_each_stmt(body, |part| {
+                inside += usize::from(matches!(**part, StmtNode::For { .. } | StmtNode::If { .. }));
+            });
+            for_each_expr_in(body, |part| {
+                inside += usize::from(matches!(**part, ExprNode::Select { .. } | ExprNode::IfThenElse { .. }));
+            });
+            clean += usize::from(inside == 0);
+        });
+    }
+    clean
+}
+
 /// Runs passes on a program: returns the printed result with warnings and the results of runs, or
-/// the error of a pass.
-pub(super) fn run(commands: &Commands, names: &[String], program: &str) -> Result<String, String> {
+/// the error of a pass. The outer error is an unmet condition.
+pub(super) fn run(commands: &Commands, names: &[String], program: &str) -> Result<Result<String, String>, String> {
     let before = text::parse(program).map_err(|error| error.to_string())?;
     let context = PassContext::new(commands.options.clone());
     let passes: Array<Any> = names.iter().map(|name| Any::from(name.as_str())).collect();
     let after = match pipeline::run(program_of(&before), &passes, &context) {
         Ok(after) => Program::of(&after).ok_or("the result is not a program")?,
-        Err(error) => return Ok(error.to_string()),
+        Err(error) => return Ok(Err(error.to_string())),
     };
     let module = after.module();
-    let mut found = printed(&module)?;
+    let (mut found, _) = printed(&module)?;
     for warning in context.take_warnings() {
         found.push_str(&format!("warning: {warning}\n"));
     }
     if commands.again {
         unchanged(after, names, &context).map_err(|problem| format!("{problem}\n{found}"))?;
     }
+    if let Some(expected) = commands.clean_loops {
+        let clean = clean_loops(&module);
+        if clean != expected {
+            return Err(format!("expected {expected} innermost loops without a condition, found {clean} in\n{found}"));
+        }
+    }
     for run in &commands.runs {
         found.push_str(&results(run, &before, &module).map_err(|problem| format!("{problem}\n{found}"))?);
     }
-    Ok(found)
+    Ok(Ok(found))
 }
 
 /// Checks that passes return their own result without a change.
