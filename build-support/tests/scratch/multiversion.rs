@@ -3,6 +3,8 @@
 
 use std::process::{Command, Stdio};
 
+use kernpack_skip::skip;
+
 use crate::package::{Package, c_kernel, ir_kernel, loop_ir};
 
 /// The instruction set level of the compilation as a number: 1 for the baseline, 4 for x86-64-v4.
@@ -334,8 +336,7 @@ fn every_version_is_whole_and_the_highest_is_picked() {
     // Old CPUs, on which an instruction of a higher version ends the program. A limit above the
     // level of the CPU has no effect.
     if Command::new("qemu-x86_64").arg("--version").stdout(Stdio::null()).status().is_err() {
-        println!("skipped: qemu-x86_64 is missing (Debian: qemu-user), so kernels do not run on old CPUs");
-        return;
+        return skip("qemu-x86_64 is missing (Debian: qemu-user), so kernels do not run on old CPUs");
     }
     for (cpu, version) in [("qemu64", 1), ("Nehalem", 2), ("Haswell", 3)] {
         for cap in [None, Some("x86-64-v4")] {
@@ -510,8 +511,7 @@ fn a_target_without_levels_has_one_version() {
     let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output().expect("rustc runs");
     let sysroot = String::from_utf8_lossy(&sysroot.stdout).trim().to_owned();
     if !std::path::Path::new(&sysroot).join("lib/rustlib").join(target).exists() {
-        println!("skipped: Rust's library for {target} is missing (rustup target add {target})");
-        return;
+        return skip(format_args!("Rust's library for {target} is missing (rustup target add {target})"));
     }
     let built = package.cargo(&["check", "-vv", "--target", target], &[]);
     assert!(built.success, "{}", built.stderr);
