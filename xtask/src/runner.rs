@@ -6,6 +6,7 @@ use crate::apache_tvm;
 use crate::artifacts;
 use crate::beside::Beside;
 use crate::cross_compiler;
+use crate::debian;
 use crate::environment::{Environment, on_ci};
 use crate::extension;
 use crate::gpu;
@@ -70,6 +71,7 @@ pub(crate) fn run_in(environment: &Environment, choice: Choice) -> Result<Report
         }
     };
 
+    debian::install_for_tests(&environment.workspace);
     let for_aarch64 = cross_compiler::prepare(environment);
     // This comes first: tests of the workspace read libraries that it exports.
     let apache_tvm = apache_tvm::interpreter(&environment.workspace);
