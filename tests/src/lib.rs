@@ -6,9 +6,10 @@ pub mod beside;
 pub mod cuda_stand_in;
 pub mod headers;
 pub mod library;
-pub mod skip;
 pub mod stock;
 pub mod symbols;
+
+pub use kernpack_skip as skip;
 
 /// The number of objects in the chains that no operation may recurse through: a million, or
 /// `KERNPACK_CHAIN_LENGTH` if a checker makes everything slow.

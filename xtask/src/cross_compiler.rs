@@ -10,7 +10,6 @@ use crate::debian;
 use crate::environment::Environment;
 use crate::rust_target;
 use crate::step::{self, Show};
-use crate::workspace::{Workspace, find_on_path};
 
 /// Rust's name of the target.
 pub(crate) const TARGET: &str = "aarch64-unknown-linux-gnu";
@@ -36,7 +35,7 @@ pub(crate) type Variables = Vec<(&'static str, OsString)>;
 pub(crate) fn prepare(environment: &Environment) -> Variables {
     let workspace = &environment.workspace;
     let mut variables = Variables::new();
-    if let Err(error) = install(workspace) {
+    if let Err(error) = debian::install_missing(workspace, &PROGRAMS, &[LIBC]) {
         println!("64-bit ARM: no compilers, or no qemu: {error}");
     }
     match rust_target::prepare(environment, TARGET) {
@@ -49,22 +48,6 @@ pub(crate) fn prepare(environment: &Environment) -> Variables {
         Err(error) => println!("64-bit ARM: no stock libtvm_ffi.so: {error}"),
     }
     variables
-}
-
-/// Installs the missing programs. Only root can do so.
-fn install(workspace: &Workspace) -> Result {
-    let missing: Vec<&str> =
-        PROGRAMS.iter().filter(|(program, _)| find_on_path(program).is_none()).map(|(_, package)| *package).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    if !debian::can_install(workspace) {
-        return Err(format!("apt-get install {} {LIBC}", missing.join(" ")).into());
-    }
-    for package in missing.iter().chain([&LIBC]) {
-        debian::install(workspace, package)?;
-    }
-    Ok(())
 }
 
 /// The folder of the stock `libtvm_ffi.so` for the target, from the wheel of the version that

@@ -24,6 +24,33 @@ pub(crate) fn install(workspace: &Workspace, package: &str) -> Result {
     Ok(())
 }
 
+/// Programs that single tests start, and the package that has each.
+const OF_TESTS: [(&str, &str); 4] =
+    [("gdb", "gdb"), ("ip", "iproute2"), ("objdump", "binutils"), ("qemu-x86_64", "qemu-user")];
+
+/// Installs missing programs that single tests start, as far as possible here. A test without its
+/// program says so, and fails on CI.
+pub(crate) fn install_for_tests(workspace: &Workspace) {
+    if let Err(error) = install_missing(workspace, &OF_TESTS, &[]) {
+        println!("programs of single tests: {error}");
+    }
+}
+
+/// Installs the packages of those programs that are not on PATH; if there are any, also the
+/// packages `with` them. Only root can do so.
+pub(crate) fn install_missing(workspace: &Workspace, programs: &[(&str, &str)], with: &[&str]) -> Result {
+    let missing: Vec<&str> =
+        programs.iter().filter(|(program, _)| find_on_path(program).is_none()).map(|(_, package)| *package).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let packages = [&missing[..], with].concat();
+    if !can_install(workspace) {
+        return Err(format!("apt-get install {}", packages.join(" ")).into());
+    }
+    packages.iter().try_for_each(|package| install(workspace, package))
+}
+
 /// Unpacks one package, without its dependencies, into a folder. This does not need root, and does
 /// not change the machine.
 pub(crate) fn unpack(workspace: &Workspace, package: &str, folder: &Path) -> Result {

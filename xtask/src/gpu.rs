@@ -1,5 +1,5 @@
 //! `cargo xtask test --gpu`: the tests that need an NVIDIA GPU. On a machine without a GPU they are
-//! built, their images are tested, and one line reports that nothing was launched.
+//! built, their images are tested, and each other test says in one line that nothing was launched.
 
 use crate::Result;
 use crate::artifacts::{self, Imagekit};

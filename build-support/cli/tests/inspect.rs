@@ -5,6 +5,7 @@ use std::process::{Command, Output};
 
 // The build script makes every program of this crate a host, which contains this crate.
 use kernpack as _;
+use kernpack_skip::skip;
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -74,8 +75,7 @@ fn a_stock_cpp_library() {
     let versions = std::fs::read_dir(lib).into_iter().flatten().flatten();
     let mut files = versions.map(|version| version.path().join("site-packages/tvm_ffi/lib/libtvm_ffi_testing.so"));
     let Some(file) = files.find(|file| file.exists()) else {
-        eprintln!("skipped: there is no tvm_ffi in target/venv");
-        return;
+        return skip("there is no tvm_ffi in target/venv");
     };
     let text = inspect(&["--load"], &file);
     assert!(text.contains("made by C++ (linked to libtvm_ffi.so)"), "{text}");
@@ -87,8 +87,7 @@ fn a_stock_cpp_library() {
 fn a_library_of_apache_tvm() {
     let python = ["target/venv-tvm/bin/python"].map(|place| workspace().join(place));
     let Some(python) = python.iter().find(|python| python.exists()) else {
-        eprintln!("skipped: there is no Apache TVM in target/venv-tvm");
-        return;
+        return skip("there is no Apache TVM in target/venv-tvm");
     };
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let file = folder.join("addone.so");

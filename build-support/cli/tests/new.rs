@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 
 // The build script makes every program of this crate a host, which contains this crate.
 use kernpack as _;
+use kernpack_skip::skip;
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -126,8 +127,7 @@ fn a_crate_builds_and_passes_its_tests() {
     );
 
     let Some(python) = std::env::var_os("KERNPACK_PYTHON") else {
-        eprintln!("skipped: the Python test of a new crate: KERNPACK_PYTHON is not set (cargo xtask test sets it)");
-        return;
+        return skip("the Python test of a new crate: KERNPACK_PYTHON is not set (cargo xtask test sets it)");
     };
     let mut pytest = Command::new(&python);
     pytest.args(["-m", "pytest", "-p", "no:cacheprovider", "-rs", "python"]).current_dir(&folder);
@@ -175,8 +175,7 @@ fn a_source_distribution(folder: &Path, python: &Path) -> PathBuf {
 #[test]
 fn a_source_distribution_has_what_pip_needs_and_no_other_crate() {
     let Some(python) = std::env::var_os("KERNPACK_PYTHON") else {
-        eprintln!("skipped: source distributions: KERNPACK_PYTHON is not set (cargo xtask test sets it)");
-        return;
+        return skip("KERNPACK_PYTHON is not set (cargo xtask test sets it)");
     };
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sdist");
     std::fs::remove_dir_all(&folder).ok();

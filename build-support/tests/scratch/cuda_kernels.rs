@@ -1,12 +1,12 @@
 //! CUDA kernels, compiled by nvcc if it is installed, and by a script that replaces it.
 
 use std::env;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use expect_test::expect;
 use kernpack::module::device_image::{ArgType, DeviceImage, GRID_AND_BLOCK};
 use kernpack::module::library_bin::LibraryBin;
+use kernpack_skip::skip;
 
 use crate::package::{ALL_FEATURES, Package};
 
@@ -243,12 +243,7 @@ pub(crate) fn real_cuda_home() -> Option<PathBuf> {
 #[test]
 fn a_real_nvcc_makes_fat_binaries() {
     let Some(home) = real_cuda_home() else {
-        // Not `eprintln`: the test harness hides its output if the test passes.
-        let _ = writeln!(
-            std::io::stderr(),
-            "skipped: no nvcc; set KERNPACK_TEST_CUDA_HOME or CUDA_HOME to the folder of a CUDA toolkit"
-        );
-        return;
+        return skip("no nvcc; set KERNPACK_TEST_CUDA_HOME or CUDA_HOME to the folder of a CUDA toolkit");
     };
     let variables = [("CUDA_HOME", home.to_str().unwrap()), ("KERNPACK_CUDA", "require")];
     let package = package("real-cuda", ".cuda_arch([\"sm_80\", \"90\"])");

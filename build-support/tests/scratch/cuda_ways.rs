@@ -2,12 +2,12 @@
 
 use std::env;
 use std::fs;
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use expect_test::expect;
 use kernpack::module::device_image::{ArgType, DeviceImage};
 use kernpack::module::library_bin::LibraryBin;
+use kernpack_skip::skip;
 
 use crate::cuda_kernels::{fake_cuda_home, real_cuda_home};
 use crate::library::BuiltLibrary;
@@ -235,8 +235,7 @@ fn nvcc_that_appears_later_is_noticed() {
 #[test]
 fn a_real_toolkit_assembles_device_ir() {
     let Some(home) = real_cuda_home() else {
-        let _ = writeln!(std::io::stderr(), "skipped: no ptxas; set KERNPACK_TEST_CUDA_HOME or CUDA_HOME");
-        return;
+        return skip("no ptxas; set KERNPACK_TEST_CUDA_HOME or CUDA_HOME");
     };
     let calls =
         ".cuda_llvm_ir([\"exp.ll\", \"scale.ll\"]).cuda_with(\"tuned.ll\", |kernel| kernel.arch(\"90a\").arch(\"80\"))";
@@ -270,11 +269,9 @@ fn a_real_toolkit_assembles_device_ir() {
 #[test]
 fn nvrtc_is_a_compiler_too() {
     let Some(home) = nvrtc_home() else {
-        let _ = writeln!(
-            std::io::stderr(),
-            "skipped: no libnvrtc; set KERNPACK_TEST_NVRTC_HOME to a folder with lib/libnvrtc.so.13 (pip install nvidia-cuda-nvrtc)"
+        return skip(
+            "no libnvrtc; set KERNPACK_TEST_NVRTC_HOME to a folder with lib/libnvrtc.so.13 (pip install nvidia-cuda-nvrtc)",
         );
-        return;
     };
     let source = "#include \"factor.h\"\nextern \"C\" __global__ void scale(float* out, unsigned n) {\n  if (threadIdx.x < n) out[threadIdx.x] *= FACTOR;\n}\n";
     let calls = ".cuda([\"kernels/scale.cu\", \"kernels/more.cu\"]).include(\"include\").cuda_arch([\"80\", \"90\"])\

@@ -3,6 +3,9 @@
 
 use std::process::{Command, Stdio};
 
+use kernpack_skip::skip;
+
+use crate::other_machine::{TARGET, has_standard_library};
 use crate::package::{Package, c_kernel, ir_kernel, loop_ir};
 
 /// The instruction set level of the compilation as a number: 1 for the baseline, 4 for x86-64-v4.
@@ -334,8 +337,7 @@ fn every_version_is_whole_and_the_highest_is_picked() {
     // Old CPUs, on which an instruction of a higher version ends the program. A limit above the
     // level of the CPU has no effect.
     if Command::new("qemu-x86_64").arg("--version").stdout(Stdio::null()).status().is_err() {
-        println!("skipped: qemu-x86_64 is missing (Debian: qemu-user), so kernels do not run on old CPUs");
-        return;
+        return skip("qemu-x86_64 is missing (Debian: qemu-user), so kernels do not run on old CPUs");
     }
     for (cpu, version) in [("qemu64", 1), ("Nehalem", 2), ("Haswell", 3)] {
         for cap in [None, Some("x86-64-v4")] {
@@ -506,15 +508,11 @@ fn a_target_without_levels_has_one_version() {
     let package = Package::new("version-cross", ".llvm_ir([\"k.ll\"]).multiversion([\"x86-64-v3\"])")
         .file("k.ll", &ir_kernel("k"))
         .file("src/lib.rs", "kernpack::library!();\npub fn level() -> &'static str {\n    kernels::k.cpu_level()\n}\n");
-    let target = "aarch64-unknown-linux-gnu";
-    let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output().expect("rustc runs");
-    let sysroot = String::from_utf8_lossy(&sysroot.stdout).trim().to_owned();
-    if !std::path::Path::new(&sysroot).join("lib/rustlib").join(target).exists() {
-        println!("skipped: Rust's library for {target} is missing (rustup target add {target})");
-        return;
+    if !has_standard_library() {
+        return skip(format_args!("Rust's library for {TARGET} is missing (rustup target add {TARGET})"));
     }
-    let built = package.cargo(&["check", "-vv", "--target", target], &[]);
+    let built = package.cargo(&["check", "-vv", "--target", TARGET], &[]);
     assert!(built.success, "{}", built.stderr);
-    let note = format!("kernpack: .multiversion(..): no x86-64-v3 for {target}: the kernels have one version\n");
+    let note = format!("kernpack: .multiversion(..): no x86-64-v3 for {TARGET}: the kernels have one version\n");
     assert!(built.stdout.contains(&note) || built.stderr.contains(&note), "{}{}", built.stdout, built.stderr);
 }

@@ -1,6 +1,6 @@
 //! OpenCL C sources, which the build compiles as a check if the machine has a device.
 
-use std::io::Write as _;
+use kernpack_skip::skip;
 
 use crate::package::Package;
 
@@ -27,7 +27,7 @@ pub(crate) fn device(package: &Package) -> Option<String> {
     let device = line.split_once("compiled by OpenCL on ").and_then(|(_, rest)| rest.rsplit_once(" in "));
     if device.is_none() {
         assert!(std::env::var("KERNPACK_OPENCL").as_deref() != Ok("require"), "{line}");
-        let _ = writeln!(std::io::stderr(), "skipped: {line}");
+        skip(&line);
     }
     device.map(|(device, _)| device.to_owned())
 }

@@ -2,13 +2,14 @@
 //! machine, or on the flags for its own programs.
 
 use std::env;
-use std::io::Write as _;
 use std::process::Command;
+
+use kernpack_skip::skip;
 
 use crate::library::BuiltLibrary;
 use crate::package::{Package, loop_ir};
 
-const TARGET: &str = "aarch64-unknown-linux-gnu";
+pub(crate) const TARGET: &str = "aarch64-unknown-linux-gnu";
 
 fn loop_c(name: &str) -> String {
     format!(
@@ -28,26 +29,31 @@ fn package(name: &str, calls: &str) -> Package {
         .file("ir.ll", &loop_ir("ir", ""))
 }
 
-/// Returns true if the standard library and the compilers for the target are installed. If they are
-/// not, prints a line about the skipped test, and panics on CI.
-fn is_there() -> bool {
-    let output = |program: &str, arguments: &[&str]| {
-        let output = Command::new(program).args(arguments).output();
-        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
-    };
+/// The output of a program, without blanks at the ends; empty if it cannot be run.
+fn output(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+}
+
+/// Returns true if rustc has the standard library for the target, also if
+/// `CARGO_TARGET_..._RUSTFLAGS` provides it.
+pub(crate) fn has_standard_library() -> bool {
     let flags = env::var("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS").unwrap_or_default();
     let flags: Vec<&str> = flags.split_whitespace().collect();
     let folder = output("rustc", &[&flags[..], &["--print", "target-libdir", "--target", TARGET]].concat());
     let mut files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let found = files.any(|file| file.file_name().to_string_lossy().starts_with("libstd-"))
-        && !output("aarch64-linux-gnu-g++", &["-dumpmachine"]).is_empty();
+    files.any(|file| file.file_name().to_string_lossy().starts_with("libstd-"))
+}
+
+/// Returns true if the standard library and the compilers for the target are installed. If they are
+/// not, prints a line about the skipped test, and panics on CI.
+fn is_there() -> bool {
+    let found = has_standard_library() && !output("aarch64-linux-gnu-g++", &["-dumpmachine"]).is_empty();
     if !found {
-        assert!(env::var_os("CI").is_none(), "cannot be skipped on CI");
-        let _ = writeln!(
-            std::io::stderr(),
-            "skipped: building for 64-bit ARM needs rustup target add {TARGET} and, on Debian and Ubuntu, apt-get install \
+        skip(format_args!(
+            "building for 64-bit ARM needs rustup target add {TARGET} and, on Debian and Ubuntu, apt-get install \
              g++-aarch64-linux-gnu"
-        );
+        ));
     }
     found
 }
@@ -260,12 +266,7 @@ fn kernels_from_tensor_expressions_run_there() {
         return;
     }
     if Command::new("qemu-aarch64").arg("--version").output().is_err() {
-        assert!(env::var_os("CI").is_none(), "cannot be skipped on CI");
-        let _ = writeln!(
-            std::io::stderr(),
-            "skipped: programs for 64-bit ARM need qemu-aarch64 (Debian and Ubuntu: qemu-user)"
-        );
-        return;
+        return skip("programs for 64-bit ARM need qemu-aarch64 (Debian and Ubuntu: qemu-user)");
     }
     let package = te_program("te-for-arm");
     let library = build(&package, &[]);

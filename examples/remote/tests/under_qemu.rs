@@ -2,24 +2,14 @@
 //! it a photograph (`REMOTE_PHOTO`) and a Python with Apache TVM (`KERNPACK_APACHE_TVM`).
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use kernpack_rpc::program::Runner;
+use kernpack_skip::{skip, skip_anywhere};
 
 const PICTURES: [&str; 4] = ["gray", "blur", "sobel", "edges"];
-
-/// Prints the missing tool. On CI all tools are installed.
-fn skip(what: &str) {
-    assert!(std::env::var_os("CI").is_none(), "{what}");
-    skip_anywhere(what);
-}
-
-/// Bypasses the test harness, which hides the output of tests that pass.
-fn skip_anywhere(what: &str) {
-    let _ = std::io::stderr().write_all(format!("skipped: {what}\n").as_bytes());
-}
 
 /// Returns true if the tools are installed.
 fn can_run() -> bool {
@@ -31,7 +21,7 @@ fn can_run() -> bool {
         |program: &str| Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
     for (program, package) in [("qemu-aarch64", "qemu-user"), ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu")] {
         if !has(program) {
-            skip(&format!("{program} is missing (apt-get install {package})"));
+            skip(format_args!("{program} is missing (apt-get install {package})"));
             return false;
         }
     }

@@ -110,6 +110,8 @@ mod tests {
     use std::net::TcpListener;
     use std::os::unix::net::UnixStream;
 
+    use kernpack_skip::skip;
+
     use super::*;
 
     #[test]
@@ -134,8 +136,7 @@ mod tests {
     #[test]
     fn other_users_are_turned_away() {
         if own_user() != 0 {
-            eprintln!("skipped: only root can be another user");
-            return;
+            return skip("only root can be another user");
         }
         let port = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = port.local_addr().unwrap();

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use kernpack::{Device, Tensor};
 use kernpack_rpc::wire::{Key, greet_through_proxy, offer};
 use kernpack_rpc::{Connect, Place, Proxy, ProxyOptions, Server, ServerOptions, Session, connect};
+use kernpack_skip::skip;
 
 const TIME: Duration = Duration::from_secs(30);
 
@@ -249,7 +250,7 @@ impl Stock {
     /// `None` if Apache TVM is not available.
     fn start(arguments: &[&str]) -> Option<Self> {
         let Some(python) = std::env::var_os("KERNPACK_APACHE_TVM") else {
-            eprintln!("skipped: KERNPACK_APACHE_TVM names no Python with Apache TVM");
+            skip("KERNPACK_APACHE_TVM names no Python with Apache TVM");
             return None;
         };
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stock_proxy.py");

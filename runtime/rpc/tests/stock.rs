@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use kernpack_rpc::{Session, Timing, connect};
+use kernpack_skip::skip;
 
 /// A server that ends when this value is dropped.
 struct Server {
@@ -21,7 +22,7 @@ impl Server {
     /// `None` if Apache TVM is not available.
     fn start(key: &str) -> Option<Self> {
         let Some(python) = std::env::var_os("KERNPACK_APACHE_TVM") else {
-            eprintln!("skipped: KERNPACK_APACHE_TVM names no Python with Apache TVM");
+            skip("KERNPACK_APACHE_TVM names no Python with Apache TVM");
             return None;
         };
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stock_server.py");
@@ -55,8 +56,9 @@ fn everything_with_one_session() {
     let Some(server) = Server::start("") else { return };
     let session = server.connect();
     exercise::all(&session, false);
-    if let Ok(library) = std::env::var("CONVERSIONS_LIBRARY") {
-        exercise::library(&session, false, &library);
+    match std::env::var("CONVERSIONS_LIBRARY") {
+        Ok(library) => exercise::library(&session, false, &library),
+        Err(_) => skip("CONVERSIONS_LIBRARY names no library, so none is uploaded"),
     }
     // Apache TVM's server in Python does not support listing.
     let error = session.listdir(".").unwrap_err();
@@ -121,7 +123,9 @@ fn sessions_that_take_too_long() {
 
 #[test]
 fn timings_print_alike() {
-    let Some(python) = std::env::var_os("KERNPACK_APACHE_TVM") else { return };
+    let Some(python) = std::env::var_os("KERNPACK_APACHE_TVM") else {
+        return skip("KERNPACK_APACHE_TVM names no Python with Apache TVM");
+    };
     let results = vec![0.001_25, 0.003, 0.002, 0.000_1];
     let program = format!("from tvm.runtime.module import BenchmarkResult; print(BenchmarkResult({results:?}))");
     let printed = Command::new(python).args(["-c", &program]).output().unwrap();

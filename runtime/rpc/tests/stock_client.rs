@@ -4,13 +4,14 @@
 
 use std::process::Command;
 
+use kernpack_skip::skip;
+
 #[test]
 fn stock_client() {
     let (Some(python), Some(library)) =
         (std::env::var_os("KERNPACK_APACHE_TVM"), std::env::var_os("CONVERSIONS_LIBRARY"))
     else {
-        eprintln!("skipped: KERNPACK_APACHE_TVM and CONVERSIONS_LIBRARY name no Python with Apache TVM and no library");
-        return;
+        return skip("KERNPACK_APACHE_TVM and CONVERSIONS_LIBRARY name no Python with Apache TVM and no library");
     };
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stock_client.py");
     let status = Command::new(python)

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use kernpack_rpc::tracker::{Tracker, TrackerClient, TrackerOptions};
 use kernpack_rpc::{Place, Server, ServerOptions, Session};
+use kernpack_skip::skip;
 
 const TIME: Duration = Duration::from_secs(30);
 
@@ -243,7 +244,7 @@ struct Stock {
 impl Stock {
     fn start(program: &str, arguments: &[&str]) -> Option<Self> {
         let Some(python) = std::env::var_os("KERNPACK_APACHE_TVM") else {
-            eprintln!("skipped: KERNPACK_APACHE_TVM names no Python with Apache TVM");
+            skip("KERNPACK_APACHE_TVM names no Python with Apache TVM");
             return None;
         };
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stock_tracker.py");

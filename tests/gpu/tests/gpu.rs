@@ -3,24 +3,19 @@
 
 mod library;
 
-use std::io::Write as _;
-use std::sync::Once;
-
 use kernpack::device::device_type;
 use kernpack::device::{self, DeviceAttribute, Event, Stream};
 use kernpack::module::device_image::{ArgType, DeviceFunction, DeviceImage};
 use kernpack::{DataType, Device, Function, Module, Result, Tensor};
+use kernpack_skip::{skip, skip_anywhere};
 
-/// The first GPU; if there is none, prints the reason once.
+/// The first GPU; if there is none, prints the reason.
 fn gpu() -> Option<Device> {
     match device::api(device_type::CUDA).and_then(|cuda| cuda.device_count()) {
         Ok(1..) => Some(Device::cuda(0)),
         outcome => {
-            static SAID: Once = Once::new();
-            SAID.call_once(|| {
-                let why = outcome.map_or_else(|error| error.message().to_owned(), |_| "there is none".to_owned());
-                let _ = writeln!(std::io::stderr(), "skipped: no GPU was found, so nothing was launched ({why})");
-            });
+            let why = outcome.map_or_else(|error| error.message().to_owned(), |_| "there is none".to_owned());
+            skip_anywhere(format_args!("no GPU was found, so nothing was launched ({why})"));
             None
         }
     }
@@ -97,11 +92,7 @@ fn softmax_matches_the_cpu() {
 fn imagekits_kernel_matches_the_cpu() {
     let Some(gpu) = gpu() else { return };
     let Some(path) = std::env::var_os("IMAGEKIT_LIBRARY") else {
-        let _ = writeln!(
-            std::io::stderr(),
-            "skipped: IMAGEKIT_LIBRARY does not say where libimagekit.so is (cargo xtask test --gpu does)"
-        );
-        return;
+        return skip("IMAGEKIT_LIBRARY does not say where libimagekit.so is (cargo xtask test --gpu does)");
     };
     let imagekit = Module::load(path).unwrap();
     for (height, width) in [(1, 1), (7, 33), (480, 641)] {
@@ -171,9 +162,7 @@ fn source_is_compiled_at_load() {
     let data = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], &[4]).unwrap().to(gpu).unwrap();
     match twice.launch(1, 4, (&data,)) {
         Ok(()) => assert_eq!(data.to(Device::CPU).unwrap().view::<f32>().unwrap().to_vec(), [2.0, 4.0, 6.0, 8.0]),
-        Err(error) if error.message().contains("NVRTC, which compiles it, was not found") => {
-            let _ = writeln!(std::io::stderr(), "skipped: {error}");
-        }
+        Err(error) if error.message().contains("NVRTC, which compiles it, was not found") => skip(error),
         Err(error) => panic!("{error}"),
     }
 }
@@ -201,7 +190,7 @@ fn many_threads_and_all_devices() {
     }
     let count = device::api(device_type::CUDA).unwrap().device_count().unwrap();
     if count == 1 {
-        let _ = writeln!(std::io::stderr(), "skipped: this machine has one GPU, so nothing is copied between two");
+        skip_anywhere("no second GPU was found, so nothing is copied between two");
     }
     let (a, b) = (matrix(100, 90, 11), matrix(90, 80, 12));
     let expected: Tensor = function("matmul_on_cpu").call_as((&a, &b)).unwrap();

@@ -3,19 +3,18 @@
 
 mod library;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kernpack::module::device_image::DeviceImage;
 use kernpack::{Bytes, Function, Module};
+use kernpack_skip::skip;
 
 /// The image of the library, if nvcc was available.
 fn images() -> Option<Vec<Module>> {
     let images: Vec<Module> = library::load().imports().into_iter().filter(|module| module.kind() == "cuda").collect();
     if images.is_empty() {
-        assert!(std::env::var_os("CI").is_none(), "the library was built without nvcc; see its build's warning");
-        let _ = writeln!(std::io::stderr(), "skipped: the library was built without nvcc, so it carries no CUDA image");
+        skip("the library was built without nvcc, so it carries no CUDA image; see its build's warning");
         return None;
     }
     Some(images)
@@ -76,9 +75,7 @@ fn run(command: &mut Command) {
 #[test]
 fn ptx_is_accepted_by_ptxas() {
     let (Some(nvcc), Some(ptxas)) = (tool("nvcc"), tool("ptxas")) else {
-        assert!(std::env::var_os("CI").is_none(), "no nvcc and ptxas: cargo xtask installs them into target/cuda");
-        let _ = writeln!(std::io::stderr(), "skipped: no nvcc and ptxas in CUDA_HOME, target/cuda or PATH");
-        return;
+        return skip("no nvcc and ptxas in CUDA_HOME, target/cuda (where cargo xtask installs them) or PATH");
     };
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("ptx-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();

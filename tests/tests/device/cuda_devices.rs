@@ -1,7 +1,6 @@
 //! CUDA devices with the stand-in for the driver: tensors, copies, streams, events, attributes, and
 //! errors.
 
-use std::io::Write as _;
 use std::path::Path;
 
 use kernpack::device::device_type;
@@ -9,6 +8,7 @@ use kernpack::device::{self, DeviceAttribute, DeviceMemory, Event, Stream};
 use kernpack::{Any, DataType, Device, Tensor};
 use kernpack_tests::beside::test_again;
 use kernpack_tests::cuda_stand_in::{Live, Session, StandIn, compile, open};
+use kernpack_tests::skip::skip_anywhere;
 
 fn session() -> Session<'static> {
     StandIn::load(env!("CARGO_TARGET_TMPDIR")).session()
@@ -290,11 +290,7 @@ fn drivers_that_cannot_serve_are_told_apart() {
         let _ = std::fs::remove_file(library);
     }
     if Path::new("/dev/nvidiactl").exists() {
-        let _ = writeln!(
-            std::io::stderr(),
-            "skipped: this machine has a CUDA driver, so nothing can say that there is none"
-        );
-        return;
+        return skip_anywhere("this machine has a CUDA driver, so nothing can say that there is none");
     }
     assert_eq!(
         says(None, &[]),

@@ -55,18 +55,16 @@ fn missing() -> String {
 /// Returns whether programs for 64-bit ARM can be built and run here; if not, prints a line with
 /// the reason.
 pub(crate) fn is_there() -> bool {
-    static IS_THERE: OnceLock<bool> = OnceLock::new();
-    *IS_THERE.get_or_init(|| {
-        if cfg!(target_arch = "aarch64") {
-            skip_anywhere("this machine is one of 64-bit ARM: the other tests are the tests of it");
-            return false;
-        }
-        let missing = missing();
-        if !missing.is_empty() {
-            skip(format_args!("64-bit ARM under qemu needs {missing}"));
-        }
-        missing.is_empty()
-    })
+    static MISSING: OnceLock<String> = OnceLock::new();
+    if cfg!(target_arch = "aarch64") {
+        skip_anywhere("this machine is one of 64-bit ARM: the other tests are the tests of it");
+        return false;
+    }
+    let missing = MISSING.get_or_init(missing);
+    if !missing.is_empty() {
+        skip(format_args!("64-bit ARM under qemu needs {missing}"));
+    }
+    missing.is_empty()
 }
 
 /// cargo, with the target folder of the tests, and with the compilers for the target.

@@ -10,6 +10,7 @@ use kernpack_compiler::ir::{
     Buffer, Expr, F32, ForKind, FuncKind, I64, IrModule, IrModuleNode, LoweredFunc, LoweredFuncNode, Param, ParamNode,
     Stmt, Var,
 };
+use kernpack_skip::skip;
 
 use crate::{c, sum};
 
@@ -61,7 +62,7 @@ fn run(folder: &Path, tool: &str, args: &[&str]) -> Option<Output> {
     match Command::new(tool).current_dir(folder).args(args).output() {
         Ok(output) => Some(output),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            println!("skipped: {tool} is not installed");
+            skip(format_args!("{tool} is not installed"));
             None
         }
         Err(error) => panic!("{tool}: {error}"),
@@ -140,8 +141,7 @@ fn a_debugger_stops_at_a_loop_of_the_schedule() {
     let Some(output) = run(&folder, "gdb", &args) else { return };
     let said = text(&output.stdout) + &text(&output.stderr);
     if said.contains("ptrace") && said.contains("not permitted") {
-        println!("skipped: processes cannot be traced here");
-        return;
+        return skip("processes cannot be traced here");
     }
     let frame = format!("kernels.kir:{store}");
     assert!(said.contains("#0  ") && said.contains("add (") && said.contains(&frame), "{said}\n{listing}");

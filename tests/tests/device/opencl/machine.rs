@@ -7,8 +7,7 @@ use kernpack::{Device, Error};
 /// Reports that a test cannot run here; panics if OpenCL was expected.
 fn skip(error: &Error) {
     assert!(std::env::var("KERNPACK_OPENCL").as_deref() != Ok("require"), "{error}");
-    let test = std::thread::current();
-    kernpack_tests::skip::skip(format_args!("{}: {}", test.name().unwrap_or("a test"), error.message()));
+    kernpack_tests::skip::skip(error.message());
 }
 
 /// All devices; if there is none, prints a line and returns `None`.
