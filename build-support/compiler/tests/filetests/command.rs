@@ -91,8 +91,8 @@ impl Commands {
         Ok(commands)
     }
 
-    /// The arguments of a run that has to fail before the passes and is not run after them. An error
-    /// of arguments that fit no program would do too.
+    /// The arguments of a run that has to fail before the passes and is not run after them. An
+    /// error of arguments that fit no program would do too.
     fn unanswered(&self) -> Option<&str> {
         self.runs.iter().find_map(|run| match run {
             Run::FailsBefore(arguments) => {
