@@ -1,6 +1,6 @@
-//! `cargo xtask extension`: the tests of the extension module in three environments: beside
-//! tvm_ffi, with NumPy but no tvm_ffi, and with the standard library alone. `cargo xtask test` runs
-//! them, too.
+//! `cargo xtask extension`: the tests of the extension module in four environments: beside tvm_ffi,
+//! with PyTorch and JAX, with NumPy but no tvm_ffi, and with the standard library alone. `cargo
+//! xtask test` runs them, too.
 
 use crate::Result;
 use crate::artifacts;
@@ -8,13 +8,17 @@ use crate::environment::Environment;
 use crate::pytest;
 use crate::python;
 use crate::runner::Report;
+use crate::torch;
 use crate::totals::Totals;
 use crate::workspace::Workspace;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The folder of the tests, from the root.
-const TESTS: &str = "tests/python_extension";
+pub(crate) const TESTS: &str = "tests/python_extension";
+
+/// The tests with PyTorch and JAX.
+const FRAMEWORKS: &str = "tests/python_extension/test_frameworks.py";
 
 /// Files that make environments, or are about frameworks that have tvm_ffi's place.
 const NOT_WITHOUT: [&str; 3] = ["test_frameworks.py", "test_interface.py", "test_wheel.py"];
@@ -27,11 +31,35 @@ pub(crate) fn run() -> Result {
     let mut beside = environment.command(environment.python.interpreter());
     pytest::arguments(&mut beside).arg(TESTS);
     beside.envs(libraries.clone());
+    let frameworks = torch::interpreter(&environment.workspace)
+        .and_then(|torch| with_frameworks(&environment.workspace, &torch, &libraries));
+    match &frameworks {
+        Ok(_) => leave_frameworks_out(&mut beside),
+        Err(error) => report.skip(&format!("{FRAMEWORKS}: {error}")),
+    }
     report.add(&format!("pytest {TESTS}"), &mut beside, Totals::of_pytest)?;
-    for (name, mut command) in without_packages(&environment.workspace, &libraries)? {
+    let without = without_packages(&environment.workspace, &libraries)?;
+    for (name, mut command) in frameworks.into_iter().chain(without) {
         report.add(&name, &mut command, Totals::of_pytest)?;
     }
     report.close()
+}
+
+/// The command, with its name, that runs the tests with PyTorch and JAX, in an environment over an
+/// interpreter that has PyTorch.
+pub(crate) fn with_frameworks(
+    workspace: &Workspace,
+    torch: &Path,
+    libraries: &[(&'static str, PathBuf)],
+) -> Result<(String, Command)> {
+    let mut command = workspace.command(python::with_frameworks(workspace, torch)?);
+    pytest::arguments(&mut command).arg(FRAMEWORKS).envs(libraries.iter().cloned());
+    Ok((format!("pytest {FRAMEWORKS}"), command))
+}
+
+/// Leaves the tests with PyTorch and JAX out of a run beside that of [`with_frameworks`].
+pub(crate) fn leave_frameworks_out(pytest: &mut Command) {
+    pytest.arg(format!("--ignore={FRAMEWORKS}"));
 }
 
 /// The commands, with their names, that run the tests without tvm_ffi, and without NumPy as well.

@@ -98,7 +98,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   book blocks   compile or run every block of every page: book blocks [PAGE...]
   conformance   the reference suites with our libtvm_ffi.so: conformance [python | rust | cpp] (--stock, --library FILE, --filter TEXT)
   races         loom on the lock-free protocols, ThreadSanitizer on threads that register and look up
-  extension     tests/python_extension in three environments: beside tvm_ffi, without it, and with the standard library alone
+  extension     tests/python_extension in four environments: beside tvm_ffi, with PyTorch and JAX, without tvm_ffi, and with the standard library alone
   pythons       the extension module under Pythons of Debian unstable (3.13, 3.14, 3.15), PyPy, which refuses it, and 3.13 without the interpreter's
                 lock, built from Debian's source (a quarter of an hour): pythons [3.13 | 3.14 | 3.15 | pypy3 | 3.13t | 3.13t-tsan]..
   filetype      install the model of examples/filetype, build it, and say what kinds of files these are: filetype [PATH..];

@@ -37,6 +37,13 @@ const ALONE: Recipe = Recipe {
     packages: include_str!("../requirements-alone.txt"),
 };
 
+/// The environment of a user of PyTorch and JAX: it has Debian's PyTorch.
+const FRAMEWORKS: Recipe = Recipe {
+    folder: "venv-frameworks",
+    list: "xtask/requirements-frameworks.txt",
+    packages: include_str!("../requirements-frameworks.txt"),
+};
+
 /// The program with which an interpreter prints its version and the path of its executable.
 const IDENTIFY: &str = "import sys; print('%d.%d.%d' % sys.version_info[:3], sys.executable)";
 
@@ -115,16 +122,26 @@ fn environment_without(workspace: &Workspace, recipe: &Recipe, package: &str) ->
     Ok(interpreter)
 }
 
+/// The interpreter of the environment in `target/venv-frameworks`: with JAX, and with the packages
+/// of an interpreter that has PyTorch.
+pub(crate) fn with_frameworks(workspace: &Workspace, torch: &Path) -> Result<PathBuf> {
+    let identity = say(workspace, torch, IDENTIFY)?;
+    environment_of(workspace, &FRAMEWORKS, &Base { program: torch.to_path_buf(), identity, shares: true })
+}
+
 /// The interpreter of an environment. Makes the environment if it is missing or incomplete.
 pub(crate) fn environment(workspace: &Workspace, recipe: &Recipe) -> Result<PathBuf> {
-    let base = base_interpreter(workspace)?;
+    environment_of(workspace, recipe, &base_interpreter(workspace)?)
+}
+
+fn environment_of(workspace: &Workspace, recipe: &Recipe, base: &Base) -> Result<PathBuf> {
     let folder = workspace.folder(recipe.folder)?;
     let interpreter = folder.join("bin/python");
     let stamp_file = folder.join("complete");
     let stamp = format!("{}\n{}", base.identity, recipe.packages);
     let complete = fs::read_to_string(&stamp_file).is_ok_and(|text| text == stamp);
     if !complete || say(workspace, &interpreter, IDENTIFY).is_err() {
-        make(workspace, &base.program, &folder)?;
+        make(workspace, base, &folder)?;
         install(workspace, &interpreter, recipe)?;
         fs::write(&stamp_file, stamp).map_err(|error| format!("cannot write {}: {error}", stamp_file.display()))?;
     }
@@ -135,6 +152,8 @@ pub(crate) fn environment(workspace: &Workspace, recipe: &Recipe) -> Result<Path
 struct Base {
     program: PathBuf,
     identity: String,
+    /// The environments have its packages, too.
+    shares: bool,
 }
 
 /// The Python to make the environment with: `PYTHON`, else `python3` or `python` on PATH, 3.9 or
@@ -149,7 +168,7 @@ fn base_interpreter(workspace: &Workspace) -> Result<Base> {
         )?;
     let identity = say(workspace, &program, IDENTIFY)?;
     match version(&identity) {
-        Some(version) if version >= (3, 9) => Ok(Base { program, identity }),
+        Some(version) if version >= (3, 9) => Ok(Base { program, identity, shares: false }),
         _ => {
             Err(format!("{} is Python {identity}: 3.9 or newer is needed; set PYTHON to another", program.display())
                 .into())
@@ -165,26 +184,30 @@ fn version(identity: &str) -> Option<(u32, u32)> {
 
 /// Makes an empty environment. Debian has a separate package for the module `venv`; root installs
 /// it here.
-fn make(workspace: &Workspace, base: &Path, folder: &Path) -> Result {
+fn make(workspace: &Workspace, base: &Base, folder: &Path) -> Result {
+    let program = &base.program;
     let make = || {
-        let mut command = workspace.command(base);
+        let mut command = workspace.command(program);
         command.args(["-m", "venv", "--clear"]).arg(folder);
+        if base.shares {
+            command.arg("--system-site-packages");
+        }
         step::watch(&format!("make a Python environment in {}", folder.display()), &mut command, Show::Warnings)
     };
     if make()?.success {
         return Ok(());
     }
     let advice = "install the package python3-venv (Debian, Ubuntu: apt-get install python3-venv), or set PYTHON to a Python that has the modules venv and ensurepip";
-    let has_modules = say(workspace, base, "import venv, ensurepip").is_ok();
+    let has_modules = say(workspace, program, "import venv, ensurepip").is_ok();
     if has_modules || !debian::can_install(workspace) {
-        return Err(format!("{} -m venv failed: {advice}", base.display()).into());
+        return Err(format!("{} -m venv failed: {advice}", program.display()).into());
     }
     debian::install(workspace, "python3-venv")
-        .map_err(|error| format!("{error}; {} -m venv failed: {advice}", base.display()))?;
+        .map_err(|error| format!("{error}; {} -m venv failed: {advice}", program.display()))?;
     if make()?.success {
         return Ok(());
     }
-    Err(format!("{} -m venv failed with python3-venv installed: {advice}", base.display()).into())
+    Err(format!("{} -m venv failed with python3-venv installed: {advice}", program.display()).into())
 }
 
 /// Installs every package of the list. pip caches its downloads.

@@ -24,7 +24,7 @@ use std::time::Instant;
 /// Folders with Python tests, from the root.
 const PYTHON_TESTS: &[&str] = &[
     "tests/python",
-    "tests/python_extension",
+    extension::TESTS,
     "examples/dspkit/python",
     "examples/imagekit/python",
     "examples/extension/python",
@@ -165,8 +165,12 @@ fn others(
     let cargo_kernpack = target.join("debug").join(format!("cargo-kernpack{}", std::env::consts::EXE_SUFFIX));
     let torch = torch::interpreter(&environment.workspace);
     if let Err(error) = &torch {
-        report.skip(&format!("the wheel of imagekit with PyTorch: {error}"));
+        report.skip(&format!("the wheel of imagekit, and the extension module, with PyTorch: {error}"));
     }
+    let frameworks = torch.as_ref().ok().and_then(|torch| {
+        let run = extension::with_frameworks(&environment.workspace, torch, libraries);
+        run.map_err(|error| report.fail(format!("the extension module with PyTorch and JAX: {error}"))).ok()
+    });
     for folder in PYTHON_TESTS {
         let mut pytest = environment.command(environment.python.interpreter());
         pytest::arguments(&mut pytest).arg(folder);
@@ -178,8 +182,12 @@ fn others(
         if let Some(interpreter) = apache_tvm {
             pytest.env("KERNPACK_APACHE_TVM", interpreter);
         }
+        if *folder == extension::TESTS && frameworks.is_some() {
+            extension::leave_frameworks_out(&mut pytest);
+        }
         commands.push((format!("pytest {folder}"), pytest, Totals::of_pytest));
     }
+    commands.extend(frameworks.map(|(name, command)| (name, command, Totals::of_pytest as Read)));
     match extension::without_packages(&environment.workspace, libraries) {
         Ok(runs) => commands.extend(runs.into_iter().map(|(name, command)| (name, command, Totals::of_pytest as Read))),
         Err(error) => report.fail(format!("tests/python_extension without packages: {error}")),

@@ -16,10 +16,12 @@ use crate::cpython::interpreter::with_lock;
 use crate::cpython::object::{Owned, PyResult};
 use crate::signature::refused::Refused;
 
-/// The method that returns a tensor's storage.
+/// The method that returns a tensor's storage. PyTorch has it since 2.0.
 const STORAGE: &CStr = c"untyped_storage";
+/// The method that tells whether the elements are the negative values of those in memory.
+const IS_NEGATIVE: &CStr = c"is_neg";
 
-/// The first classes of arrays that were found not to have the method, such as those of JAX and
+/// The first classes of arrays that were found to have neither method, such as those of JAX and
 /// CuPy. They are never released.
 static WITHOUT: [AtomicPtr<PyObject>; 8] = [const { AtomicPtr::new(ptr::null_mut()) }; 8];
 
@@ -32,24 +34,27 @@ pub(crate) struct Stored {
 
 impl Stored {
     /// Returns the storage of an array whose class has the method `untyped_storage`; `None` for
-    /// other arrays.
+    /// other arrays. Capsules of PyTorch 1 ignore the negative bit, so it is checked there, too.
+    ///
+    /// # Errors
+    /// A tensor whose elements differ from its memory.
     ///
     /// # Safety
     /// `object` is alive.
     pub(crate) unsafe fn of(py: Py, object: *mut PyObject) -> Result<Option<Self>, Refused> {
         // SAFETY: promised by the caller.
         unsafe {
-            if !has_storage(py, py.class_of(object))? {
+            if !is_like_pytorch(py, py.class_of(object))? {
                 return Ok(None);
             }
             let start = start(py, object)?;
-            let Some(storage) = ask(py, object, STORAGE)? else { return Ok(None) };
-            for (bit, of) in [("conjugate", c"is_conj"), ("negative", c"is_neg")] {
+            let storage = ask(py, object, STORAGE)?;
+            for (bit, of) in [("conjugate", c"is_conj"), ("negative", IS_NEGATIVE)] {
                 if ask(py, object, of)?.is_some_and(|is_set| is_set.as_ptr() == py._Py_TrueStruct()) {
                     return Err(bit_is_set(bit));
                 }
             }
-            Ok(Some(Self { storage, start }))
+            Ok(storage.map(|storage| Self { storage, start }))
         }
     }
 
@@ -93,15 +98,17 @@ impl Stored {
     }
 }
 
-/// Returns true if a class has the method `untyped_storage`. A failed look-up creates an exception,
-/// so it is remembered.
-fn has_storage(py: Py, class: Owned) -> PyResult<bool> {
+/// Returns true if a class has one of the methods of PyTorch's tensors. Failed look-ups create
+/// exceptions, so they are remembered.
+fn is_like_pytorch(py: Py, class: Owned) -> PyResult<bool> {
     if WITHOUT.iter().any(|known| known.load(Ordering::Acquire) == class.as_ptr()) {
         return Ok(false);
     }
-    // SAFETY: the class is alive.
-    if unsafe { py.attribute_if_any(class.as_ptr(), STORAGE)? }.is_some() {
-        return Ok(true);
+    for method in [STORAGE, IS_NEGATIVE] {
+        // SAFETY: the class is alive.
+        if unsafe { py.attribute_if_any(class.as_ptr(), method)? }.is_some() {
+            return Ok(true);
+        }
     }
     let is_taken = |place: &AtomicPtr<PyObject>| {
         place.compare_exchange(ptr::null_mut(), class.as_ptr(), Ordering::AcqRel, Ordering::Acquire).is_ok()
