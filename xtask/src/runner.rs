@@ -299,7 +299,7 @@ impl Report {
 
     /// Notes something that cannot run on this machine. On CI, where everything can run, it is a
     /// failure.
-    fn skip(&mut self, what: &str) {
+    pub(crate) fn skip(&mut self, what: &str) {
         if on_ci() {
             return self.fail(what.to_string());
         }
