@@ -8,8 +8,8 @@ use crate::options::entries;
 
 /// The role that an attribute gives to a function or constant.
 pub(super) enum Role {
-    Method { name: Option<LitStr> },
-    Init,
+    Method { name: Option<LitStr>, signature: Option<LitStr> },
+    Init { signature: Option<LitStr> },
     Getter { name: Option<LitStr> },
     Operator(Operator),
     TypeAttr { name: LitStr },
@@ -77,17 +77,22 @@ fn advice(name: &str) -> Option<String> {
 fn role(attribute: &Attribute, mistakes: &mut Mistakes) -> Option<Role> {
     let path = attribute.path();
     if path.is_ident("method") {
-        return Some(Role::Method { name: name(attribute, "#[method(name = \"...\")]", mistakes)? });
+        let (name, signature) = options(attribute, "`name = \"...\"` and `signature = \"...\"`", mistakes)?;
+        return Some(Role::Method { name, signature });
+    }
+    if path.is_ident("init") {
+        let (_, signature) = options(attribute, "`signature = \"...\"`", mistakes)?;
+        return Some(Role::Init { signature });
     }
     if path.is_ident("getter") {
-        return Some(Role::Getter { name: name(attribute, "#[getter(name = \"...\")]", mistakes)? });
+        return Some(Role::Getter { name: options(attribute, NAME, mistakes)?.0 });
     }
     if path.is_ident("operator") {
         return operator(attribute, mistakes).map(Role::Operator);
     }
     if path.is_ident("type_attr") {
         const EXAMPLE: &str = "#[type_attr(name = \"...\")]";
-        let Some(name) = name(attribute, EXAMPLE, mistakes)? else {
+        let Some(name) = options(attribute, NAME, mistakes)?.0 else {
             mistakes.at(attribute, format_args!("a type attribute needs a name; write {EXAMPLE}"));
             return None;
         };
@@ -108,30 +113,41 @@ fn role(attribute: &Attribute, mistakes: &mut Mistakes) -> Option<Role> {
         let name = path.get_ident().map(Ident::to_string).unwrap_or_default();
         mistakes.at(attribute, format_args!("#[{name}] takes no options; write #[{name}]"));
     }
-    Some(if path.is_ident("init") { Role::Init } else { Role::Skip })
+    Some(Role::Skip)
 }
 
-/// Reads the option `name`. Returns `None` if an error was reported.
-fn name(attribute: &Attribute, example: &str, mistakes: &mut Mistakes) -> Option<Option<LitStr>> {
-    const KNOWN: &str = "`name = \"...\"`";
+/// The option of an attribute that only takes a name.
+const NAME: &str = "`name = \"...\"`";
+
+/// Reads the options `name` and `signature`, as far as they are among the known ones. Returns
+/// `None` if an error was reported.
+fn options(
+    attribute: &Attribute,
+    known: &'static str,
+    mistakes: &mut Mistakes,
+) -> Option<(Option<LitStr>, Option<LitStr>)> {
+    let (mut name, mut signature) = (None, None);
     let tokens = match &attribute.meta {
-        Meta::Path(_) => return Some(None),
+        Meta::Path(_) => return Some((name, signature)),
         Meta::List(list) => list.tokens.clone(),
         Meta::NameValue(_) => {
-            mistakes.at(attribute, format_args!("write {example}, with the options in parentheses"));
+            let key = attribute.path().get_ident().map(Ident::to_string).unwrap_or_default();
+            let option = if known.starts_with("`name") { "name" } else { "signature" };
+            mistakes.at(attribute, format_args!("write #[{key}({option} = \"...\")], with the options in parentheses"));
             return None;
         }
     };
-    let mut name = None;
-    for entry in entries(tokens, KNOWN, mistakes) {
-        if entry.key == "name" {
+    for entry in entries(tokens, known, mistakes) {
+        if entry.key == "name" && known.contains("name") {
             name = Some(entry.string(mistakes)?);
+        } else if entry.key == "signature" && known.contains("signature") {
+            signature = Some(entry.string(mistakes)?);
         } else {
-            entry.unknown(KNOWN, mistakes);
+            entry.unknown(known, mistakes);
             return None;
         }
     }
-    Some(name)
+    Some((name, signature))
 }
 
 fn operator(attribute: &Attribute, mistakes: &mut Mistakes) -> Option<Operator> {

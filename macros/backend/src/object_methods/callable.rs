@@ -94,7 +94,7 @@ impl Callable<'_> {
             parameter_info(&argument.name, &ty, &argument.written)
         });
         let parameters = parameters.chain(callback);
-        let defaults = default::fields(self.defaults());
+        let defaults = default::fields(self.defaults(), self.signature.kinds.as_deref());
         let result = self.returned(self_type);
         let call = match self.entry {
             Entry::Getter => quote!(__k::no_entry_point),

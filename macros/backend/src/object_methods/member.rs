@@ -9,6 +9,7 @@ use super::self_type::{SelfType, Shape};
 use crate::doc::Doc;
 use crate::mistakes::Mistakes;
 use crate::name::plain;
+use crate::signature::declared::{self, ParameterKind};
 use crate::signature::{self, Subject, default};
 
 /// A function or constant that is exported to other languages.
@@ -36,6 +37,8 @@ pub(super) enum Kind {
 /// The arguments and the result of a function.
 pub(super) struct Signature {
     pub(super) arguments: Vec<Argument>,
+    /// The kinds of the arguments, if a signature declares them.
+    pub(super) kinds: Option<Vec<ParameterKind>>,
     /// The type as the user wrote it. `None` if the function returns nothing.
     pub(super) result: Option<Type>,
     pub(super) shape: Shape,
@@ -71,20 +74,17 @@ impl Member {
         if !complete {
             return None;
         }
-        match role {
-            Role::Method { .. } | Role::Init => default::complete(&mut arguments, mistakes),
-            _ => default::check(&mut arguments, mistakes),
-        }
+        let kinds = kinds(&mut arguments, &role, mistakes);
         let shape = result.as_ref().map_or(Shape::AsIs, |ty| self_type.result_shape(ty));
-        let read = Signature { arguments, result, shape };
+        let read = Signature { arguments, kinds, result, shape };
         let ident = signature.ident.clone();
         let (name, kind) = match role {
-            Role::Method { name } => (method_name(&ident, name, mistakes), Kind::Method(read)),
+            Role::Method { name, .. } => (method_name(&ident, name, mistakes), Kind::Method(read)),
             Role::Getter { name } => {
                 check_getter(item, &read, mistakes);
                 (method_name(&ident, name, mistakes), Kind::Getter(read))
             }
-            Role::Init => {
+            Role::Init { .. } => {
                 check_init(item, &read, self_type, mistakes);
                 ("__ffi_init__".to_owned(), Kind::Init(read))
             }
@@ -132,6 +132,19 @@ impl Member {
 pub(super) enum Place {
     Name,
     Attribute,
+}
+
+/// Returns the kinds of the arguments, if a signature declares them, and completes their defaults.
+fn kinds(arguments: &mut [Argument], role: &Role, mistakes: &mut Mistakes) -> Option<Vec<ParameterKind>> {
+    match role {
+        Role::Method { signature: Some(text), .. } | Role::Init { signature: Some(text) } => {
+            let has_self = arguments.first().is_some_and(Argument::is_self);
+            return declared::apply(text, arguments, has_self, mistakes);
+        }
+        Role::Method { .. } | Role::Init { .. } => default::complete(arguments, mistakes),
+        _ => default::check(arguments, mistakes),
+    }
+    None
 }
 
 fn conditions(attributes: &[Attribute]) -> Vec<Attribute> {

@@ -7,6 +7,7 @@ use super::parallel::ParallelLoop;
 use crate::doc::Doc;
 use crate::mistakes::Mistakes;
 use crate::name::{function_name_fault, plain};
+use crate::signature::declared::{self, ParameterKind};
 use crate::signature::{self, Parameter, Subject, default};
 
 /// A function to export.
@@ -17,6 +18,8 @@ pub(super) struct PackedFunction {
     /// `#[cfg]` attributes, which the generated items need as well.
     pub(super) conditions: Vec<Attribute>,
     pub(super) parameters: Vec<Parameter>,
+    /// The kinds of the parameters, if a signature declares them.
+    pub(super) kinds: Option<Vec<ParameterKind>>,
     /// The result type, or `None` if the function returns nothing.
     pub(super) result: Option<Type>,
     /// The loop of a function that is called for each element or row.
@@ -38,7 +41,7 @@ impl PackedFunction {
         signature::check_signature(&item.sig, Subject::Function, mistakes);
         check_attributes(&item.attrs, mistakes);
         let mut parameters = parameters(&item.sig.inputs, options, mistakes);
-        default::complete(&mut parameters, mistakes);
+        let kinds = kinds(&mut parameters, options, mistakes);
         let result = signature::result(&item.sig.output, mistakes);
         let ident = item.sig.ident;
         let parallel = ParallelLoop::parse(&ident, &parameters, result.as_ref(), options, mistakes);
@@ -53,7 +56,7 @@ impl PackedFunction {
             }
         };
         let conditions = item.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).cloned().collect();
-        Some(Self { ident, exported_name, doc: Doc::of(&item.attrs), conditions, parameters, result, parallel })
+        Some(Self { ident, exported_name, doc: Doc::of(&item.attrs), conditions, parameters, kinds, result, parallel })
     }
 }
 
@@ -82,6 +85,19 @@ fn parameters(inputs: &Punctuated<FnArg, Token![,]>, options: &Options, mistakes
         }
     }
     parameters
+}
+
+/// Returns the kinds of the parameters, if a signature declares them, and completes their defaults.
+fn kinds(parameters: &mut [Parameter], options: &Options, mistakes: &mut Mistakes) -> Option<Vec<ParameterKind>> {
+    let Some(signature) = &options.signature else {
+        default::complete(parameters, mistakes);
+        return None;
+    };
+    let kinds = declared::apply(signature, parameters, false, mistakes)?;
+    if options.parallel && kinds.iter().any(|kind| kind.empty().is_some()) {
+        mistakes.at(signature, "a parallel function does not take `*args` or `**kwargs`");
+    }
+    Some(kinds)
 }
 
 fn self_parameter(receiver: &Receiver, mistakes: &mut Mistakes) {

@@ -28,7 +28,7 @@ pub(super) fn generate(function: &PackedFunction, options: &Options, crate_name:
     let file = quote_spanned!(here=> ::core::file!());
     let line = quote_spanned!(here=> ::core::line!());
     let count = function.parameters.len();
-    let defaults = default::fields(function.defaults());
+    let defaults = default::fields(function.defaults(), function.kinds.as_deref());
     let bits = default::optional(function.defaults());
     let optional = (bits != 0).then(|| quote!(, #bits));
     let body = body(function, krate, &result);

@@ -5,12 +5,14 @@ use crate::mistakes::Mistakes;
 use crate::name::function_name_fault;
 use crate::options::{CratePath, entries};
 
-const KNOWN: &str = "`name = \"...\"`, `parallel`, `grain = 1`, `detach`, `global = false` and `crate = path`";
+const KNOWN: &str = "`name = \"...\"`, `signature = \"(x, /, *, key=None)\"`, `parallel`, `grain = 1`, `detach`, `global = false` and `crate = path`";
 
 /// The options of `#[packed_func(...)]`.
 pub(super) struct Options {
     /// The exported name. The default is the name of the function.
     pub(super) name: Option<LitStr>,
+    /// The parameters in Python's syntax.
+    pub(super) signature: Option<LitStr>,
     /// True if a global function is registered.
     pub(super) global: bool,
     /// True if the function is called for each element or row of its tensors.
@@ -24,11 +26,20 @@ pub(super) struct Options {
 
 impl Options {
     pub(super) fn parse(tokens: TokenStream, mistakes: &mut Mistakes) -> Self {
-        let mut options =
-            Self { name: None, global: true, parallel: false, grain: None, detach: None, krate: CratePath(None) };
+        let mut options = Self {
+            name: None,
+            signature: None,
+            global: true,
+            parallel: false,
+            grain: None,
+            detach: None,
+            krate: CratePath(None),
+        };
         for entry in entries(tokens, KNOWN, mistakes) {
             if entry.key == "name" {
                 options.name = entry.string(mistakes);
+            } else if entry.key == "signature" {
+                options.signature = entry.string(mistakes);
             } else if entry.key == "global" {
                 options.global = entry.boolean(mistakes).unwrap_or(true);
             } else if entry.key == "parallel" {

@@ -2,6 +2,7 @@
 //! types that cannot cross the ABI, and generates the conversions of arguments.
 
 mod conversion;
+pub(crate) mod declared;
 pub(crate) mod default;
 pub(crate) mod passing;
 mod types;

@@ -64,6 +64,7 @@ macro_rules! global {
             params: &[$(ParamInfo { name: stringify!($param), ty: <$ty as Schema>::TYPE, access: Access::Keeps }),*],
             defaults: &[],
 more_metadata: "",
+            kinds: None,
             ret: <$ret as Schema>::TYPE,
             call: call as SafeCall,
             detach: None,

@@ -16,7 +16,7 @@ use crate::convert::lent::Lent;
 use crate::cpython::capi::{Py, PyObject};
 use crate::cpython::exception;
 use crate::cpython::heap_type::pointer_place;
-use crate::cpython::object::{PyResult, Raised};
+use crate::cpython::object::{Owned, PyResult, Raised};
 use crate::instance::table;
 use crate::signature::callable::Callable;
 use crate::signature::refused::Refused;
@@ -59,6 +59,47 @@ impl Given {
         self.names
     }
 
+    /// A tuple of the positional arguments from this index on, behind another object.
+    ///
+    /// # Safety
+    /// The arguments live for the call.
+    pub(super) unsafe fn positional_from(self, py: Py, start: usize, first: Option<Owned>) -> PyResult<Owned> {
+        let before = usize::from(first.is_some());
+        // SAFETY: promised by the caller.
+        unsafe {
+            let tuple = Owned::take(py, py.PyTuple_New((before + self.positional - start) as isize))?;
+            if let Some(first) = first {
+                py.put(&tuple, 0, first)?;
+            }
+            for index in start..self.positional {
+                py.put(&tuple, before + index - start, Owned::share(py, self.value(index)))?;
+            }
+            Ok(tuple)
+        }
+    }
+
+    /// Calls a Python object with these arguments behind another one.
+    ///
+    /// # Safety
+    /// The arguments live for the call, and so does `callable`.
+    #[inline(never)]
+    pub(crate) unsafe fn call_behind(self, py: Py, callable: *mut PyObject, first: Option<Owned>) -> PyResult<Owned> {
+        // SAFETY: promised by the caller: the names are NULL or a tuple of texts, whose values
+        // follow the positional arguments.
+        unsafe {
+            let args = self.positional_from(py, 0, first)?;
+            let named = Owned::take(py, py.PyDict_New())?;
+            let count = if self.names.is_null() { 0 } else { py.PyTuple_Size(self.names) };
+            for place in 0..count {
+                let value = self.value(self.positional + place as usize);
+                if py.PyDict_SetItem(named.as_ptr(), py.PyTuple_GetItem(self.names, place), value) != 0 {
+                    return Err(Raised);
+                }
+            }
+            Owned::take(py, py.PyObject_Call(callable, args.as_ptr(), named.as_ptr()))
+        }
+    }
+
     /// The argument at this index.
     ///
     /// # Safety
@@ -77,7 +118,7 @@ impl Given {
 }
 
 /// The number of arguments that need no allocation.
-const INLINE: usize = 8;
+pub(super) const INLINE: usize = 8;
 /// The number of tensors that need no allocation.
 const LENT: usize = 4;
 /// Replaces the number of conversions once the memory of all arrays is held.
@@ -209,7 +250,7 @@ impl Arguments {
     }
 
     /// Keeps the object that an argument borrows from until the call is over.
-    fn keep(&mut self, keep: Keep) {
+    pub(super) fn keep(&mut self, keep: Keep) {
         if matches!(keep, Keep::Nothing) {
             return;
         }
@@ -378,7 +419,10 @@ impl Arguments {
     /// The arguments live for the call.
     #[inline(always)]
     pub(crate) unsafe fn bind(&mut self, py: Py, callable: &Callable, given: Given) -> PyResult<()> {
-        if given.names.is_null() {
+        if callable.is_signed {
+            // SAFETY: promised by the caller.
+            unsafe { self.bind_signed(py, callable, given)? };
+        } else if given.names.is_null() {
             let mut first = 0;
             if !given.receiver.is_null() {
                 // SAFETY: a method's descriptor has checked the class of its object.
@@ -433,12 +477,7 @@ impl Arguments {
         }
         let mut few = [ptr::null_mut(); INLINE];
         let mut many = Vec::new();
-        let places: &mut [*mut PyObject] = if names.len() <= INLINE {
-            &mut few[..names.len()]
-        } else {
-            many.resize(names.len(), ptr::null_mut());
-            &mut many
-        };
+        let places = places(&mut few, &mut many, names.len());
         // SAFETY: promised by the caller: values by position, then one for each of the names, which
         // are a tuple of texts.
         unsafe {
@@ -461,25 +500,36 @@ impl Arguments {
                 }
                 places[place] = given.value(given.positional + index as usize);
             }
-            let end = places.iter().rposition(|place| !place.is_null()).map_or(0, |last| last + 1);
-            let mut are_named = false;
-            for (place, object) in places[..end].iter().enumerate() {
-                let name = info.params[place].name;
-                if object.is_null() {
-                    if !callable.binds {
-                        return fault(&format!("argument '{name}' is missing"));
-                    }
-                    if !are_named {
-                        self.push_marker(py)?;
-                        are_named = true;
-                    }
-                    continue;
+            self.bind_places(py, callable, places)
+        }
+    }
+
+    /// Converts the arguments at the places of their parameters. If one in the middle is omitted,
+    /// those after it are passed by name.
+    ///
+    /// # Safety
+    /// The arguments live for the call; the others are NULL.
+    pub(super) unsafe fn bind_places(&mut self, py: Py, callable: &Callable, places: &[*mut PyObject]) -> PyResult<()> {
+        let end = places.iter().rposition(|place| !place.is_null()).map_or(0, |last| last + 1);
+        let mut are_named = false;
+        for (place, object) in places[..end].iter().enumerate() {
+            let name = callable.info.params[place].name;
+            if object.is_null() {
+                if !callable.binds {
+                    let clause = format!("argument '{name}' is missing");
+                    return Err(exception::raise(py, &callable.info.fault(&clause)));
                 }
-                if are_named {
-                    self.push_value(Any::from(name));
+                if !are_named {
+                    self.push_marker(py)?;
+                    are_named = true;
                 }
-                self.bind_one(py, callable, *object, place)?;
+                continue;
             }
+            if are_named {
+                self.push_value(Any::from(name));
+            }
+            // SAFETY: promised by the caller.
+            unsafe { self.bind_one(py, callable, *object, place)? };
         }
         Ok(())
     }
@@ -516,6 +566,19 @@ impl Arguments {
         // SAFETY: as above.
         unsafe { ManuallyDrop::drop(&mut self.more) };
     }
+}
+
+/// NULL pointers for the arguments of this many parameters.
+pub(super) fn places<'a>(
+    few: &'a mut [*mut PyObject; INLINE],
+    many: &'a mut Vec<*mut PyObject>,
+    count: usize,
+) -> &'a mut [*mut PyObject] {
+    if count <= INLINE {
+        return &mut few[..count];
+    }
+    many.resize(count, ptr::null_mut());
+    many
 }
 
 /// The object between positional and keyword arguments; each of the latter is a name and a value.

@@ -4,3 +4,4 @@ pub(crate) mod arguments;
 pub(crate) mod function;
 pub(crate) mod handle;
 pub(crate) mod method;
+mod signed;

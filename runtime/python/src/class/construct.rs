@@ -16,7 +16,7 @@ use crate::call::handle;
 use crate::cpython::capi::{Py, PyObject, constant};
 use crate::cpython::exception;
 use crate::cpython::heap_type::pointer_place;
-use crate::cpython::object::{Owned, PyResult, Raised};
+use crate::cpython::object::{Owned, PyResult};
 use crate::cpython::state::State;
 use crate::instance::table::{self, Class};
 use crate::signature::callable::{Callable, Origin};
@@ -120,7 +120,7 @@ pub(crate) fn signature(py: Py, info: TypeInfo) -> Option<Vec<String>> {
         _ => None,
     });
     match declared {
-        Some(declared) if INIT.get(info.index()).is_some() => Some(text::parameters(declared).collect()),
+        Some(declared) if INIT.get(info.index()).is_some() => Some(text::parameters(declared, "", 0)),
         _ => parameters(py, info),
     }
 }
@@ -300,21 +300,7 @@ unsafe fn call_as_usual(py: Py, class: *mut PyObject, given: Given) -> PyResult<
     // SAFETY: promised by the caller.
     unsafe {
         *word(class, offset::VECTORCALL) = ptr::null_mut();
-        let args = Owned::take(py, py.PyTuple_New(given.positional() as isize))?;
-        for place in 0..given.positional() {
-            let value = Owned::share(py, given.value(place));
-            py.put(&args, place, value)?;
-        }
-        let named = Owned::take(py, py.PyDict_New())?;
-        let names = given.names();
-        let count = if names.is_null() { 0 } else { py.PyTuple_Size(names) };
-        for place in 0..count {
-            let value = given.value(given.positional() + place as usize);
-            if py.PyDict_SetItem(named.as_ptr(), py.PyTuple_GetItem(names, place), value) != 0 {
-                return Err(Raised);
-            }
-        }
-        Owned::take(py, py.PyObject_Call(class, args.as_ptr(), named.as_ptr()))
+        given.call_behind(py, class, None)
     }
 }
 

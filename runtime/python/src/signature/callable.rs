@@ -30,10 +30,12 @@ pub(crate) struct Callable {
     /// True if the function itself assigns arguments with names to parameters, as constructors and
     /// functions with defaults do.
     pub(crate) binds: bool,
+    /// True if it declares a signature.
+    pub(crate) is_signed: bool,
     /// The path by which Python finds the function: module, then attributes.
     pub(crate) module: String,
     pub(crate) path: Vec<String>,
-    origin: Origin,
+    pub(crate) origin: Origin,
 }
 
 /// The origin of a function, which determines the conversion of its arguments and its result.
@@ -96,6 +98,7 @@ impl Callable {
                     "Tuple" => info.ret.args.len() <= LentPlaces::MOST,
                     key => key == "ffi.String",
                 },
+            is_signed: info.kinds.is_some(),
             binds: origin == Origin::Constructor || !info.defaults.is_empty(),
             module: module.to_owned(),
             path,
@@ -127,6 +130,7 @@ pub(crate) fn of_kernel(kernel: &'static KernelInfo) -> &'static FunctionInfo {
         params: Vec::leak(params),
         defaults: &[],
         more_metadata: "",
+        kinds: None,
         ret: TypeSchema::new(result),
         call: kernel.call,
         detach: None,
