@@ -3,6 +3,7 @@
 Every call that one accepts the other accepts, with the same bound values; every call that one refuses the other refuses, with the same exception.
 """
 
+import copy
 import inspect
 import itertools
 import pickle
@@ -167,6 +168,15 @@ def test_subclasses_and_pickles(extmod):
     assert plain(Derived(1, 2, key=3, other=4).values) == [0, 1, [2], 3, {"other": 4}]
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(extmod.Signed(1))
+
+
+def test_copies(extmod):
+    """A copy is made through the constructor, by its signature."""
+    for args, kwargs in [((1,), {}), ((1, [2]), {"key": "x"}), ((1, 2, [3], "4"), {"other": {"a": 5}, "first": 6}), ((1, 2, 3), {})]:
+        made = extmod.Copied(*args, **kwargs)
+        for again in (copy.copy(made), copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+            for name in ("first", "second", "rest", "key", "options"):
+                assert plain(getattr(again, name)) == plain(getattr(made, name))
 
 
 def test_keywords_of_a_call_are_kept(extmod):

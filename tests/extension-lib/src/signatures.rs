@@ -106,3 +106,29 @@ impl Signed {
         vec![a, key]
     }
 }
+
+/// An object that is copied through a constructor with a signature.
+#[derive(Object)]
+#[object(key = "extmod.Copied", init = false)]
+#[repr(C)]
+pub struct Copied {
+    /// By position only.
+    pub first: i64,
+    /// By position or by name.
+    pub second: Any,
+    /// The further ones by position.
+    pub rest: Array<Any>,
+    /// By name only.
+    pub key: Str,
+    /// The further ones by name.
+    pub options: Map<Str, Any>,
+}
+
+#[object_methods]
+impl Copied {
+    /// Keeps all.
+    #[init(signature = "(first, /, second=None, *rest, key='none', **options)")]
+    pub fn new(first: i64, second: Any, rest: Array<Any>, key: Str, options: Map<Str, Any>) -> Self {
+        Self { first, second, rest, key, options }
+    }
+}

@@ -4,19 +4,21 @@ use core::fmt::Display;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::OnceLock;
 
 use kernpack_core::abi::{TVMFFIAny, TVMFFIObject};
 use kernpack_core::function::{FunctionInfo, did_you_mean};
 use kernpack_core::value::Access;
 use kernpack_core::{Any, Error, Function};
 
+use super::given::Given;
 use crate::convert::from_python;
 use crate::convert::keep::{Keep, kept};
 use crate::convert::lent::Lent;
 use crate::cpython::capi::{Py, PyObject};
 use crate::cpython::exception;
 use crate::cpython::heap_type::pointer_place;
-use crate::cpython::object::{Owned, PyResult, Raised};
+use crate::cpython::object::{PyResult, Raised};
 use crate::instance::table;
 use crate::signature::callable::Callable;
 use crate::signature::refused::Refused;
@@ -24,98 +26,6 @@ use crate::signature::wanted::{Kind, Wanted};
 use crate::tensor::exchange;
 use crate::tensor::lend::{self, LentTensor};
 use crate::tensor::numpy_memory::Held;
-
-/// Arguments as CPython's fast calls pass them, borrowed for the call.
-#[derive(Clone, Copy)]
-pub(crate) struct Given {
-    /// The object that a method is called for, before the others; NULL if there is none.
-    receiver: *mut PyObject,
-    values: *const *mut PyObject,
-    positional: usize,
-    /// A tuple of names, whose values follow the positional ones; NULL if there are none.
-    names: *mut PyObject,
-}
-
-impl Given {
-    /// Wraps the arguments of a call.
-    #[inline]
-    pub(crate) fn new(values: *const *mut PyObject, positional: isize, names: *mut PyObject) -> Self {
-        Self { receiver: ptr::null_mut(), values, positional: positional.max(0) as usize, names }
-    }
-
-    /// The arguments of a method, with its object as the first one.
-    #[inline]
-    pub(crate) fn behind(receiver: *mut PyObject, given: Self) -> Self {
-        Self { receiver, positional: given.positional + 1, ..given }
-    }
-
-    /// The number of positional arguments.
-    pub(crate) fn positional(self) -> usize {
-        self.positional
-    }
-
-    /// The names of the keyword arguments, a tuple; NULL if there are none.
-    pub(crate) fn names(self) -> *mut PyObject {
-        self.names
-    }
-
-    /// A tuple of the positional arguments from this index on, behind another object.
-    ///
-    /// # Safety
-    /// The arguments live for the call.
-    pub(super) unsafe fn positional_from(self, py: Py, start: usize, first: Option<Owned>) -> PyResult<Owned> {
-        let before = usize::from(first.is_some());
-        // SAFETY: promised by the caller.
-        unsafe {
-            let tuple = Owned::take(py, py.PyTuple_New((before + self.positional - start) as isize))?;
-            if let Some(first) = first {
-                py.put(&tuple, 0, first)?;
-            }
-            for index in start..self.positional {
-                py.put(&tuple, before + index - start, Owned::share(py, self.value(index)))?;
-            }
-            Ok(tuple)
-        }
-    }
-
-    /// Calls a Python object with these arguments behind another one.
-    ///
-    /// # Safety
-    /// The arguments live for the call, and so does `callable`.
-    #[inline(never)]
-    pub(crate) unsafe fn call_behind(self, py: Py, callable: *mut PyObject, first: Option<Owned>) -> PyResult<Owned> {
-        // SAFETY: promised by the caller: the names are NULL or a tuple of texts, whose values
-        // follow the positional arguments.
-        unsafe {
-            let args = self.positional_from(py, 0, first)?;
-            let named = Owned::take(py, py.PyDict_New())?;
-            let count = if self.names.is_null() { 0 } else { py.PyTuple_Size(self.names) };
-            for place in 0..count {
-                let value = self.value(self.positional + place as usize);
-                if py.PyDict_SetItem(named.as_ptr(), py.PyTuple_GetItem(self.names, place), value) != 0 {
-                    return Err(Raised);
-                }
-            }
-            Owned::take(py, py.PyObject_Call(callable, args.as_ptr(), named.as_ptr()))
-        }
-    }
-
-    /// The argument at this index.
-    ///
-    /// # Safety
-    /// There is such an argument.
-    #[inline]
-    pub(crate) unsafe fn value(self, index: usize) -> *mut PyObject {
-        // SAFETY: promised by the caller.
-        unsafe {
-            match (self.receiver.is_null(), index) {
-                (true, _) => *self.values.add(index),
-                (false, 0) => self.receiver,
-                (false, _) => *self.values.add(index - 1),
-            }
-        }
-    }
-}
 
 /// The number of arguments that need no allocation.
 pub(super) const INLINE: usize = 8;
@@ -237,7 +147,7 @@ impl Arguments {
     #[cold]
     pub(crate) fn push_marker(&mut self, py: Py) -> PyResult<()> {
         let marker = keywords_marker().map_err(|error| exception::raise(py, &error))?;
-        self.push_value(marker);
+        self.push(*marker.as_view().as_raw());
         Ok(())
     }
 
@@ -422,14 +332,14 @@ impl Arguments {
         if callable.is_signed {
             // SAFETY: promised by the caller.
             unsafe { self.bind_signed(py, callable, given)? };
-        } else if given.names.is_null() {
+        } else if given.names().is_null() {
             let mut first = 0;
-            if !given.receiver.is_null() {
+            if !given.receiver().is_null() {
                 // SAFETY: a method's descriptor has checked the class of its object.
-                unsafe { table::write_view(py, given.receiver, self.views[0].as_mut_ptr())? };
+                unsafe { table::write_view(py, given.receiver(), self.views[0].as_mut_ptr())? };
                 (self.count, first) = (1, 1);
             }
-            for index in first..given.positional {
+            for index in first..given.positional() {
                 // SAFETY: promised by the caller; the index is one of them.
                 unsafe { self.bind_one(py, callable, given.value(index), index)? };
             }
@@ -469,8 +379,8 @@ impl Arguments {
         if callable.is_undeclared() {
             return fault("the kernel's arguments have no names; pass them by position");
         }
-        if given.positional > names.len() {
-            let (most, got) = (names.len(), given.positional);
+        if given.positional() > names.len() {
+            let (most, got) = (names.len(), given.positional());
             let noun = if most == 1 { "argument" } else { "arguments" };
             let at_most = if callable.binds { "at most " } else { "" };
             return fault(&format!("expected {at_most}{most} {noun}, got {got}"));
@@ -481,11 +391,11 @@ impl Arguments {
         // SAFETY: promised by the caller: values by position, then one for each of the names, which
         // are a tuple of texts.
         unsafe {
-            for (index, place) in places[..given.positional].iter_mut().enumerate() {
+            for (index, place) in places[..given.positional()].iter_mut().enumerate() {
                 *place = given.value(index);
             }
-            for index in 0..py.PyTuple_Size(given.names) {
-                let name = py.PyTuple_GetItem(given.names, index);
+            for index in 0..py.PyTuple_Size(given.names()) {
+                let name = py.PyTuple_GetItem(given.names(), index);
                 let same = |known: &*mut PyObject| *known == name;
                 // Names in a program are interned, so nearly always they are the same object.
                 let found = names.iter().position(same);
@@ -498,7 +408,7 @@ impl Arguments {
                 if !places[place].is_null() {
                     return fault(&format!("argument '{}' is given twice", info.params[place].name));
                 }
-                places[place] = given.value(given.positional + index as usize);
+                places[place] = given.value(given.positional() + index as usize);
             }
             self.bind_places(py, callable, places)
         }
@@ -582,10 +492,15 @@ pub(super) fn places<'a>(
 }
 
 /// The object between positional and keyword arguments; each of the latter is a name and a value.
-fn keywords_marker() -> Result<Any, Error> {
+fn keywords_marker() -> Result<&'static Any, Error> {
+    static MARKER: OnceLock<Any> = OnceLock::new();
+    if let Some(marker) = MARKER.get() {
+        return Ok(marker);
+    }
     // A library without types and modules has not needed it before.
     kernpack_builtins::register_markers()?;
-    Function::global("ffi.GetKwargsObject")?.call(())
+    let marker = Function::global("ffi.GetKwargsObject")?.call(())?;
+    Ok(MARKER.get_or_init(|| marker))
 }
 
 /// The exception for an argument that no value of the ABI can represent.

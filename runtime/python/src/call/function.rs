@@ -9,7 +9,8 @@ use kernpack_core::abi::{TVMFFIAny, type_index};
 use kernpack_core::function::FunctionInfo;
 use kernpack_core::value::{LentPlaces, ResultPlace, Written};
 
-use super::arguments::{Arguments, Given};
+use super::arguments::Arguments;
+use super::given::Given;
 use crate::convert::to_python;
 use crate::cpython::capi::{FastCall, Py, PyMethodDef, PyObject, Slot, constant};
 use crate::cpython::exception;

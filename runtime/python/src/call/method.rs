@@ -10,8 +10,8 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use kernpack_core::function::FunctionInfo;
 
-use super::arguments::Given;
 use super::function;
+use super::given::Given;
 use crate::cpython::capi::{Py, PyMethodDef, PyObject, constant};
 use crate::cpython::heap_type::leaked;
 use crate::cpython::object::{Owned, PyResult};

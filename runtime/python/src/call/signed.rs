@@ -4,7 +4,8 @@ use core::ptr;
 
 use kernpack_core::function::ParamKind;
 
-use super::arguments::{Arguments, Given, INLINE, places};
+use super::arguments::{Arguments, INLINE, places};
+use super::given::Given;
 use crate::convert::keep::Keep;
 use crate::cpython::capi::{Py, PyObject};
 use crate::cpython::object::{Owned, PyResult, Raised};

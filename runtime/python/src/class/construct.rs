@@ -5,18 +5,19 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use kernpack_core::abi::{TVMFFIFieldSetter, TVMFFIObject, field_flag, type_index};
-use kernpack_core::generated_code::{MethodDef, ParamInfo};
+use kernpack_core::generated_code::{MethodDef, ParamInfo, ParamKind};
 use kernpack_core::reflect::{AttrColumn, TypeInfo};
 use kernpack_core::{Any, Error, embedded};
 
 use super::declared::blocks;
-use crate::call::arguments::{Arguments, Given};
+use crate::call::arguments::Arguments;
 use crate::call::function::invoke;
+use crate::call::given::Given;
 use crate::call::handle;
 use crate::cpython::capi::{Py, PyObject, constant};
 use crate::cpython::exception;
 use crate::cpython::heap_type::pointer_place;
-use crate::cpython::object::{Owned, PyResult};
+use crate::cpython::object::{Owned, PyResult, Raised};
 use crate::cpython::state::State;
 use crate::instance::table::{self, Class};
 use crate::signature::callable::{Callable, Origin};
@@ -141,6 +142,75 @@ pub(crate) fn parameters(py: Py, info: TypeInfo) -> Option<Vec<String>> {
             .map(|field| field.name().into_owned())
             .collect(),
     })
+}
+
+/// The names and the kinds of the parameters of a class's constructor that declares a signature.
+///
+/// # Safety
+/// `class` is alive.
+unsafe fn declared_kinds(py: Py, class: *mut PyObject) -> Option<(&'static [*mut PyObject], &'static [ParamKind])> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if py.PyType_GetFlags(py.type_of(class)) & constant::TYPE_SUBCLASS == 0
+            || py.PyType_IsSubtype(class, State::get(py).object) == 0
+        {
+            return None;
+        }
+    }
+    match &table::nearest(py, class)?.constructor {
+        Constructor::Own(callable) => Some((&callable.names, callable.info.kinds?)),
+        _ => None,
+    }
+}
+
+/// Calls a class with arguments by the names of the constructor's parameters. A constructor that
+/// declares a signature gets them as it requires.
+///
+/// # Safety
+/// `class` is alive, and `named` is a live dict.
+pub(crate) unsafe fn call_by_name(py: Py, class: *mut PyObject, named: &Owned) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; all objects used are alive.
+    unsafe {
+        let Some((names, kinds)) = declared_kinds(py, class) else {
+            return Owned::take(py, py.PyObject_Call(class, py.tuple([])?.as_ptr(), named.as_ptr()));
+        };
+        let last = match kinds.contains(&ParamKind::VarPositional) {
+            true => ParamKind::VarPositional,
+            false => ParamKind::PositionalOnly,
+        };
+        let rest = Owned::take(py, py.PyDict_New())?;
+        if py.PyDict_Update(rest.as_ptr(), named.as_ptr()) != 0 {
+            return Err(Raised);
+        }
+        let mut values = Vec::new();
+        for (kind, name) in kinds.iter().zip(names) {
+            if *kind > last && *kind != ParamKind::VarKeyword {
+                continue;
+            }
+            let Some(value) = py.dict_item(rest.as_ptr(), *name)? else { continue };
+            if py.PyDict_DelItem(rest.as_ptr(), *name) != 0 {
+                return Err(Raised);
+            }
+            match kind {
+                ParamKind::VarPositional => {
+                    let list = py.list_of(value.as_ptr())?;
+                    let mut place = 0;
+                    while let Some(value) = py.list_item(list.as_ptr(), place)? {
+                        values.push(value);
+                        place += 1;
+                    }
+                }
+                ParamKind::VarKeyword if py.PyDict_Update(rest.as_ptr(), value.as_ptr()) != 0 => return Err(Raised),
+                ParamKind::VarKeyword => {}
+                _ => values.push(value),
+            }
+        }
+        let arguments = Owned::take(py, py.PyTuple_New(values.len() as isize))?;
+        for (place, value) in values.into_iter().enumerate() {
+            py.put(&arguments, place, value)?;
+        }
+        Owned::take(py, py.PyObject_Call(class, arguments.as_ptr(), rest.as_ptr()))
+    }
 }
 
 /// A new object, with a reference that belongs to the caller.

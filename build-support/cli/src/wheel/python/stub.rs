@@ -235,7 +235,13 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
 fn operand(name: &str, signature: String) -> String {
     let is_operator = name.starts_with("__") && name != "__call__";
     match signature.split_once(") -> ") {
-        Some((parameters, result)) if is_operator && parameters != "(self" && !parameters.ends_with('/') => {
+        // A declared signature may have stars, and says itself what is positional.
+        Some((parameters, result))
+            if is_operator
+                && parameters != "(self"
+                && !parameters.ends_with('/')
+                && !parameters.contains(['*', '/']) =>
+        {
             format!("{parameters}, /) -> {result}")
         }
         _ => signature,
