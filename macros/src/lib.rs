@@ -3,7 +3,9 @@
 //! The entry points here only call `kernpack-macros-backend`, a normal library, so that parsing and
 //! expansion have unit tests.
 
-use kernpack_macros_backend::{Environment, expand_library, expand_object, expand_object_methods, expand_packed_func};
+use kernpack_macros_backend::{
+    Environment, expand_constant, expand_library, expand_object, expand_object_methods, expand_packed_func,
+};
 use proc_macro::{Span, TokenStream};
 
 /// Exports a free function as a packed function, callable from every language that loads the
@@ -134,6 +136,32 @@ pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
     let here = Span::call_site();
     let environment = Environment::read_for_item(here.local_file().as_deref(), here.line(), here.column());
     expand_packed_func(options.into(), item.into(), &environment).into()
+}
+
+/// Exports a constant.
+///
+/// ```
+/// use kernpack::{Function, constant};
+///
+/// /// The size of a key in bytes.
+/// #[constant(name = "macros.KEY_SIZE")]
+/// const KEY_SIZE: i64 = 32;
+///
+/// assert_eq!(Function::global("macros.KEY_SIZE")?.call_as::<i64>(())?, KEY_SIZE);
+/// # Ok::<(), kernpack::Error>(())
+/// ```
+///
+/// In an extension module, and in the package of a wheel, it is an attribute of the module. Callers
+/// through the C ABI get it from a function without parameters, because libraries only have
+/// functions. The options are `name`, `global` and `crate`, as for
+/// [`packed_func`](macro@packed_func). The type is one that a function may return.
+/// `#[constant(name = "__version__")]` on a constant with `env!("CARGO_PKG_VERSION")` is the version
+/// of a module.
+#[proc_macro_attribute]
+pub fn constant(options: TokenStream, item: TokenStream) -> TokenStream {
+    let here = Span::call_site();
+    let environment = Environment::read_for_item(here.local_file().as_deref(), here.line(), here.column());
+    expand_constant(options.into(), item.into(), &environment).into()
 }
 
 /// Makes a struct an object type, which other languages hold by reference, with access to its
@@ -499,6 +527,9 @@ pub fn object(item: TokenStream) -> TokenStream {
 ///   operation on a nested value: it tracks the objects that are being visited, so it terminates on
 ///   objects that contain themselves. A `Result` of the result may be returned. Types derived from
 ///   this one do not inherit these operators (like all type attributes), unlike methods.
+/// - `#[constant]`, `#[constant(name = "...")]` on a `const`: a constant of the class, which is an
+///   attribute of the class in Python, and a static method without parameters for callers through
+///   the C ABI.
 /// - `#[type_attr(name = "...")]` on a function or a `const`: a type attribute, which runtimes look
 ///   up by type.
 /// - `#[skip]`: hides a `pub fn` from other languages.

@@ -53,6 +53,8 @@ assert [everything[0], everything[1], list(everything[2]), everything[3], everyt
 bound: list[Any] = [*extmod.signed_mixed_default(1, c=2), *extmod.signed_computed(b=5), *extmod.signed_keyword_default()]
 assert bound == [1, 2.5, 2, 3, 5, None]
 signed = extmod.Signed(1, 2, 3, key=4)
+constants: tuple[int, int, str] = (extmod.KEY_SIZE, extmod.Signed.COUNT, extmod.Signed.KIND)
+assert constants == (32, 5, "signed")
 three: list[Any] = [*signed.three(1, b=2), *signed.shared(1, key=2), *extmod.Signed.shared(3, key=4)]
 assert three == [1, 2, None, 1, 2, 3, 4] and list(signed.rest(1, x=2)[0]) == [1] and len(signed.alone()) == 0
 # Tensors of NumPy, PyTorch and tvm_ffi go in, and NumPy comes out.

@@ -163,6 +163,9 @@ def test_the_stub_says_what_is_there(package, site, kind):
         tree = ast.parse(path.read_text("utf-8"))
         names = set()
         for node in tree.body:
+            if isinstance(node, ast.AnnAssign) and not node.target.id.startswith("_"):
+                assert not callable(getattr(place, node.target.id))
+                names.add(node.target.id)
             if not isinstance(node, (ast.FunctionDef, ast.ClassDef)) or node.name.startswith("_"):
                 continue
             names.add(node.name)

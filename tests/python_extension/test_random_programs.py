@@ -186,7 +186,7 @@ class Program:
         ours, theirs = self.random.choice(self.pool)
         methods = [method for info in self.types.lineage(key_of_class("extmod", type(ours))) for method in info.methods or []]
         methods = [method for method in methods if not method.name.startswith("__") and method.name not in LEFT_OUT and method.metadata]
-        methods = [method for method in methods if "arg_kinds" not in method.metadata]
+        methods = [method for method in methods if not {"arg_kinds", "constant"} & method.metadata.keys()]
         if not methods:
             return
         method = self.random.choice(methods)

@@ -195,6 +195,25 @@ def test_random_calls(extmod):
         assert extmod.signed_args_options(*args, **kwargs) == [args, kwargs]
 
 
+def test_constants(extmod):
+    assert (extmod.__version__, extmod.KEY_SIZE, extmod.text.SEPARATORS) == ("0.1.0", 32, (", ", 0.5, None))
+    assert (extmod.Signed.COUNT, extmod.Signed.KIND, extmod.Signed(1).KIND) == (5, "signed", "signed")
+
+    class Derived(extmod.Signed):
+        KIND = "derived"
+
+    assert (Derived.COUNT, Derived(1).KIND) == (5, "derived")
+
+
+@pytest.mark.needs("tvm_ffi")
+def test_constants_through_the_abi(extmod):
+    import tvm_ffi
+
+    library = tvm_ffi.load_module(extmod.__file__)
+    assert library.KEY_SIZE() == 32 and library.get_function("__version__")() == "0.1.0"
+    assert tvm_ffi.get_global_func("extmod.KEY_SIZE")() == 32
+
+
 @pytest.mark.needs("tvm_ffi")
 def test_the_packed_convention(extmod):
     """Other callers pass all arguments by position: `*args` as a list, `**options` as a map."""

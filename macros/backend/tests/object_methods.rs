@@ -485,7 +485,7 @@ fn roles() {
         ("#[type_attr(name = \"__ffi_init__\")] fn f() {}", "use #[init]"),
         ("#[type_attr(name = \"__ffi_new__\")] fn f() {}", "#[derive(Object)] registers it"),
         ("#[type_attr(name = \"a.b\")] const A: char = 'a';", "`char`"),
-        ("#[getter] const A: i64 = 1;", "can only be a type attribute"),
+        ("#[getter] const A: i64 = 1;", "write #[constant] for a constant of the class"),
         ("pub fn a(&self) {} #[method(name = \"a\")] fn b(&self) {}", "`a` is called `a` as well"),
         ("#[getter] fn a(&self) -> i64 {} #[method(name = \"a\")] fn b(&self) {}", "`a` is called `a` as well"),
     ] {

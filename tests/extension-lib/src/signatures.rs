@@ -4,7 +4,19 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use kernpack::{Any, Array, IntoAny, Map, Object, Str, object_methods, packed_func};
+use kernpack::{Any, Array, IntoAny, Map, Object, Str, constant, object_methods, packed_func};
+
+/// The version of the library.
+#[constant(name = "__version__")]
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The size of a key.
+#[constant]
+pub const KEY_SIZE: usize = 32;
+
+/// A constant of a submodule.
+#[constant(name = "extmod.text.SEPARATORS")]
+pub const SEPARATORS: (&str, f64, Option<i64>) = (", ", 0.5, None);
 
 macro_rules! signed {
     ($($name:ident $text:literal ($($(#[$default:meta])* $parameter:ident: $ty:ty),*);)*) => {
@@ -75,6 +87,14 @@ pub struct Signed {
 
 #[object_methods]
 impl Signed {
+    /// The number of values.
+    #[constant]
+    pub const COUNT: i64 = 5;
+
+    /// The name of the kind.
+    #[constant(name = "KIND")]
+    const NAME: &str = "signed";
+
     /// Keeps the bound values.
     #[init(signature = "(a, /, b=2, *args, key=None, **options)")]
     pub fn new(a: Any, b: i64, args: Vec<Any>, key: Any, options: HashMap<String, Any>) -> Self {

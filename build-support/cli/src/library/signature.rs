@@ -17,6 +17,8 @@ pub(crate) struct Schema {
     pub(crate) defaults: Vec<Value>,
     /// The kinds of the parameters, if the function declares a signature.
     pub(crate) kinds: Option<Vec<Kind>>,
+    /// True for a constant, which a function without parameters returns.
+    pub(crate) is_constant: bool,
 }
 
 /// The kind of a parameter, as in `inspect.Parameter.kind`.
@@ -109,7 +111,7 @@ pub(crate) fn schema_of_function(metadata: &str) -> Option<Schema> {
     };
     let (names, defaults) = (names(metadata), defaults(metadata));
     let kinds = kinds(metadata).filter(|kinds| kinds.len() == params.len() && names.len() == params.len());
-    Some(Schema { params, result: result.into_iter().next()?, names, defaults, kinds })
+    Some(Schema { params, result: result.into_iter().next()?, names, defaults, kinds, is_constant: is_constant(metadata) })
 }
 
 /// Formats a signature as `(int, str) -> float`. `None` if the metadata does not contain the types.
@@ -164,6 +166,12 @@ fn names(metadata: &str) -> Vec<String> {
 fn defaults(metadata: &str) -> Vec<Value> {
     let metadata: Value = serde_json::from_str(metadata).unwrap_or_default();
     metadata.get("arg_defaults").and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
+/// Returns true if the metadata describes a constant.
+fn is_constant(metadata: &str) -> bool {
+    let metadata: Value = serde_json::from_str(metadata).unwrap_or_default();
+    metadata.get("constant").is_some()
 }
 
 /// Returns the kinds of the parameters, if the function declares a signature.

@@ -13,6 +13,7 @@ pub(super) enum Role {
     Getter { name: Option<LitStr> },
     Operator(Operator),
     TypeAttr { name: LitStr },
+    Constant { name: Option<LitStr> },
     Skip,
 }
 
@@ -44,7 +45,7 @@ pub(super) fn take(attributes: &mut Vec<Attribute>, mistakes: &mut Mistakes) -> 
     role(attribute, mistakes).map(Some).ok_or(())
 }
 
-const NAMES: [&str; 7] = ["method", "init", "getter", "setter", "operator", "type_attr", "skip"];
+const NAMES: [&str; 8] = ["method", "init", "getter", "setter", "operator", "type_attr", "constant", "skip"];
 
 /// A suggestion for an attribute of another framework, or for a misspelled one of Kernpack.
 fn advice(name: &str) -> Option<String> {
@@ -57,7 +58,7 @@ fn advice(name: &str) -> Option<String> {
         ("staticmethod", "remove it: a function without `self` is a static method"),
         ("classmethod", "remove it: a function without `self` is a static method"),
         ("static_method", "remove it: a function without `self` is a static method"),
-        ("classattr", "write #[type_attr(name = \"...\")] on a constant"),
+        ("classattr", "write #[constant] on a `const`"),
         ("pyo3", "write #[method(name = \"...\")] for another name, and #[default(...)] on a parameter"),
         ("pymethod", "write #[method], or nothing on a `pub fn`"),
         (
@@ -86,6 +87,9 @@ fn role(attribute: &Attribute, mistakes: &mut Mistakes) -> Option<Role> {
     }
     if path.is_ident("getter") {
         return Some(Role::Getter { name: options(attribute, NAME, mistakes)?.0 });
+    }
+    if path.is_ident("constant") {
+        return Some(Role::Constant { name: options(attribute, NAME, mistakes)?.0 });
     }
     if path.is_ident("operator") {
         return operator(attribute, mistakes).map(Role::Operator);

@@ -36,7 +36,7 @@ impl Block {
             if let Some(self_type) = &self_type {
                 members.extend(match &*item {
                     ImplItem::Fn(item) => Member::function(item, role, self_type, mistakes),
-                    ImplItem::Const(item) => Member::constant(item, role, mistakes),
+                    ImplItem::Const(item) => Member::constant(item, role, self_type, mistakes),
                     _ => None,
                 });
             }

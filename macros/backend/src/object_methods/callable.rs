@@ -3,7 +3,7 @@ use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::Expr;
 
 use super::argument::Argument;
-use super::member::{Member, Signature};
+use super::member::{Kind, Member, Signature};
 use super::operator::Operator;
 use super::self_type::{SelfType, wrapper};
 use crate::lifetime;
@@ -75,6 +75,11 @@ impl Callable<'_> {
         default::optional(self.defaults())
     }
 
+    /// Returns true for a constant of the class, which is exported as a function that returns it.
+    fn is_constant(&self) -> bool {
+        matches!(self.member.kind, Kind::ClassConstant(_))
+    }
+
     /// Returns true if callers may omit arguments or name them.
     fn is_bound(&self) -> bool {
         self.entry == Entry::Init || self.optional() != 0
@@ -94,7 +99,7 @@ impl Callable<'_> {
             parameter_info(&argument.name, &ty, &argument.written)
         });
         let parameters = parameters.chain(callback);
-        let defaults = default::fields(self.defaults(), self.signature.kinds.as_deref());
+        let defaults = default::fields(self.defaults(), self.signature.kinds.as_deref(), self.is_constant());
         let result = self.returned(self_type);
         let call = match self.entry {
             Entry::Getter => quote!(__k::no_entry_point),
@@ -198,6 +203,9 @@ impl Callable<'_> {
     /// Generates the call of the user's function with these local variables.
     fn user_call(&self, self_type: &SelfType, locals: &[TokenStream]) -> TokenStream {
         let (path, ident) = (&self_type.path, &self.member.ident);
+        if self.is_constant() {
+            return quote!(#path::#ident);
+        }
         quote!(#path::#ident(#(#locals),*))
     }
 

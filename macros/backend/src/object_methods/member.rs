@@ -32,6 +32,8 @@ pub(super) enum Kind {
     Hook(Signature),
     /// A type attribute that is a value of this type.
     Constant(TokenStream),
+    /// A constant of the class.
+    ClassConstant(Signature),
 }
 
 /// The arguments and the result of a function.
@@ -93,6 +95,11 @@ impl Member {
                 (operator.attribute().to_owned(), Kind::Operator(operator, read))
             }
             Role::TypeAttr { name } => (name.value(), Kind::Hook(read)),
+            Role::Constant { .. } => {
+                mistakes
+                    .at(&ident, "#[constant] is for a `const`; a value that is computed is a function or a #[getter]");
+                return None;
+            }
             Role::Skip => return None,
         };
         Some(Self { ident, name, doc: Doc::of(&item.attrs), conditions: conditions(&item.attrs), kind })
@@ -100,27 +107,41 @@ impl Member {
 
     /// Reads a constant. Returns `None` if it is not a member, or is not supported, which was
     /// reported.
-    pub(super) fn constant(item: &ImplItemConst, role: Role, mistakes: &mut Mistakes) -> Option<Self> {
-        let Role::TypeAttr { name } = role else {
-            if !matches!(role, Role::Skip) {
-                mistakes.at(&item.ident, "a constant can only be a type attribute: write #[type_attr(name = \"...\")]");
+    pub(super) fn constant(
+        item: &ImplItemConst,
+        role: Role,
+        self_type: &SelfType,
+        mistakes: &mut Mistakes,
+    ) -> Option<Self> {
+        let ident = item.ident.clone();
+        let (name, kind) = match role {
+            Role::TypeAttr { name } => (name.value(), Kind::Constant(item.ty.to_token_stream())),
+            Role::Constant { name } => {
+                let shape = self_type.result_shape(&item.ty);
+                if !matches!(shape, Shape::AsIs) {
+                    mistakes
+                        .at(&item.ty, "a constant is not an object of its own class; write a function that returns it");
+                }
+                let result = Some(item.ty.clone());
+                let read = Signature { arguments: Vec::new(), kinds: None, result, shape };
+                (method_name(&ident, name, mistakes), Kind::ClassConstant(read))
             }
-            return None;
+            Role::Skip => return None,
+            _ => {
+                const ADVICE: &str = "write #[constant] for a constant of the class, or #[type_attr(name = \"...\")] for a type attribute";
+                mistakes.at(&ident, format_args!("this attribute is for functions; {ADVICE}"));
+                return None;
+            }
         };
         signature::check_result(&item.ty, mistakes);
-        Some(Self {
-            ident: item.ident.clone(),
-            name: name.value(),
-            doc: Doc::of(&item.attrs),
-            conditions: conditions(&item.attrs),
-            kind: Kind::Constant(item.ty.to_token_stream()),
-        })
+        let (doc, conditions) = (Doc::of(&item.attrs), conditions(&item.attrs));
+        Some(Self { ident, name, doc, conditions, kind })
     }
 
     /// Returns the name that no second member may be registered under, with its namespace.
     pub(super) fn place(&self) -> (Place, &str) {
         let place = match self.kind {
-            Kind::Method(_) | Kind::Getter(_) => Place::Name,
+            Kind::Method(_) | Kind::Getter(_) | Kind::ClassConstant(_) => Place::Name,
             Kind::Init(_) | Kind::Operator(..) | Kind::Hook(_) | Kind::Constant(_) => Place::Attribute,
         };
         (place, &self.name)

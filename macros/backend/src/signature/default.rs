@@ -133,10 +133,12 @@ pub(crate) fn optional<'a>(defaults: impl Iterator<Item = Option<&'a Expr>>) -> 
 }
 
 /// Generates the fields of a function's description that contain the defaults, from the first
-/// parameter with a default on, and the kinds of the parameters, if a signature declares them.
+/// parameter with a default on, the kinds of the parameters, if a signature declares them, and a
+/// mark of constants.
 pub(crate) fn fields<'a>(
     defaults: impl Iterator<Item = Option<&'a Expr>>,
     kinds: Option<&[ParameterKind]>,
+    is_constant: bool,
 ) -> TokenStream {
     let kind = |index: usize| kinds.and_then(|kinds| kinds.get(index)).copied();
     let value = |(index, default): (usize, Option<&Expr>)| match kind(index).and_then(ParameterKind::empty) {
@@ -151,6 +153,9 @@ pub(crate) fn fields<'a>(
             defaults.iter().map(|value| if value.is_empty() { "{\"required\":true}" } else { value }).collect();
         members = format!(",\"arg_defaults\":[{}]", values.join(","));
     }
+    if is_constant {
+        members.push_str(",\"constant\":true");
+    }
     let kinds = match kinds {
         Some(kinds) => {
             let names: Vec<String> = kinds.iter().map(|kind| format!("\"{}\"", kind.text())).collect();
@@ -163,6 +168,7 @@ pub(crate) fn fields<'a>(
         defaults: &[#(#defaults),*],
         more_metadata: #members,
         kinds: #kinds,
+        is_constant: #is_constant,
     }
 }
 

@@ -19,11 +19,13 @@ pub struct FunctionInfo {
     /// only a declared signature allows.
     pub defaults: &'static [&'static str],
     /// The members `arg_defaults` and `arg_kinds` of the metadata, which list the defaults and the
-    /// kinds of the parameters, each preceded by a comma; empty without both. The macro generates
-    /// it, so that a library without defaults does not link code for them.
+    /// kinds of the parameters, and `constant`, each preceded by a comma. The macro generates them,
+    /// so that a library without defaults does not link code for them.
     pub more_metadata: &'static str,
     /// The kinds of the parameters, if the function declares a signature.
     pub kinds: Option<&'static [ParamKind]>,
+    /// True for a constant: a function without parameters that returns its value.
+    pub is_constant: bool,
     /// Result.
     pub ret: TypeSchema,
     /// Entry point.

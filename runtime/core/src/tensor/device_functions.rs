@@ -65,6 +65,7 @@ macro_rules! global {
             defaults: &[],
 more_metadata: "",
             kinds: None,
+            is_constant: false,
             ret: <$ret as Schema>::TYPE,
             call: call as SafeCall,
             detach: None,

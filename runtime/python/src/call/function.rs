@@ -22,7 +22,14 @@ use crate::instance::table;
 use crate::signature::callable::{Callable, Origin};
 use crate::signature::text::documentation;
 
-/// Adds a function to a module.
+/// The value of a constant.
+pub(crate) fn constant(py: Py, info: &'static FunctionInfo) -> PyResult<Owned> {
+    let callable = Callable::new(py, info, "", Vec::new(), Origin::Function)?;
+    // SAFETY: a constant is a function without parameters.
+    unsafe { run_with(py, &callable, &[]) }
+}
+
+/// Adds a function to a module; a constant as its value.
 pub(crate) fn add(
     py: Py,
     module: &Owned,
@@ -33,8 +40,13 @@ pub(crate) fn add(
     origin: Origin,
 ) -> PyResult<()> {
     let Some(name) = path.last().cloned() else { return Ok(()) };
-    let callable = Box::leak(Box::new(Callable::new(py, info, root, path, origin)?));
-    let function = new(py, callable, module_name)?;
+    let function = match info.is_constant {
+        true => constant(py, info)?,
+        false => {
+            let callable = Box::leak(Box::new(Callable::new(py, info, root, path, origin)?));
+            new(py, callable, module_name)?
+        }
+    };
     let name = py.interned(&name)?;
     // SAFETY: all three are alive.
     match unsafe { py.PyObject_SetAttr(module.as_ptr(), name.as_ptr(), function.as_ptr()) } {

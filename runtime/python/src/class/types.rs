@@ -165,6 +165,7 @@ fn add_methods(py: Py, info: TypeInfo, key: &str, class: &Owned) -> PyResult<()>
     for member in blocks(py, key) {
         if let MethodDef::Method { name, info, is_static } = *member {
             let attribute = match is_static {
+                true if info.is_constant => function::constant(py, info)?,
                 true => static_method(function::of_class(py, info, name)?)?,
                 false => method::new(py, class, info, name)?,
             };

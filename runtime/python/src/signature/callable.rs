@@ -131,6 +131,7 @@ pub(crate) fn of_kernel(kernel: &'static KernelInfo) -> &'static FunctionInfo {
         defaults: &[],
         more_metadata: "",
         kinds: None,
+        is_constant: false,
         ret: TypeSchema::new(result),
         call: kernel.call,
         detach: None,

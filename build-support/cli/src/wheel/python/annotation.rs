@@ -410,6 +410,7 @@ mod tests {
             names: vec!["x".to_owned(), "meta".to_owned()],
             defaults: vec![json!("none")],
             kinds: None,
+            is_constant: false,
         };
         for (host, end) in [(Host::TvmFfi, ", /"), (Host::Extension, "")] {
             let annotations = Annotations::new(&api, host);

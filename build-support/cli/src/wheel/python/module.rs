@@ -108,6 +108,10 @@ fn try_body(out: &mut String, api: &Api, library: &str, version: &str) -> std::f
         out.push('\n');
         for function in functions {
             let got = format!("{get}({})", literal(&function.key));
+            if is_constant(function.signature.as_ref()) {
+                writeln!(out, "{} = {got}()", function.name)?;
+                continue;
+            }
             let helper = if is_declared(function.signature.as_ref()) { "_declared" } else { "_signed" };
             match annotations.shape(function.signature.as_ref(), None, 0, false) {
                 Some(shape) => writeln!(out, "{0} = {helper}({got}, \"{0}\", {shape})", function.name)?,
@@ -276,6 +280,11 @@ fn is_declared(schema: Option<&Schema>) -> bool {
     schema.is_some_and(|schema| schema.kinds.is_some())
 }
 
+/// Returns true if a function returns a constant.
+fn is_constant(schema: Option<&Schema>) -> bool {
+    schema.is_some_and(|schema| schema.is_constant)
+}
+
 /// Writes the signatures of the constructor and the methods of a class for `inspect.signature`, and
 /// disables the hash of objects that define comparison without a hash.
 fn signatures(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt::Result {
@@ -290,6 +299,10 @@ fn signatures(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std
     }
     for method in &ty.methods {
         let (first, skip) = if method.is_static { (None, 0) } else { (Some("self"), 1) };
+        if is_constant(method.signature.as_ref()) {
+            writeln!(out, "{name}.{0} = {name}.{0}()", method.name)?;
+            continue;
+        }
         let is_operator = method.name.starts_with("__") && method.name != "__call__";
         if !is_operator && let Some(shape) = annotations.shape(method.signature.as_ref(), first, skip, false) {
             let place = format!("{name}.{}", method.name);

@@ -122,7 +122,12 @@ fn try_body(out: &mut String, api: &Api, host: Host, place: Place, module: &str)
     for ty in api.types.iter().filter(|ty| ty.module == module) {
         class(out, ty, &annotations)?;
     }
+    // The package has a version of its own, which `start` writes.
+    let has_version = module.is_empty() && (host == Host::TvmFfi || place == Place::Package);
     for function in api.functions.iter().filter(|function| function.module == module) {
+        if has_version && function.name == "__version__" {
+            continue;
+        }
         self::function(out, function, &annotations)?;
     }
     Ok(())
@@ -151,6 +156,9 @@ fn start(out: &mut String, api: &Api, place: Place, annotations: &Annotations<'_
 }
 
 fn function(out: &mut String, function: &Function, annotations: &Annotations<'_>) -> std::fmt::Result {
+    if let Some(schema) = function.signature.as_ref().filter(|schema| schema.is_constant) {
+        return writeln!(out, "\n{}: {}", function.name, annotations.of(&schema.result, Position::Result));
+    }
     let signature = annotations.signature(function.signature.as_ref(), None, 0);
     write!(out, "\ndef {}{signature}:", function.name)?;
     body(out, &function.doc, "    ");
@@ -249,6 +257,9 @@ fn operand(name: &str, signature: String) -> String {
 }
 
 fn method(out: &mut String, method: &Method, annotations: &Annotations<'_>) -> std::fmt::Result {
+    if let Some(schema) = method.signature.as_ref().filter(|schema| schema.is_constant) {
+        return writeln!(out, "    {}: _ClassVar[{}]", method.name, annotations.of(&schema.result, Position::Result));
+    }
     let (first, skip) = if method.is_static { (None, 0) } else { (Some("self"), 1) };
     if method.is_static {
         writeln!(out, "    {}", annotations.decorator("staticmethod"))?;
