@@ -487,6 +487,10 @@ pub fn object(item: TokenStream) -> TokenStream {
 /// becomes a method with its documentation and type schema. Private functions are ignored, unless
 /// they have one of these attributes:
 ///
+/// - `#[method(class)]` on a function that returns `Self`, `ObjRef<Self>` or a `Result` of one: a
+///   class method, which in Python returns an object of the class that it is called on, also of one
+///   that Python derives; its `__init__` does not run. Without it, a function without `self` is a
+///   static method.
 /// - `#[method(signature = "(key, /, *, default=None)")]`: the parameters behind `self` as in
 ///   Python, as for [`packed_func`](macro@packed_func#signatures); also
 ///   `#[init(signature = "...")]`.

@@ -195,6 +195,32 @@ def test_random_calls(extmod):
         assert extmod.signed_args_options(*args, **kwargs) == [args, kwargs]
 
 
+def test_class_methods(extmod):
+    class Derived(extmod.Signed):
+        """A derived class."""
+
+        def both(self):
+            return [*self.values, *self.alone()]
+
+    assert plain(extmod.Signed.of(1, key=2).values) == [1, 2] and type(extmod.Signed.of(1)) is extmod.Signed
+    derived = Derived.parse("x", times=2)
+    assert type(derived) is Derived and derived.both() == ["x", "x"] and isinstance(derived, extmod.Signed)
+    derived.note = derived
+    again = pickle.loads(pickle.dumps(extmod.Copied.other(3)))
+    assert type(again) is extmod.Copied and again.first == 3
+    assert type(derived.of(1)) is Derived
+    assert str(inspect.signature(extmod.Signed.of)) == "(a, *, key=None)"
+    assert str(inspect.signature(Derived.parse)) == "(text, times=1)"
+    with pytest.raises(ValueError, match="nothing to parse"):
+        Derived.parse("")
+    python = classmethod(reference("of", "(cls, a, *, key=None)", "Signed.of"))
+    python = type("Signed", (), {"of": python}).of
+    for args, kwargs in calls("(a, *, key=None)"):
+        expected = result(python, args, kwargs)
+        found = result(extmod.Signed.of, args, kwargs)
+        assert found == expected if isinstance(expected, tuple) else plain(found.values) == expected[-2:], (args, kwargs)
+
+
 def test_constants(extmod):
     assert (extmod.__version__, extmod.KEY_SIZE, extmod.text.SEPARATORS) == ("0.1.0", 32, (", ", 0.5, None))
     assert (extmod.Signed.COUNT, extmod.Signed.KIND, extmod.Signed(1).KIND) == (5, "signed", "signed")

@@ -102,6 +102,21 @@ impl Signed {
         Self { values: all.into_iter().collect() }
     }
 
+    /// Makes an object of the class that it is called on.
+    #[method(class, signature = "(a, *, key=None)")]
+    pub fn of(a: Any, key: Any) -> Self {
+        Self { values: [a, key].into_iter().collect() }
+    }
+
+    /// Makes an object of the class that it is called on, or fails.
+    #[method(class)]
+    pub fn parse(text: &str, #[default(1)] times: usize) -> kernpack::Result<Self> {
+        if text.is_empty() {
+            kernpack::bail!(ValueError, "nothing to parse");
+        }
+        Ok(Self { values: (0..times).map(|_| text.into_any()).collect() })
+    }
+
     /// Takes the object alone.
     #[method(signature = "()")]
     pub fn alone(&self) -> Vec<Any> {
@@ -150,5 +165,11 @@ impl Copied {
     #[init(signature = "(first, /, second=None, *rest, key='none', **options)")]
     pub fn new(first: i64, second: Any, rest: Array<Any>, key: Str, options: Map<Str, Any>) -> Self {
         Self { first, second, rest, key, options }
+    }
+
+    /// Makes an object with a number alone.
+    #[method(class)]
+    pub fn other(first: i64) -> Self {
+        Self::new(first, Any::NONE, Array::from(Vec::new()), Str::from("none"), Map::default())
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Schema {
     pub(crate) kinds: Option<Vec<Kind>>,
     /// True for a constant, which a function without parameters returns.
     pub(crate) is_constant: bool,
+    /// True for a class method, which returns an object of the class that it is called on.
+    pub(crate) is_class_method: bool,
 }
 
 /// The kind of a parameter, as in `inspect.Parameter.kind`.
@@ -111,7 +113,7 @@ pub(crate) fn schema_of_function(metadata: &str) -> Option<Schema> {
     };
     let (names, defaults) = (names(metadata), defaults(metadata));
     let kinds = kinds(metadata).filter(|kinds| kinds.len() == params.len() && names.len() == params.len());
-    Some(Schema { params, result: result.into_iter().next()?, names, defaults, kinds, is_constant: is_constant(metadata) })
+    Some(Schema { params, result: result.into_iter().next()?, names, defaults, kinds, is_constant: has_member(metadata, "constant"), is_class_method: has_member(metadata, "class_method") })
 }
 
 /// Formats a signature as `(int, str) -> float`. `None` if the metadata does not contain the types.
@@ -168,10 +170,9 @@ fn defaults(metadata: &str) -> Vec<Value> {
     metadata.get("arg_defaults").and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
-/// Returns true if the metadata describes a constant.
-fn is_constant(metadata: &str) -> bool {
+fn has_member(metadata: &str, name: &str) -> bool {
     let metadata: Value = serde_json::from_str(metadata).unwrap_or_default();
-    metadata.get("constant").is_some()
+    metadata.get(name).is_some()
 }
 
 /// Returns the kinds of the parameters, if the function declares a signature.

@@ -8,7 +8,7 @@ use crate::options::entries;
 
 /// The role that an attribute gives to a function or constant.
 pub(super) enum Role {
-    Method { name: Option<LitStr>, signature: Option<LitStr> },
+    Method { name: Option<LitStr>, signature: Option<LitStr>, is_class: bool },
     Init { signature: Option<LitStr> },
     Getter { name: Option<LitStr> },
     Operator(Operator),
@@ -56,7 +56,7 @@ fn advice(name: &str) -> Option<String> {
         ("get", "write #[getter]"),
         ("set", "write a method: properties cannot be set"),
         ("staticmethod", "remove it: a function without `self` is a static method"),
-        ("classmethod", "remove it: a function without `self` is a static method"),
+        ("classmethod", "write #[method(class)] on a function that returns `Self`"),
         ("static_method", "remove it: a function without `self` is a static method"),
         ("classattr", "write #[constant] on a `const`"),
         ("pyo3", "write #[method(name = \"...\")] for another name, and #[default(...)] on a parameter"),
@@ -78,25 +78,24 @@ fn advice(name: &str) -> Option<String> {
 fn role(attribute: &Attribute, mistakes: &mut Mistakes) -> Option<Role> {
     let path = attribute.path();
     if path.is_ident("method") {
-        let (name, signature) = options(attribute, "`name = \"...\"` and `signature = \"...\"`", mistakes)?;
-        return Some(Role::Method { name, signature });
+        let Options { name, signature, is_class } = options(attribute, OF_METHOD, mistakes)?;
+        return Some(Role::Method { name, signature, is_class });
     }
     if path.is_ident("init") {
-        let (_, signature) = options(attribute, "`signature = \"...\"`", mistakes)?;
-        return Some(Role::Init { signature });
+        return Some(Role::Init { signature: options(attribute, SIGNATURE, mistakes)?.signature });
     }
     if path.is_ident("getter") {
-        return Some(Role::Getter { name: options(attribute, NAME, mistakes)?.0 });
+        return Some(Role::Getter { name: options(attribute, NAME, mistakes)?.name });
     }
     if path.is_ident("constant") {
-        return Some(Role::Constant { name: options(attribute, NAME, mistakes)?.0 });
+        return Some(Role::Constant { name: options(attribute, NAME, mistakes)?.name });
     }
     if path.is_ident("operator") {
         return operator(attribute, mistakes).map(Role::Operator);
     }
     if path.is_ident("type_attr") {
         const EXAMPLE: &str = "#[type_attr(name = \"...\")]";
-        let Some(name) = options(attribute, NAME, mistakes)?.0 else {
+        let Some(name) = options(attribute, NAME, mistakes)?.name else {
             mistakes.at(attribute, format_args!("a type attribute needs a name; write {EXAMPLE}"));
             return None;
         };
@@ -122,36 +121,48 @@ fn role(attribute: &Attribute, mistakes: &mut Mistakes) -> Option<Role> {
 
 /// The option of an attribute that only takes a name.
 const NAME: &str = "`name = \"...\"`";
+/// The options of a method.
+const OF_METHOD: &str = "`name = \"...\"`, `signature = \"...\"` and `class`";
+/// The option of a constructor.
+const SIGNATURE: &str = "`signature = \"...\"`";
 
-/// Reads the options `name` and `signature`, as far as they are among the known ones. Returns
-/// `None` if an error was reported.
-fn options(
-    attribute: &Attribute,
-    known: &'static str,
-    mistakes: &mut Mistakes,
-) -> Option<(Option<LitStr>, Option<LitStr>)> {
-    let (mut name, mut signature) = (None, None);
+/// The options of an attribute.
+#[derive(Default)]
+struct Options {
+    name: Option<LitStr>,
+    signature: Option<LitStr>,
+    is_class: bool,
+}
+
+/// Reads the options that are among the known ones. Returns `None` if an error was reported.
+fn options(attribute: &Attribute, known: &'static str, mistakes: &mut Mistakes) -> Option<Options> {
+    let mut options = Options::default();
     let tokens = match &attribute.meta {
-        Meta::Path(_) => return Some((name, signature)),
+        Meta::Path(_) => return Some(options),
         Meta::List(list) => list.tokens.clone(),
         Meta::NameValue(_) => {
             let key = attribute.path().get_ident().map(Ident::to_string).unwrap_or_default();
             let option = if known.starts_with("`name") { "name" } else { "signature" };
-            mistakes.at(attribute, format_args!("write #[{key}({option} = \"...\")], with the options in parentheses"));
+            mistakes
+                .at(attribute, format_args!("write #[{key}({option} = \"...\")], with the options in parentheses"));
             return None;
         }
     };
     for entry in entries(tokens, known, mistakes) {
-        if entry.key == "name" && known.contains("name") {
-            name = Some(entry.string(mistakes)?);
-        } else if entry.key == "signature" && known.contains("signature") {
-            signature = Some(entry.string(mistakes)?);
+        let is_known = known.contains(&format!("`{}", entry.key));
+        if is_known && entry.key == "name" {
+            options.name = Some(entry.string(mistakes)?);
+        } else if is_known && entry.key == "signature" {
+            options.signature = Some(entry.string(mistakes)?);
+        } else if is_known && entry.key == "class" {
+            entry.flag(mistakes);
+            options.is_class = true;
         } else {
             entry.unknown(known, mistakes);
             return None;
         }
     }
-    Some((name, signature))
+    Some(options)
 }
 
 fn operator(attribute: &Attribute, mistakes: &mut Mistakes) -> Option<Operator> {

@@ -8,6 +8,7 @@ use super::operator::Operator;
 use super::self_type::{SelfType, wrapper};
 use crate::lifetime;
 use crate::options::CratePath;
+use crate::signature::role::FunctionRole;
 use crate::signature::{default, inside, parameter_info};
 
 /// The entry point of a function, and the conversion of its result.
@@ -77,7 +78,15 @@ impl Callable<'_> {
 
     /// Returns true for a constant of the class, which is exported as a function that returns it.
     fn is_constant(&self) -> bool {
-        matches!(self.member.kind, Kind::ClassConstant(_))
+        self.role() == FunctionRole::Constant
+    }
+
+    fn role(&self) -> FunctionRole {
+        match self.member.kind {
+            Kind::ClassConstant(_) => FunctionRole::Constant,
+            Kind::ClassMethod(_) => FunctionRole::ClassMethod,
+            _ => FunctionRole::Function,
+        }
     }
 
     /// Returns true if callers may omit arguments or name them.
@@ -99,7 +108,7 @@ impl Callable<'_> {
             parameter_info(&argument.name, &ty, &argument.written)
         });
         let parameters = parameters.chain(callback);
-        let defaults = default::fields(self.defaults(), self.signature.kinds.as_deref(), self.is_constant());
+        let defaults = default::fields(self.defaults(), self.signature.kinds.as_deref(), self.role());
         let result = self.returned(self_type);
         let call = match self.entry {
             Entry::Getter => quote!(__k::no_entry_point),

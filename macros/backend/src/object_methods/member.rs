@@ -32,6 +32,8 @@ pub(super) enum Kind {
     Hook(Signature),
     /// A type attribute that is a value of this type.
     Constant(TokenStream),
+    /// A function that returns an object of the class that it is called on.
+    ClassMethod(Signature),
     /// A constant of the class.
     ClassConstant(Signature),
 }
@@ -81,7 +83,13 @@ impl Member {
         let read = Signature { arguments, kinds, result, shape };
         let ident = signature.ident.clone();
         let (name, kind) = match role {
-            Role::Method { name, .. } => (method_name(&ident, name, mistakes), Kind::Method(read)),
+            Role::Method { name, is_class: false, .. } => {
+                (method_name(&ident, name, mistakes), Kind::Method(read))
+            }
+            Role::Method { name, .. } => {
+                check_class_method(item, &read, self_type, mistakes);
+                (method_name(&ident, name, mistakes), Kind::ClassMethod(read))
+            }
             Role::Getter { name } => {
                 check_getter(item, &read, mistakes);
                 (method_name(&ident, name, mistakes), Kind::Getter(read))
@@ -141,7 +149,7 @@ impl Member {
     /// Returns the name that no second member may be registered under, with its namespace.
     pub(super) fn place(&self) -> (Place, &str) {
         let place = match self.kind {
-            Kind::Method(_) | Kind::Getter(_) | Kind::ClassConstant(_) => Place::Name,
+            Kind::Method(_) | Kind::Getter(_) | Kind::ClassMethod(_) | Kind::ClassConstant(_) => Place::Name,
             Kind::Init(_) | Kind::Operator(..) | Kind::Hook(_) | Kind::Constant(_) => Place::Attribute,
         };
         (place, &self.name)
@@ -192,6 +200,16 @@ fn check_getter(item: &ImplItemFn, signature: &Signature, mistakes: &mut Mistake
     }
     if signature.result.is_none() {
         mistakes.at(ident, "a property has a value; return it, or make it a method: remove #[getter]");
+    }
+}
+
+fn check_class_method(item: &ImplItemFn, signature: &Signature, self_type: &SelfType, mistakes: &mut Mistakes) {
+    let is_made = signature.result.as_ref().is_some_and(|ty| self_type.is_constructed(ty));
+    if !signature.is_static() || !is_made {
+        mistakes.at(
+            &item.sig.ident,
+            "a class method makes an object: it has no `self`, and returns `Self`, `ObjRef<Self>` or a `Result` of one of these",
+        );
     }
 }
 

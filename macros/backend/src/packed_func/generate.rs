@@ -6,6 +6,7 @@ use super::options::Options;
 use crate::lifetime;
 use crate::name::{SYMBOL_PREFIX, claim_function_name};
 use crate::options::CratePath;
+use crate::signature::role::FunctionRole;
 use crate::signature::{self, default, inside, passing};
 
 /// Generates the items after the function.
@@ -28,7 +29,8 @@ pub(super) fn generate(function: &PackedFunction, options: &Options, crate_name:
     let file = quote_spanned!(here=> ::core::file!());
     let line = quote_spanned!(here=> ::core::line!());
     let count = function.parameters.len();
-    let defaults = default::fields(function.defaults(), function.kinds.as_deref(), function.is_constant);
+    let role = if function.is_constant { FunctionRole::Constant } else { FunctionRole::Function };
+    let defaults = default::fields(function.defaults(), function.kinds.as_deref(), role);
     let bits = default::optional(function.defaults());
     let optional = (bits != 0).then(|| quote!(, #bits));
     let body = body(function, krate, &result);

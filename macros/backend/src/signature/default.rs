@@ -7,6 +7,7 @@ use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, ExprLit, FnArg, GenericArgument, Lit, Meta, PatType, PathArguments, Token, Type, UnOp};
 
 use super::declared::ParameterKind;
+use super::role::FunctionRole;
 use crate::mistakes::Mistakes;
 use crate::name::is_slip;
 
@@ -133,12 +134,12 @@ pub(crate) fn optional<'a>(defaults: impl Iterator<Item = Option<&'a Expr>>) -> 
 }
 
 /// Generates the fields of a function's description that contain the defaults, from the first
-/// parameter with a default on, the kinds of the parameters, if a signature declares them, and a
-/// mark of constants.
+/// parameter with a default on, the kinds of the parameters, if a signature declares them, and the
+/// role of the function.
 pub(crate) fn fields<'a>(
     defaults: impl Iterator<Item = Option<&'a Expr>>,
     kinds: Option<&[ParameterKind]>,
-    is_constant: bool,
+    role: FunctionRole,
 ) -> TokenStream {
     let kind = |index: usize| kinds.and_then(|kinds| kinds.get(index)).copied();
     let value = |(index, default): (usize, Option<&Expr>)| match kind(index).and_then(ParameterKind::empty) {
@@ -153,9 +154,7 @@ pub(crate) fn fields<'a>(
             defaults.iter().map(|value| if value.is_empty() { "{\"required\":true}" } else { value }).collect();
         members = format!(",\"arg_defaults\":[{}]", values.join(","));
     }
-    if is_constant {
-        members.push_str(",\"constant\":true");
-    }
+    members.push_str(role.member());
     let kinds = match kinds {
         Some(kinds) => {
             let names: Vec<String> = kinds.iter().map(|kind| format!("\"{}\"", kind.text())).collect();
@@ -168,7 +167,7 @@ pub(crate) fn fields<'a>(
         defaults: &[#(#defaults),*],
         more_metadata: #members,
         kinds: #kinds,
-        is_constant: #is_constant,
+        role: #role,
     }
 }
 

@@ -5,6 +5,7 @@ mod conversion;
 pub(crate) mod declared;
 pub(crate) mod default;
 pub(crate) mod passing;
+pub(crate) mod role;
 mod types;
 
 use proc_macro2::TokenStream;

@@ -2,7 +2,7 @@ use core::ffi::c_void;
 
 use super::packed::{call_packed, views};
 use super::panic::{guard, install_hook};
-use super::{Function, FunctionInfo, ParamInfo, arg};
+use super::{Function, FunctionInfo, FunctionRole, ParamInfo, arg};
 use crate::abi::{SafeCall, TVMFFIAny};
 use crate::value::{Access, Any, AnyView, FromAny, IntoReturn, ResultPlace, Schema, TypeSchema};
 use crate::{Result, embedded};
@@ -55,7 +55,7 @@ macro_rules! typed_closure {
                             defaults: &[],
 more_metadata: "",
                             kinds: None,
-                            is_constant: false,
+                            role: FunctionRole::Function,
                             ret: R::TYPE,
                             call: call::<F, R, $($param),*>,
                             detach: None,
@@ -104,7 +104,7 @@ static PACKED: FunctionInfo = FunctionInfo {
     defaults: &[],
     more_metadata: "",
     kinds: None,
-    is_constant: false,
+    role: FunctionRole::Function,
     ret: TypeSchema::new("Any"),
     call: never_called,
     detach: None,

@@ -19,13 +19,13 @@ pub struct FunctionInfo {
     /// only a declared signature allows.
     pub defaults: &'static [&'static str],
     /// The members `arg_defaults` and `arg_kinds` of the metadata, which list the defaults and the
-    /// kinds of the parameters, and `constant`, each preceded by a comma. The macro generates them,
-    /// so that a library without defaults does not link code for them.
+    /// kinds of the parameters, and those of a role, each preceded by a comma. The macro generates
+    /// them, so that a library without defaults does not link code for them.
     pub more_metadata: &'static str,
     /// The kinds of the parameters, if the function declares a signature.
     pub kinds: Option<&'static [ParamKind]>,
-    /// True for a constant: a function without parameters that returns its value.
-    pub is_constant: bool,
+    /// The item that a language with classes and constants makes of it.
+    pub role: FunctionRole,
     /// Result.
     pub ret: TypeSchema,
     /// Entry point.
@@ -49,6 +49,17 @@ pub struct ParamInfo {
     pub ty: TypeSchema,
     /// The function's access to the memory of its argument, if the argument is a tensor.
     pub access: Access,
+}
+
+/// The item that a language with classes and constants makes of a function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FunctionRole {
+    /// A function or a method.
+    Function,
+    /// A constant: a function without parameters that returns its value.
+    Constant,
+    /// A class method: a static method that returns a new object of the class that it is called on.
+    ClassMethod,
 }
 
 /// The ways in which a caller in Python passes an argument, as in `inspect.Parameter.kind`. Calls

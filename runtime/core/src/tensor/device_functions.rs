@@ -19,7 +19,7 @@ use super::Tensor;
 use crate::abi::{SafeCall, TVMFFIAny};
 use crate::container::Shape;
 use crate::device::{DeviceAttribute, api, attribute, current_stream, exists};
-use crate::function::{Function, FunctionInfo, ParamInfo, arg, call_packed, register_entry_point};
+use crate::function::{Function, FunctionInfo, FunctionRole, ParamInfo, arg, call_packed, register_entry_point};
 use crate::value::{Access, Any, AnyView, DataType, Device, FromAny, IntoReturn, Mismatch, Schema, TypeSchema};
 use crate::{Error, Result};
 
@@ -65,7 +65,7 @@ macro_rules! global {
             defaults: &[],
 more_metadata: "",
             kinds: None,
-            is_constant: false,
+            role: FunctionRole::Function,
             ret: <$ret as Schema>::TYPE,
             call: call as SafeCall,
             detach: None,

@@ -2,7 +2,7 @@
 
 use core::ptr;
 
-use kernpack_core::function::ParamKind;
+use kernpack_core::function::{FunctionRole, ParamKind};
 
 use super::arguments::{Arguments, INLINE, places};
 use super::given::Given;
@@ -126,8 +126,12 @@ impl Arguments {
 #[cold]
 #[inline(never)]
 unsafe fn refuse(py: Py, callable: &Callable, given: Given) -> Raised {
-    let is_constructor = callable.origin == Origin::Constructor;
-    let first = if is_constructor { "$self" } else { "" };
+    // The object or the class, which is not among the arguments here.
+    let first = match (callable.origin, callable.info.role) {
+        (Origin::Constructor, _) => "$self",
+        (_, FunctionRole::ClassMethod) => "$cls",
+        _ => "",
+    };
     let name = callable.path.last().map_or("f", String::as_str);
     let name = text::written(name);
     let parameters = text::parameters(callable.info, first, 0).join(", ").replace('$', "");
@@ -145,7 +149,7 @@ unsafe fn refuse(py: Py, callable: &Callable, given: Given) -> Raised {
             if py.PyObject_SetAttrString(function.as_ptr(), c"__qualname__".as_ptr(), qualified.as_ptr()) != 0 {
                 return Err(Raised);
             }
-            let receiver = is_constructor.then(|| Owned::share(py, py.none()));
+            let receiver = (!first.is_empty()).then(|| Owned::share(py, py.none()));
             given.call_behind(py, function.as_ptr(), receiver)?;
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Functions as Python calls them.
 
 use kernpack_core::abi::{SafeCall, TVMFFIAny};
-use kernpack_core::function::{FunctionInfo, ParamInfo};
+use kernpack_core::function::{FunctionInfo, FunctionRole, ParamInfo};
 use kernpack_core::generated_code::KernelInfo;
 use kernpack_core::value::{Access, LentPlaces, ResultPlace, TypeSchema};
 
@@ -131,7 +131,7 @@ pub(crate) fn of_kernel(kernel: &'static KernelInfo) -> &'static FunctionInfo {
         defaults: &[],
         more_metadata: "",
         kinds: None,
-        is_constant: false,
+        role: FunctionRole::Function,
         ret: TypeSchema::new(result),
         call: kernel.call,
         detach: None,

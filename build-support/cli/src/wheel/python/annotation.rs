@@ -411,6 +411,7 @@ mod tests {
             defaults: vec![json!("none")],
             kinds: None,
             is_constant: false,
+            is_class_method: false,
         };
         for (host, end) in [(Host::TvmFfi, ", /"), (Host::Extension, "")] {
             let annotations = Annotations::new(&api, host);

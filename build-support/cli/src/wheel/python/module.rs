@@ -355,7 +355,7 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
 }
 
 /// The imports of the names with an underscore, which are not part of the package.
-const SOURCES: [(&str, &str); 21] = [
+const SOURCES: [(&str, &str); 22] = [
     ("_builtins.", "import builtins as _builtins"),
     ("_enum.", "import enum as _enum"),
     ("_inspect.", "import inspect as _inspect"),
@@ -377,6 +377,7 @@ const SOURCES: [(&str, &str); 21] = [
     ("_ffi.", "\nimport tvm_ffi as _ffi"),
     ("_dataclasses.", "from tvm_ffi import dataclasses as _dataclasses"),
     ("_Never", "from typing_extensions import Never as _Never"),
+    ("-> _Self", "from typing_extensions import Self as _Self"),
     (": _TypeAlias", "from typing_extensions import TypeAlias as _TypeAlias"),
 ];
 

@@ -260,11 +260,23 @@ fn method(out: &mut String, method: &Method, annotations: &Annotations<'_>) -> s
     if let Some(schema) = method.signature.as_ref().filter(|schema| schema.is_constant) {
         return writeln!(out, "    {}: _ClassVar[{}]", method.name, annotations.of(&schema.result, Position::Result));
     }
-    let (first, skip) = if method.is_static { (None, 0) } else { (Some("self"), 1) };
+    let is_class_method = annotations.host() == Host::Extension
+        && method.signature.as_ref().is_some_and(|schema| schema.is_class_method);
+    let (first, skip) = match (method.is_static, is_class_method) {
+        (true, true) => (Some("cls"), 0),
+        (true, false) => (None, 0),
+        (false, _) => (Some("self"), 1),
+    };
     if method.is_static {
-        writeln!(out, "    {}", annotations.decorator("staticmethod"))?;
+        let decorator = if is_class_method { "classmethod" } else { "staticmethod" };
+        writeln!(out, "    {}", annotations.decorator(decorator))?;
     }
     let signature = match method.name.as_str() {
+        _ if is_class_method => {
+            let signature = annotations.signature(method.signature.as_ref(), first, skip);
+            let parameters = signature.split_once(") -> ").map_or(signature.as_str(), |(parameters, _)| parameters);
+            format!("{parameters}) -> _Self")
+        }
         "__iter__" => format!("(self) -> {}", annotations.iterator(method.signature.as_ref())),
         name => operand(name, annotations.signature(method.signature.as_ref(), first, skip)),
     };
