@@ -3,7 +3,9 @@
 //! The entry points here only call `kernpack-macros-backend`, a normal library, so that parsing and
 //! expansion have unit tests.
 
-use kernpack_macros_backend::{Environment, expand_library, expand_object, expand_object_methods, expand_packed_func};
+use kernpack_macros_backend::{
+    Environment, expand_constant, expand_library, expand_object, expand_object_methods, expand_packed_func,
+};
 use proc_macro::{Span, TokenStream};
 
 /// Exports a free function as a packed function, callable from every language that loads the
@@ -29,6 +31,7 @@ use proc_macro::{Span, TokenStream};
 ///
 /// Options:
 /// - `name = "..."`: the exported name. A name with a `.` is also the global name, unchanged.
+/// - `signature = "..."`: the parameters as in Python; see [below](#signatures).
 /// - `parallel`: the function is called for each element or row of tensors, on all CPUs; see
 ///   [below](#parallel-functions).
 /// - `grain = N`: with `parallel`, the minimum number of elements or rows that a thread takes at a
@@ -62,6 +65,38 @@ use proc_macro::{Span, TokenStream};
 /// assert_eq!(function.call_as::<f64>((8.0, 2.0, 1.0))?, scaled(8.0, 2.0, Some(1.0)));
 /// # Ok::<(), kernpack::Error>(())
 /// ```
+///
+/// # Signatures
+/// `signature = "(data, /, *rest, key=None, **options)"` declares how Python passes the arguments,
+/// in Python's syntax: parameters before `/` by position only, those after `*` by name only,
+/// `*rest` and `**options` for all further arguments. The names and their order are those of the
+/// Rust function. `*rest` is a `Vec<T>` or an `Array<T>`, and `**options` a `HashMap<String, T>`, a
+/// `BTreeMap<String, T>` or a `Map<Str, T>`, which keeps the order of the call.
+///
+/// A default is `None`, `True`, `False`, a number, a text or `[]`. For another one the signature
+/// has `key=...`, and the parameter has `#[default(expression)]`. A parameter without `=` is
+/// required, also if it is an `Option`.
+///
+/// ```
+/// use std::collections::HashMap;
+///
+/// use kernpack::{Function, packed_func};
+///
+/// #[packed_func(name = "macros.pack", signature = "(data, /, *parts, level=6, **options)")]
+/// fn pack(data: &[u8], parts: Vec<i64>, level: i64, options: HashMap<String, i64>) -> i64 {
+///     data.len() as i64 + parts.len() as i64 + level + options.len() as i64
+/// }
+///
+/// // In Python: pack(b"abc", 1, 2, window=15)
+/// let options = HashMap::from([("window", 15)]);
+/// let function = Function::global("macros.pack")?;
+/// assert_eq!(function.call_as::<i64>((&b"abc"[..], vec![1, 2], 6, options))?, 12);
+/// # Ok::<(), kernpack::Error>(())
+/// ```
+///
+/// An extension module binds arguments by the signature, with the exceptions of a Python function,
+/// and `inspect.signature` and the stubs show it. Callers through the C ABI (Rust, C++, `tvm_ffi`)
+/// pass all arguments by position as before, with a list for `*parts` and a map for `**options`.
 ///
 /// # Parallel functions
 /// With `parallel`, a parameter `&f32` is an element of a tensor, and `&[f32]` is a row (all of its
@@ -101,6 +136,32 @@ pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
     let here = Span::call_site();
     let environment = Environment::read_for_item(here.local_file().as_deref(), here.line(), here.column());
     expand_packed_func(options.into(), item.into(), &environment).into()
+}
+
+/// Exports a constant.
+///
+/// ```
+/// use kernpack::{Function, constant};
+///
+/// /// The size of a key in bytes.
+/// #[constant(name = "macros.KEY_SIZE")]
+/// const KEY_SIZE: i64 = 32;
+///
+/// assert_eq!(Function::global("macros.KEY_SIZE")?.call_as::<i64>(())?, KEY_SIZE);
+/// # Ok::<(), kernpack::Error>(())
+/// ```
+///
+/// In an extension module, and in the package of a wheel, it is an attribute of the module. Callers
+/// through the C ABI get it from a function without parameters, because libraries only have
+/// functions. The options are `name`, `global` and `crate`, as for
+/// [`packed_func`](macro@packed_func). The type is one that a function may return.
+/// `#[constant(name = "__version__")]` on a constant with `env!("CARGO_PKG_VERSION")` is the version
+/// of a module.
+#[proc_macro_attribute]
+pub fn constant(options: TokenStream, item: TokenStream) -> TokenStream {
+    let here = Span::call_site();
+    let environment = Environment::read_for_item(here.local_file().as_deref(), here.line(), here.column());
+    expand_constant(options.into(), item.into(), &environment).into()
 }
 
 /// Makes a struct an object type, which other languages hold by reference, with access to its
@@ -426,6 +487,13 @@ pub fn object(item: TokenStream) -> TokenStream {
 /// becomes a method with its documentation and type schema. Private functions are ignored, unless
 /// they have one of these attributes:
 ///
+/// - `#[method(class)]` on a function that returns `Self`, `ObjRef<Self>` or a `Result` of one: a
+///   class method, which in Python returns an object of the class that it is called on, also of one
+///   that Python derives; its `__init__` does not run. Without it, a function without `self` is a
+///   static method.
+/// - `#[method(signature = "(key, /, *, default=None)")]`: the parameters behind `self` as in
+///   Python, as for [`packed_func`](macro@packed_func#signatures); also
+///   `#[init(signature = "...")]`.
 /// - `#[method(name = "...")]`: a method with another name. Python's names for operators work:
 ///   `__add__`, `__len__`, `__getitem__`, `__contains__`, `__call__`, `__or__`, `__enter__`,
 ///   `__exit__` and similar names; `__iter__` may return a list of the elements, or an object with
@@ -463,6 +531,9 @@ pub fn object(item: TokenStream) -> TokenStream {
 ///   operation on a nested value: it tracks the objects that are being visited, so it terminates on
 ///   objects that contain themselves. A `Result` of the result may be returned. Types derived from
 ///   this one do not inherit these operators (like all type attributes), unlike methods.
+/// - `#[constant]`, `#[constant(name = "...")]` on a `const`: a constant of the class, which is an
+///   attribute of the class in Python, and a static method without parameters for callers through
+///   the C ABI.
 /// - `#[type_attr(name = "...")]` on a function or a `const`: a type attribute, which runtimes look
 ///   up by type.
 /// - `#[skip]`: hides a `pub fn` from other languages.

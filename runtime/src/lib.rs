@@ -42,7 +42,7 @@ pub mod sys;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-pub use kernpack_macros::{Object, library, object_methods, packed_func};
+pub use kernpack_macros::{Object, constant, library, object_methods, packed_func};
 
 #[doc(inline)]
 pub use kernpack_builtins::{reflect, structural};

@@ -47,6 +47,16 @@ assert scaled == [-2.0, 3.0, -3.0, -3.0, 3.0] and texts == ["x", "none", "text",
 # Defaults of every kind.
 line: str = extmod.literals() + extmod.literals(1, 2, 0.5, 1.0, 2.0, "text", False, "Right", [1, 2], 3)
 assert line.startswith("-3 255 -0.0025 inf NaN \"a \\\"b\\\"\\n'c'\\\\é\\t\" true Left [] None1 2 0.5 1 2 \"text\" false Right [1, 2] Some(3)")
+# Declared signatures: by position, by name, and further arguments of both kinds.
+everything = extmod.signed_everything(1, 2, 3, key=4, x="5")
+assert [everything[0], everything[1], list(everything[2]), everything[3], everything[4], dict(everything[5])] == [1, 2, [3], 4, 5, {"x": "5"}]
+bound: list[Any] = [*extmod.signed_mixed_default(1, c=2), *extmod.signed_computed(b=5), *extmod.signed_keyword_default()]
+assert bound == [1, 2.5, 2, 3, 5, None]
+signed = extmod.Signed(1, 2, 3, key=4)
+constants: tuple[int, int, str] = (extmod.KEY_SIZE, extmod.Signed.COUNT, extmod.Signed.KIND)
+assert constants == (32, 5, "signed")
+three: list[Any] = [*signed.three(1, b=2), *signed.shared(1, key=2), *extmod.Signed.shared(3, key=4)]
+assert three == [1, 2, None, 1, 2, 3, 4] and list(signed.rest(1, x=2)[0]) == [1] and len(signed.alone()) == 0
 # Tensors of NumPy, PyTorch and tvm_ffi go in, and NumPy comes out.
 numbers = np.arange(3, dtype=np.float32)
 for tensor in (numbers, OfTorch(numbers), tvm_ffi.from_dlpack(numbers), extmod.range_of(3)):

@@ -27,3 +27,6 @@ held: Hashable = clip
 extmod.integers(3).append("x")
 extmod.append(3, 4)
 extmod.basket().prices["x"] = "y"
+extmod.signed_keyword(1)
+extmod.signed_positional(a=1)
+extmod.signed_mixed(1, 2, c=3)

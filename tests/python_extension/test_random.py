@@ -126,7 +126,8 @@ def functions(extmod):
         if name.startswith("_") or isinstance(function, type) or not callable(function):
             continue
         metadata = library.get_function_metadata(name)
-        if not metadata:
+        # tvm_ffi does not bind arguments by a declared signature.
+        if not metadata or "arg_kinds" in metadata:
             continue
         schema = json.loads(metadata["type_schema"])
         named = schema["named_args"]

@@ -165,7 +165,8 @@ class Program:
         key = self.random.choice(sorted(self.types.ours))
         info = self.types.info(key)
         init = next((method for method in info.methods if method.name == "__ffi_init__" and method.metadata), None)
-        if init is None or "type_schema" not in init.metadata:
+        # tvm_ffi does not bind arguments by a declared signature.
+        if init is None or "type_schema" not in init.metadata or "arg_kinds" in init.metadata:
             return
         params = schema(init.metadata)["named_args"]["params"]
         if any(keys(param) & LEFT_OUT_TYPES for param in params):
@@ -185,6 +186,7 @@ class Program:
         ours, theirs = self.random.choice(self.pool)
         methods = [method for info in self.types.lineage(key_of_class("extmod", type(ours))) for method in info.methods or []]
         methods = [method for method in methods if not method.name.startswith("__") and method.name not in LEFT_OUT and method.metadata]
+        methods = [method for method in methods if not {"arg_kinds", "constant"} & method.metadata.keys()]
         if not methods:
             return
         method = self.random.choice(methods)
@@ -220,7 +222,7 @@ def types(extmod):
     types.functions = []
     for name in sorted(set(dir(extmod)) - LEFT_OUT):
         metadata = not name.startswith("_") and types.library.get_function_metadata(name)
-        if not metadata or "type_schema" not in metadata:
+        if not metadata or "type_schema" not in metadata or "arg_kinds" in metadata:
             continue
         named = schema(metadata)["named_args"]
         used = set().union(*(keys(of) for of in named["params"] + named["return"]))

@@ -33,4 +33,4 @@ pub use environment::Environment;
 pub use library::expand as expand_library;
 pub use object::expand as expand_object;
 pub use object_methods::expand as expand_object_methods;
-pub use packed_func::expand as expand_packed_func;
+pub use packed_func::{expand as expand_packed_func, expand_constant};

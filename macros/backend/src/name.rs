@@ -135,6 +135,16 @@ pub(crate) fn plain(identifier: &Ident) -> String {
     text.strip_prefix("r#").map(str::to_owned).unwrap_or(text)
 }
 
+/// Returns true if Python rejects a parameter of this name next to `self`.
+pub(crate) fn is_reserved_parameter(name: &str) -> bool {
+    const RESERVED: [&str; 36] = [
+        "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
+        "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
+        "not", "or", "pass", "raise", "return", "self", "try", "while", "with", "yield",
+    ];
+    RESERVED.contains(&name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

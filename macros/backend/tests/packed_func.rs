@@ -70,6 +70,7 @@ fn whole_expansion() {
                     ],
                     defaults: &[],
                     more_metadata: "",
+                    kinds: ::core::option::Option::None,
                     ret: <Result<i64> as __k::IntoReturn>::TYPE,
                     call: __kernpack_call,
                     detach: ::core::option::Option::None,
@@ -124,6 +125,96 @@ fn defaults() {
 }
 
 #[test]
+fn declared_signatures() {
+    let item = "fn f(data: &[u8], rest: Vec<i64>, key: Option<String>, scale: f64, #[default(MODE)] mode: i64, \
+                options: HashMap<String, Any>) {}";
+    let options = "signature = \"(data, /, *rest, key=None, scale, mode=..., **options)\"";
+    let output = pretty(expand_packed_func(tokens(options), tokens(item), &environment()));
+    for expected in [
+        "defaults: &[\"[]\", \"null\", \"\", \"{\\\"rust\\\":\\\"MODE\\\"}\", \"{}\"],",
+        "\\\"arg_defaults\\\":[[],null,{\\\"required\\\":true},{\\\"rust\\\":\\\"MODE\\\"},{}]",
+        "\\\"arg_kinds\\\":[\\\"positional_only\\\",\\\"var_positional\\\",\\\"keyword_only\\\",",
+        "__k::ParamKind::PositionalOnly,",
+        "__k::ParamKind::VarKeyword,",
+        "__kernpack_body(6usize, 54u64)",
+    ] {
+        assert!(output.contains(expected), "{expected} in {output}");
+    }
+    for (signature, default) in
+        [("(a, b=None)", "Option::None"), ("(a, *, b=-3)", "Option::Some(-3)"), ("(a, b=7, /)", "Option::Some(7)")]
+    {
+        let options = format!("signature = {signature:?}");
+        let output =
+            pretty(expand_packed_func(tokens(&options), tokens("fn f(a: i64, b: Option<i64>) {}"), &environment()));
+        assert!(output.contains(default), "{signature}: {output}");
+    }
+    for (ty, signature, json) in [
+        ("f64", "(a=2)", "2.0"),
+        ("Option<f64>", "(a=2)", "2.0"),
+        ("f32", "(a=-1)", "-1.0"),
+        ("&str", "(a=\"x\")", "\\\"x\\\""),
+        ("String", "(a='x')", "\\\"x\\\""),
+        ("String", "(a='\"\\'')", "\\\"\\\\\\\"'\\\""),
+        ("Option<Str>", "(a=\"x\")", "\\\"x\\\""),
+        ("Vec<i64>", "(a=[])", "[]"),
+        ("bool", "(a=True)", "true"),
+        ("Any", "(a=None)", "null"),
+        ("kernpack::Any", "(a=-1)", "-1"),
+        ("Any", "(a=\"x\")", "\\\"x\\\""),
+    ] {
+        let options = format!("signature = {signature:?}");
+        let output =
+            pretty(expand_packed_func(tokens(&options), tokens(&format!("fn f(a: {ty}) {{}}")), &environment()));
+        let expected = format!("defaults: &[\"{json}\"],");
+        assert!(output.contains(&expected), "{expected} in {output}");
+    }
+}
+
+#[test]
+fn declared_signatures_with_mistakes() {
+    const ITEM: &str = "fn f(a: i64, b: Vec<i64>) {}";
+    for (signature, says) in [
+        ("a, b", "a signature is in parentheses"),
+        ("(a, b) -> int", "ends with its parenthesis"),
+        ("(a, b=)", "expected a default after `=`"),
+        ("(a: int, b)", "expected `,` after a parameter"),
+        ("(a, b='xy)", "is written as in Python"),
+        ("(/, a, b)", "`/` follows the parameters"),
+        ("(a, /, b, /)", "`/` occurs once"),
+        ("(a, *, b, /)", "`/` occurs once"),
+        ("(a, b, *)", "`*` is followed by a parameter"),
+        ("(a, *, *b)", "`*` occurs once"),
+        ("(*, **b)", "`*` is followed by a parameter"),
+        ("(**a, b)", "is the last parameter"),
+        ("(a, *b=[])", "it has no default"),
+        ("(a)", "the signature lacks the parameter `b`"),
+        ("(a, b, c)", "the signature has `c`, which is not a parameter"),
+        ("(b, a)", "the signature has `b` where the function has `a`"),
+        ("(self, a, b)", "begins after `self`"),
+        ("(a, class)", "`class` is a keyword of Python"),
+        ("(*a, b)", "`*a` is a `Vec<T>`"),
+        ("(a, **b)", "`**b` is a `HashMap<String, T>`"),
+        ("(a=1, b)", "`b` without a default follows one with a default"),
+        ("(a=x, b)", "the default of `a` is not None"),
+        ("(a=..., b=[])", "`a=...` needs #[default(...)]"),
+    ] {
+        check_mistakes(&format!("signature = {signature:?}"), ITEM, &[says]);
+    }
+    for (signature, says) in [
+        ("(a)", "`a` has #[default(...)]; write `a=...`"),
+        ("(a=2)", "`a` has another #[default(...)]"),
+        ("(*a)", "remove #[default(...)]"),
+    ] {
+        let item = "fn f(#[default(Vec::new())] a: Vec<i64>) {}";
+        let output = expand_packed_func(tokens(&format!("signature = {signature:?}")), tokens(item), &environment());
+        let found = mistakes(output);
+        assert!(found.len() == 1 && found[0].contains(says), "{found:?}");
+    }
+    let parallel = "parallel, signature = \"(x, *rest)\"";
+    check_mistakes(parallel, "fn f(x: &mut f32, rest: Vec<i64>) {}", &["a parallel function does not take `*args`"]);
+}
+
+#[test]
 fn no_parameters_no_result_no_doc() {
     check(
         "global = false, crate = my::kernpack",
@@ -150,6 +241,7 @@ fn no_parameters_no_result_no_doc() {
                     params: &[],
                     defaults: &[],
                     more_metadata: "",
+                    kinds: ::core::option::Option::None,
                     ret: <() as __k::IntoReturn>::TYPE,
                     call: __kernpack_call,
                     detach: ::core::option::Option::None,
@@ -222,6 +314,7 @@ fn lifetimes_and_written_views() {
                     ],
                     defaults: &[],
                     more_metadata: "",
+                    kinds: ::core::option::Option::None,
                     ret: <&'static str as __k::IntoReturn>::TYPE,
                     call: __kernpack_call,
                     detach: ::core::option::Option::None,
@@ -475,6 +568,7 @@ fn parallel_functions() {
                     ],
                     defaults: &[],
                     more_metadata: "",
+                    kinds: ::core::option::Option::None,
                     ret: <() as __k::IntoReturn>::TYPE,
                     call: __kernpack_call,
                     detach: ::core::option::Option::Some(true),

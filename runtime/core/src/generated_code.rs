@@ -8,7 +8,8 @@ pub use crate::device::DeviceKindInfo;
 pub use crate::embedded::{HEADER_SIZE as OBJECT_HEADER_SIZE, ObjectCell};
 pub use crate::function::{ExceptionInfo, register_exception};
 pub use crate::function::{
-    FunctionInfo, ParamInfo, arg, call_bound, call_getter, call_packed, no_entry_point, return_doc, return_metadata,
+    FunctionInfo, FunctionRole, ParamInfo, ParamKind, arg, call_bound, call_getter, call_packed, no_entry_point,
+    return_doc, return_metadata,
 };
 pub use crate::kernel::{
     DeviceKernelInfo, HostKernelTypes, Kernel, KernelInfo, call_device_kernel, call_kernel, device_kernel_metadata,

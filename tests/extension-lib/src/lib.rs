@@ -5,6 +5,7 @@
 pub mod interface;
 pub mod places;
 pub mod shared;
+pub mod signatures;
 pub mod tensors;
 
 use std::collections::HashMap;

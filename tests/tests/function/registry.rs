@@ -1,5 +1,6 @@
 //! Functions and the global registry, used from Rust only.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -67,6 +68,36 @@ fn parameters_with_defaults_may_be_left_away() -> Result<()> {
     let metadata: String = Function::global("ffi.GetGlobalFuncMetadata")?.call_as(("functions.weighted",))?;
     let expected = r#","arg_names":["x","gain","name","offset"],"arg_defaults":[0.5,"sum",null]}"#;
     assert!(metadata.ends_with(expected), "{metadata}");
+    Ok(())
+}
+
+/// Lists what it gets.
+#[packed_func(name = "functions.signed", signature = "(data, /, *rest, key, level=3, **options)")]
+fn signed(data: i64, rest: Vec<i64>, key: &str, level: i64, options: HashMap<String, f64>) -> String {
+    let mut options: Vec<_> = options.into_iter().collect();
+    options.sort_by(|one, other| one.0.cmp(&other.0));
+    format!("{data} {rest:?} {key} {level} {options:?}")
+}
+
+#[test]
+fn a_declared_signature_keeps_the_calling_convention() -> Result<()> {
+    let function = Function::global("functions.signed")?;
+    let options = HashMap::from([("x".to_owned(), 0.5)]);
+    let expected = r#"1 [2, 3] k 4 [("x", 0.5)]"#;
+    assert_eq!(signed(1, vec![2, 3], "k", 4, options.clone()), expected);
+    assert_eq!(function.call_as::<String>((1, vec![2, 3], "k", 4, options))?, expected);
+    assert_eq!(function.call_as::<String>((1, Vec::<i64>::new(), "k"))?, "1 [] k 3 []");
+    let missing = function.call((1, vec![2])).unwrap_err();
+    assert!(missing.message().ends_with(": argument 'key' is missing"), "{missing}");
+    let marker = Function::global("ffi.GetKwargsObject")?.call(())?;
+    assert_eq!(function.call_as::<String>((1, marker, "key", "k"))?, "1 [] k 3 []");
+    let metadata: String = Function::global("ffi.GetGlobalFuncMetadata")?.call_as(("functions.signed",))?;
+    for expected in [
+        r#""arg_defaults":[[],{"required":true},3,{}]"#,
+        r#""arg_kinds":["positional_only","var_positional","keyword_only","keyword_only","var_keyword"]"#,
+    ] {
+        assert!(metadata.contains(expected), "{expected} in {metadata}");
+    }
     Ok(())
 }
 

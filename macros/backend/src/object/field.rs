@@ -7,7 +7,7 @@ use super::definition::name_self;
 use super::field_options::{FieldDefault, FieldOptions};
 use crate::doc::Doc;
 use crate::mistakes::Mistakes;
-use crate::name::plain;
+use crate::name::{is_reserved_parameter, plain};
 
 /// A field of a struct, or of an enum's variant.
 pub(super) enum ObjectField {
@@ -126,16 +126,6 @@ pub(super) fn check_fields(fields: &[RegisteredField], generated_init: bool, mis
             );
         }
     }
-}
-
-/// Returns true if Python rejects a parameter of this name next to `self`.
-fn is_reserved_parameter(name: &str) -> bool {
-    const RESERVED: [&str; 36] = [
-        "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
-        "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
-        "not", "or", "pass", "raise", "return", "self", "try", "while", "with", "yield",
-    ];
-    RESERVED.contains(&name)
 }
 
 impl RegisteredField {

@@ -8,11 +8,12 @@ use crate::options::entries;
 
 /// The role that an attribute gives to a function or constant.
 pub(super) enum Role {
-    Method { name: Option<LitStr> },
-    Init,
+    Method { name: Option<LitStr>, signature: Option<LitStr>, is_class: bool },
+    Init { signature: Option<LitStr> },
     Getter { name: Option<LitStr> },
     Operator(Operator),
     TypeAttr { name: LitStr },
+    Constant { name: Option<LitStr> },
     Skip,
 }
 
@@ -44,7 +45,7 @@ pub(super) fn take(attributes: &mut Vec<Attribute>, mistakes: &mut Mistakes) -> 
     role(attribute, mistakes).map(Some).ok_or(())
 }
 
-const NAMES: [&str; 7] = ["method", "init", "getter", "setter", "operator", "type_attr", "skip"];
+const NAMES: [&str; 8] = ["method", "init", "getter", "setter", "operator", "type_attr", "constant", "skip"];
 
 /// A suggestion for an attribute of another framework, or for a misspelled one of Kernpack.
 fn advice(name: &str) -> Option<String> {
@@ -55,9 +56,9 @@ fn advice(name: &str) -> Option<String> {
         ("get", "write #[getter]"),
         ("set", "write a method: properties cannot be set"),
         ("staticmethod", "remove it: a function without `self` is a static method"),
-        ("classmethod", "remove it: a function without `self` is a static method"),
+        ("classmethod", "write #[method(class)] on a function that returns `Self`"),
         ("static_method", "remove it: a function without `self` is a static method"),
-        ("classattr", "write #[type_attr(name = \"...\")] on a constant"),
+        ("classattr", "write #[constant] on a `const`"),
         ("pyo3", "write #[method(name = \"...\")] for another name, and #[default(...)] on a parameter"),
         ("pymethod", "write #[method], or nothing on a `pub fn`"),
         (
@@ -77,17 +78,24 @@ fn advice(name: &str) -> Option<String> {
 fn role(attribute: &Attribute, mistakes: &mut Mistakes) -> Option<Role> {
     let path = attribute.path();
     if path.is_ident("method") {
-        return Some(Role::Method { name: name(attribute, "#[method(name = \"...\")]", mistakes)? });
+        let Options { name, signature, is_class } = options(attribute, OF_METHOD, mistakes)?;
+        return Some(Role::Method { name, signature, is_class });
+    }
+    if path.is_ident("init") {
+        return Some(Role::Init { signature: options(attribute, SIGNATURE, mistakes)?.signature });
     }
     if path.is_ident("getter") {
-        return Some(Role::Getter { name: name(attribute, "#[getter(name = \"...\")]", mistakes)? });
+        return Some(Role::Getter { name: options(attribute, NAME, mistakes)?.name });
+    }
+    if path.is_ident("constant") {
+        return Some(Role::Constant { name: options(attribute, NAME, mistakes)?.name });
     }
     if path.is_ident("operator") {
         return operator(attribute, mistakes).map(Role::Operator);
     }
     if path.is_ident("type_attr") {
         const EXAMPLE: &str = "#[type_attr(name = \"...\")]";
-        let Some(name) = name(attribute, EXAMPLE, mistakes)? else {
+        let Some(name) = options(attribute, NAME, mistakes)?.name else {
             mistakes.at(attribute, format_args!("a type attribute needs a name; write {EXAMPLE}"));
             return None;
         };
@@ -108,30 +116,53 @@ fn role(attribute: &Attribute, mistakes: &mut Mistakes) -> Option<Role> {
         let name = path.get_ident().map(Ident::to_string).unwrap_or_default();
         mistakes.at(attribute, format_args!("#[{name}] takes no options; write #[{name}]"));
     }
-    Some(if path.is_ident("init") { Role::Init } else { Role::Skip })
+    Some(Role::Skip)
 }
 
-/// Reads the option `name`. Returns `None` if an error was reported.
-fn name(attribute: &Attribute, example: &str, mistakes: &mut Mistakes) -> Option<Option<LitStr>> {
-    const KNOWN: &str = "`name = \"...\"`";
+/// The option of an attribute that only takes a name.
+const NAME: &str = "`name = \"...\"`";
+/// The options of a method.
+const OF_METHOD: &str = "`name = \"...\"`, `signature = \"...\"` and `class`";
+/// The option of a constructor.
+const SIGNATURE: &str = "`signature = \"...\"`";
+
+/// The options of an attribute.
+#[derive(Default)]
+struct Options {
+    name: Option<LitStr>,
+    signature: Option<LitStr>,
+    is_class: bool,
+}
+
+/// Reads the options that are among the known ones. Returns `None` if an error was reported.
+fn options(attribute: &Attribute, known: &'static str, mistakes: &mut Mistakes) -> Option<Options> {
+    let mut options = Options::default();
     let tokens = match &attribute.meta {
-        Meta::Path(_) => return Some(None),
+        Meta::Path(_) => return Some(options),
         Meta::List(list) => list.tokens.clone(),
         Meta::NameValue(_) => {
-            mistakes.at(attribute, format_args!("write {example}, with the options in parentheses"));
+            let key = attribute.path().get_ident().map(Ident::to_string).unwrap_or_default();
+            let option = if known.starts_with("`name") { "name" } else { "signature" };
+            mistakes
+                .at(attribute, format_args!("write #[{key}({option} = \"...\")], with the options in parentheses"));
             return None;
         }
     };
-    let mut name = None;
-    for entry in entries(tokens, KNOWN, mistakes) {
-        if entry.key == "name" {
-            name = Some(entry.string(mistakes)?);
+    for entry in entries(tokens, known, mistakes) {
+        let is_known = known.contains(&format!("`{}", entry.key));
+        if is_known && entry.key == "name" {
+            options.name = Some(entry.string(mistakes)?);
+        } else if is_known && entry.key == "signature" {
+            options.signature = Some(entry.string(mistakes)?);
+        } else if is_known && entry.key == "class" {
+            entry.flag(mistakes);
+            options.is_class = true;
         } else {
-            entry.unknown(KNOWN, mistakes);
+            entry.unknown(known, mistakes);
             return None;
         }
     }
-    Some(name)
+    Some(options)
 }
 
 fn operator(attribute: &Attribute, mistakes: &mut Mistakes) -> Option<Operator> {

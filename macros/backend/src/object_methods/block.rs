@@ -36,7 +36,7 @@ impl Block {
             if let Some(self_type) = &self_type {
                 members.extend(match &*item {
                     ImplItem::Fn(item) => Member::function(item, role, self_type, mistakes),
-                    ImplItem::Const(item) => Member::constant(item, role, mistakes),
+                    ImplItem::Const(item) => Member::constant(item, role, self_type, mistakes),
                     _ => None,
                 });
             }
@@ -73,7 +73,8 @@ fn role_of(item: &mut ImplItem, mistakes: &mut Mistakes) -> Option<Role> {
         ImplItem::Fn(item) => {
             let is_public = matches!(item.vis, Visibility::Public(_));
             let role = take(&mut item.attrs, mistakes).ok()?;
-            role.or_else(|| is_public.then_some(Role::Method { name: None })).filter(|role| !matches!(role, Role::Skip))
+            role.or_else(|| is_public.then_some(Role::Method { name: None, signature: None, is_class: false }))
+                .filter(|role| !matches!(role, Role::Skip))
         }
         ImplItem::Const(item) => take(&mut item.attrs, mistakes).ok()?,
         ImplItem::Type(item) => {

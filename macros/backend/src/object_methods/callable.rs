@@ -3,11 +3,12 @@ use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::Expr;
 
 use super::argument::Argument;
-use super::member::{Member, Signature};
+use super::member::{Kind, Member, Signature};
 use super::operator::Operator;
 use super::self_type::{SelfType, wrapper};
 use crate::lifetime;
 use crate::options::CratePath;
+use crate::signature::role::FunctionRole;
 use crate::signature::{default, inside, parameter_info};
 
 /// The entry point of a function, and the conversion of its result.
@@ -75,6 +76,19 @@ impl Callable<'_> {
         default::optional(self.defaults())
     }
 
+    /// Returns true for a constant of the class, which is exported as a function that returns it.
+    fn is_constant(&self) -> bool {
+        self.role() == FunctionRole::Constant
+    }
+
+    fn role(&self) -> FunctionRole {
+        match self.member.kind {
+            Kind::ClassConstant(_) => FunctionRole::Constant,
+            Kind::ClassMethod(_) => FunctionRole::ClassMethod,
+            _ => FunctionRole::Function,
+        }
+    }
+
     /// Returns true if callers may omit arguments or name them.
     fn is_bound(&self) -> bool {
         self.entry == Entry::Init || self.optional() != 0
@@ -94,7 +108,7 @@ impl Callable<'_> {
             parameter_info(&argument.name, &ty, &argument.written)
         });
         let parameters = parameters.chain(callback);
-        let defaults = default::fields(self.defaults());
+        let defaults = default::fields(self.defaults(), self.signature.kinds.as_deref(), self.role());
         let result = self.returned(self_type);
         let call = match self.entry {
             Entry::Getter => quote!(__k::no_entry_point),
@@ -198,6 +212,9 @@ impl Callable<'_> {
     /// Generates the call of the user's function with these local variables.
     fn user_call(&self, self_type: &SelfType, locals: &[TokenStream]) -> TokenStream {
         let (path, ident) = (&self_type.path, &self.member.ident);
+        if self.is_constant() {
+            return quote!(#path::#ident);
+        }
         quote!(#path::#ident(#(#locals),*))
     }
 

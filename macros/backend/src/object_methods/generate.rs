@@ -30,6 +30,8 @@ pub(super) fn generate(block: &Block, krate: &CratePath, crate_name: &str) -> To
                 | Kind::Init(signature)
                 | Kind::Getter(signature)
                 | Kind::Operator(_, signature)
+                | Kind::ClassMethod(signature)
+                | Kind::ClassConstant(signature)
                 | Kind::Hook(signature) => {
                     let callable = Callable { member, signature, entry, name, number };
                     items.extend(callable.items(self_type, krate, crate_name));
@@ -80,7 +82,7 @@ pub(super) fn generate(block: &Block, krate: &CratePath, crate_name: &str) -> To
 fn entries<'a>(member: &'a Member, members: &[Member]) -> Vec<(Entry, &'a str)> {
     let name = member.name.as_str();
     match member.kind {
-        Kind::Method(_) | Kind::Hook(_) | Kind::Constant(_) => vec![(Entry::Function, name)],
+        Kind::Method(_) | Kind::Hook(_) | Kind::Constant(_) | Kind::ClassMethod(_) | Kind::ClassConstant(_) => vec![(Entry::Function, name)],
         Kind::Init(_) => vec![(Entry::Init, name)],
         Kind::Getter(_) => vec![(Entry::Getter, name)],
         Kind::Operator(Operator::Str, _) => {

@@ -9,6 +9,7 @@ use super::self_type::{SelfType, Shape};
 use crate::doc::Doc;
 use crate::mistakes::Mistakes;
 use crate::name::plain;
+use crate::signature::declared::{self, ParameterKind};
 use crate::signature::{self, Subject, default};
 
 /// A function or constant that is exported to other languages.
@@ -31,11 +32,17 @@ pub(super) enum Kind {
     Hook(Signature),
     /// A type attribute that is a value of this type.
     Constant(TokenStream),
+    /// A function that returns an object of the class that it is called on.
+    ClassMethod(Signature),
+    /// A constant of the class.
+    ClassConstant(Signature),
 }
 
 /// The arguments and the result of a function.
 pub(super) struct Signature {
     pub(super) arguments: Vec<Argument>,
+    /// The kinds of the arguments, if a signature declares them.
+    pub(super) kinds: Option<Vec<ParameterKind>>,
     /// The type as the user wrote it. `None` if the function returns nothing.
     pub(super) result: Option<Type>,
     pub(super) shape: Shape,
@@ -71,20 +78,23 @@ impl Member {
         if !complete {
             return None;
         }
-        match role {
-            Role::Method { .. } | Role::Init => default::complete(&mut arguments, mistakes),
-            _ => default::check(&mut arguments, mistakes),
-        }
+        let kinds = kinds(&mut arguments, &role, mistakes);
         let shape = result.as_ref().map_or(Shape::AsIs, |ty| self_type.result_shape(ty));
-        let read = Signature { arguments, result, shape };
+        let read = Signature { arguments, kinds, result, shape };
         let ident = signature.ident.clone();
         let (name, kind) = match role {
-            Role::Method { name } => (method_name(&ident, name, mistakes), Kind::Method(read)),
+            Role::Method { name, is_class: false, .. } => {
+                (method_name(&ident, name, mistakes), Kind::Method(read))
+            }
+            Role::Method { name, .. } => {
+                check_class_method(item, &read, self_type, mistakes);
+                (method_name(&ident, name, mistakes), Kind::ClassMethod(read))
+            }
             Role::Getter { name } => {
                 check_getter(item, &read, mistakes);
                 (method_name(&ident, name, mistakes), Kind::Getter(read))
             }
-            Role::Init => {
+            Role::Init { .. } => {
                 check_init(item, &read, self_type, mistakes);
                 ("__ffi_init__".to_owned(), Kind::Init(read))
             }
@@ -93,6 +103,11 @@ impl Member {
                 (operator.attribute().to_owned(), Kind::Operator(operator, read))
             }
             Role::TypeAttr { name } => (name.value(), Kind::Hook(read)),
+            Role::Constant { .. } => {
+                mistakes
+                    .at(&ident, "#[constant] is for a `const`; a value that is computed is a function or a #[getter]");
+                return None;
+            }
             Role::Skip => return None,
         };
         Some(Self { ident, name, doc: Doc::of(&item.attrs), conditions: conditions(&item.attrs), kind })
@@ -100,27 +115,41 @@ impl Member {
 
     /// Reads a constant. Returns `None` if it is not a member, or is not supported, which was
     /// reported.
-    pub(super) fn constant(item: &ImplItemConst, role: Role, mistakes: &mut Mistakes) -> Option<Self> {
-        let Role::TypeAttr { name } = role else {
-            if !matches!(role, Role::Skip) {
-                mistakes.at(&item.ident, "a constant can only be a type attribute: write #[type_attr(name = \"...\")]");
+    pub(super) fn constant(
+        item: &ImplItemConst,
+        role: Role,
+        self_type: &SelfType,
+        mistakes: &mut Mistakes,
+    ) -> Option<Self> {
+        let ident = item.ident.clone();
+        let (name, kind) = match role {
+            Role::TypeAttr { name } => (name.value(), Kind::Constant(item.ty.to_token_stream())),
+            Role::Constant { name } => {
+                let shape = self_type.result_shape(&item.ty);
+                if !matches!(shape, Shape::AsIs) {
+                    mistakes
+                        .at(&item.ty, "a constant is not an object of its own class; write a function that returns it");
+                }
+                let result = Some(item.ty.clone());
+                let read = Signature { arguments: Vec::new(), kinds: None, result, shape };
+                (method_name(&ident, name, mistakes), Kind::ClassConstant(read))
             }
-            return None;
+            Role::Skip => return None,
+            _ => {
+                const ADVICE: &str = "write #[constant] for a constant of the class, or #[type_attr(name = \"...\")] for a type attribute";
+                mistakes.at(&ident, format_args!("this attribute is for functions; {ADVICE}"));
+                return None;
+            }
         };
         signature::check_result(&item.ty, mistakes);
-        Some(Self {
-            ident: item.ident.clone(),
-            name: name.value(),
-            doc: Doc::of(&item.attrs),
-            conditions: conditions(&item.attrs),
-            kind: Kind::Constant(item.ty.to_token_stream()),
-        })
+        let (doc, conditions) = (Doc::of(&item.attrs), conditions(&item.attrs));
+        Some(Self { ident, name, doc, conditions, kind })
     }
 
     /// Returns the name that no second member may be registered under, with its namespace.
     pub(super) fn place(&self) -> (Place, &str) {
         let place = match self.kind {
-            Kind::Method(_) | Kind::Getter(_) => Place::Name,
+            Kind::Method(_) | Kind::Getter(_) | Kind::ClassMethod(_) | Kind::ClassConstant(_) => Place::Name,
             Kind::Init(_) | Kind::Operator(..) | Kind::Hook(_) | Kind::Constant(_) => Place::Attribute,
         };
         (place, &self.name)
@@ -132,6 +161,19 @@ impl Member {
 pub(super) enum Place {
     Name,
     Attribute,
+}
+
+/// Returns the kinds of the arguments, if a signature declares them, and completes their defaults.
+fn kinds(arguments: &mut [Argument], role: &Role, mistakes: &mut Mistakes) -> Option<Vec<ParameterKind>> {
+    match role {
+        Role::Method { signature: Some(text), .. } | Role::Init { signature: Some(text) } => {
+            let has_self = arguments.first().is_some_and(Argument::is_self);
+            return declared::apply(text, arguments, has_self, mistakes);
+        }
+        Role::Method { .. } | Role::Init { .. } => default::complete(arguments, mistakes),
+        _ => default::check(arguments, mistakes),
+    }
+    None
 }
 
 fn conditions(attributes: &[Attribute]) -> Vec<Attribute> {
@@ -158,6 +200,16 @@ fn check_getter(item: &ImplItemFn, signature: &Signature, mistakes: &mut Mistake
     }
     if signature.result.is_none() {
         mistakes.at(ident, "a property has a value; return it, or make it a method: remove #[getter]");
+    }
+}
+
+fn check_class_method(item: &ImplItemFn, signature: &Signature, self_type: &SelfType, mistakes: &mut Mistakes) {
+    let is_made = signature.result.as_ref().is_some_and(|ty| self_type.is_constructed(ty));
+    if !signature.is_static() || !is_made {
+        mistakes.at(
+            &item.sig.ident,
+            "a class method makes an object: it has no `self`, and returns `Self`, `ObjRef<Self>` or a `Result` of one of these",
+        );
     }
 }
 

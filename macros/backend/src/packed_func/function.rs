@@ -7,6 +7,7 @@ use super::parallel::ParallelLoop;
 use crate::doc::Doc;
 use crate::mistakes::Mistakes;
 use crate::name::{function_name_fault, plain};
+use crate::signature::declared::{self, ParameterKind};
 use crate::signature::{self, Parameter, Subject, default};
 
 /// A function to export.
@@ -17,10 +18,14 @@ pub(super) struct PackedFunction {
     /// `#[cfg]` attributes, which the generated items need as well.
     pub(super) conditions: Vec<Attribute>,
     pub(super) parameters: Vec<Parameter>,
+    /// The kinds of the parameters, if a signature declares them.
+    pub(super) kinds: Option<Vec<ParameterKind>>,
     /// The result type, or `None` if the function returns nothing.
     pub(super) result: Option<Type>,
     /// The loop of a function that is called for each element or row.
     pub(super) parallel: Option<ParallelLoop>,
+    /// True for a constant, which is exported as a function that returns it.
+    pub(super) is_constant: bool,
 }
 
 impl PackedFunction {
@@ -38,23 +43,58 @@ impl PackedFunction {
         signature::check_signature(&item.sig, Subject::Function, mistakes);
         check_attributes(&item.attrs, mistakes);
         let mut parameters = parameters(&item.sig.inputs, options, mistakes);
-        default::complete(&mut parameters, mistakes);
+        let kinds = kinds(&mut parameters, options, mistakes);
         let result = signature::result(&item.sig.output, mistakes);
         let ident = item.sig.ident;
         let parallel = ParallelLoop::parse(&ident, &parameters, result.as_ref(), options, mistakes);
-        let exported_name = match &options.name {
-            Some(name) => name.value(),
-            None => {
-                let name = plain(&ident);
-                if let Some(fault) = function_name_fault(&name) {
-                    mistakes.at(&ident, format_args!("{fault}; `name = \"...\"` sets the exported name"));
-                }
-                name
+        let exported_name = exported_name(&ident, options, mistakes);
+        let conditions = item.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).cloned().collect();
+        Some(Self {
+            ident,
+            exported_name,
+            doc: Doc::of(&item.attrs),
+            conditions,
+            parameters,
+            kinds,
+            result,
+            parallel,
+            is_constant: false,
+        })
+    }
+}
+
+impl PackedFunction {
+    /// Reads a constant, which other languages get from a function without parameters. Returns
+    /// `None` only if an error was reported.
+    pub(super) fn parse_constant(item: TokenStream, options: &Options, mistakes: &mut Mistakes) -> Option<Self> {
+        let (ident, ty, attributes) = match syn::parse2::<Item>(item.clone()) {
+            Ok(Item::Const(item)) => (item.ident, *item.ty, item.attrs),
+            _ => {
+                mistakes.at(item, "#[constant] is supported only on `const NAME: Type = value;`");
+                return None;
             }
         };
-        let conditions = item.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).cloned().collect();
-        Some(Self { ident, exported_name, doc: Doc::of(&item.attrs), conditions, parameters, result, parallel })
+        signature::check_result(&ty, mistakes);
+        if ident == "_" {
+            mistakes.at(&ident, "a constant needs a name for callers to see");
+        }
+        let exported_name = exported_name(&ident, options, mistakes);
+        let conditions = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).cloned().collect();
+        let doc = Doc::of(&attributes);
+        let (parameters, kinds, result, parallel) = (Vec::new(), None, Some(ty), None);
+        Some(Self { ident, exported_name, doc, conditions, parameters, kinds, result, parallel, is_constant: true })
     }
+}
+
+fn exported_name(ident: &Ident, options: &Options, mistakes: &mut Mistakes) -> String {
+    if let Some(name) = &options.name {
+        return name.value();
+    }
+    let name = plain(ident);
+    if let Some(fault) = function_name_fault(&name) {
+        mistakes.at(ident, format_args!("{fault}; `name = \"...\"` sets the exported name"));
+    }
+    name
 }
 
 fn check_attributes(attributes: &[Attribute], mistakes: &mut Mistakes) {
@@ -82,6 +122,19 @@ fn parameters(inputs: &Punctuated<FnArg, Token![,]>, options: &Options, mistakes
         }
     }
     parameters
+}
+
+/// Returns the kinds of the parameters, if a signature declares them, and completes their defaults.
+fn kinds(parameters: &mut [Parameter], options: &Options, mistakes: &mut Mistakes) -> Option<Vec<ParameterKind>> {
+    let Some(signature) = &options.signature else {
+        default::complete(parameters, mistakes);
+        return None;
+    };
+    let kinds = declared::apply(signature, parameters, false, mistakes)?;
+    if options.parallel && kinds.iter().any(|kind| kind.empty().is_some()) {
+        mistakes.at(signature, "a parallel function does not take `*args` or `**kwargs`");
+    }
+    Some(kinds)
 }
 
 fn self_parameter(receiver: &Receiver, mistakes: &mut Mistakes) {

@@ -6,6 +6,7 @@ use super::options::Options;
 use crate::lifetime;
 use crate::name::{SYMBOL_PREFIX, claim_function_name};
 use crate::options::CratePath;
+use crate::signature::role::FunctionRole;
 use crate::signature::{self, default, inside, passing};
 
 /// Generates the items after the function.
@@ -28,7 +29,8 @@ pub(super) fn generate(function: &PackedFunction, options: &Options, crate_name:
     let file = quote_spanned!(here=> ::core::file!());
     let line = quote_spanned!(here=> ::core::line!());
     let count = function.parameters.len();
-    let defaults = default::fields(function.defaults());
+    let role = if function.is_constant { FunctionRole::Constant } else { FunctionRole::Function };
+    let defaults = default::fields(function.defaults(), function.kinds.as_deref(), role);
     let bits = default::optional(function.defaults());
     let optional = (bits != 0).then(|| quote!(, #bits));
     let body = body(function, krate, &result);
@@ -136,6 +138,7 @@ fn body(function: &PackedFunction, krate: &CratePath, result: &TokenStream) -> T
         }
     });
     let call = match &function.parallel {
+        None if function.is_constant => quote!(<#result as __k::IntoReturn>::into_return_at(#ident, #place)),
         Some(parallel) => parallel.run(ident, &function.parameters, &locals, function.result.as_ref(), &place),
         None => {
             let passed = function.parameters.iter().zip(&locals).map(|(parameter, local)| {

@@ -43,6 +43,19 @@ pub fn expand(options: TokenStream, item: TokenStream, environment: &Environment
     quote!(#item #added)
 }
 
+/// Expands `#[constant(options)] item`. The item itself is always the first part of the output.
+pub fn expand_constant(options: TokenStream, item: TokenStream, environment: &Environment) -> TokenStream {
+    let mut mistakes = Mistakes::default();
+    let options = Options::parse_constant(options, &mut mistakes);
+    let constant = PackedFunction::parse_constant(item.clone(), &options, &mut mistakes);
+    let crate_name = environment.required_crate_name(&mut mistakes);
+    let added = match (mistakes.into_compile_errors(), constant, crate_name) {
+        (None, Some(constant), Some(crate_name)) => generate::generate(&constant, &options, crate_name),
+        (errors, ..) => errors.unwrap_or_default(),
+    };
+    quote!(#item #added)
+}
+
 /// Removes this macro's attributes from the parameters of the item.
 fn without_defaults(item: TokenStream) -> TokenStream {
     let Ok(mut function) = syn::parse2::<ItemFn>(item.clone()) else { return item };

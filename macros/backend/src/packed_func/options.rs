@@ -3,14 +3,16 @@ use syn::{LitInt, LitStr};
 
 use crate::mistakes::Mistakes;
 use crate::name::function_name_fault;
-use crate::options::{CratePath, entries};
+use crate::options::{CratePath, Entry, entries};
 
-const KNOWN: &str = "`name = \"...\"`, `parallel`, `grain = 1`, `detach`, `global = false` and `crate = path`";
+const KNOWN: &str = "`name = \"...\"`, `signature = \"(x, /, *, key=None)\"`, `parallel`, `grain = 1`, `detach`, `global = false` and `crate = path`";
 
 /// The options of `#[packed_func(...)]`.
 pub(super) struct Options {
     /// The exported name. The default is the name of the function.
     pub(super) name: Option<LitStr>,
+    /// The parameters in Python's syntax.
+    pub(super) signature: Option<LitStr>,
     /// True if a global function is registered.
     pub(super) global: bool,
     /// True if the function is called for each element or row of its tensors.
@@ -24,11 +26,24 @@ pub(super) struct Options {
 
 impl Options {
     pub(super) fn parse(tokens: TokenStream, mistakes: &mut Mistakes) -> Self {
-        let mut options =
-            Self { name: None, global: true, parallel: false, grain: None, detach: None, krate: CratePath(None) };
-        for entry in entries(tokens, KNOWN, mistakes) {
+        Self::read(entries(tokens, KNOWN, mistakes), mistakes)
+    }
+
+    fn read(entries: Vec<Entry>, mistakes: &mut Mistakes) -> Self {
+        let mut options = Self {
+            name: None,
+            signature: None,
+            global: true,
+            parallel: false,
+            grain: None,
+            detach: None,
+            krate: CratePath(None),
+        };
+        for entry in entries {
             if entry.key == "name" {
                 options.name = entry.string(mistakes);
+            } else if entry.key == "signature" {
+                options.signature = entry.string(mistakes);
             } else if entry.key == "global" {
                 options.global = entry.boolean(mistakes).unwrap_or(true);
             } else if entry.key == "parallel" {
@@ -44,11 +59,25 @@ impl Options {
                 entry.unknown(KNOWN, mistakes);
             }
         }
-        if let Some(name) = &options.name
+        options.check_name(mistakes);
+        options
+    }
+
+    /// Parses the options of `#[constant(...)]`.
+    pub(super) fn parse_constant(tokens: TokenStream, mistakes: &mut Mistakes) -> Self {
+        const KNOWN: &str = "`name = \"...\"`, `global = false` and `crate = path`";
+        let (allowed, other): (Vec<_>, Vec<_>) = entries(tokens, KNOWN, mistakes)
+            .into_iter()
+            .partition(|entry| ["name", "global", "crate"].iter().any(|known| entry.key == known));
+        other.into_iter().for_each(|entry| entry.unknown(KNOWN, mistakes));
+        Self::read(allowed, mistakes)
+    }
+
+    fn check_name(&self, mistakes: &mut Mistakes) {
+        if let Some(name) = &self.name
             && let Some(fault) = function_name_fault(&name.value())
         {
             mistakes.at(name, fault);
         }
-        options
     }
 }

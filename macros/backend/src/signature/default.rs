@@ -6,6 +6,8 @@ use quote::{ToTokens, quote};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, ExprLit, FnArg, GenericArgument, Lit, Meta, PatType, PathArguments, Token, Type, UnOp};
 
+use super::declared::ParameterKind;
+use super::role::FunctionRole;
 use crate::mistakes::Mistakes;
 use crate::name::is_slip;
 
@@ -132,22 +134,46 @@ pub(crate) fn optional<'a>(defaults: impl Iterator<Item = Option<&'a Expr>>) -> 
 }
 
 /// Generates the fields of a function's description that contain the defaults, from the first
-/// parameter with a default on.
-pub(crate) fn fields<'a>(defaults: impl Iterator<Item = Option<&'a Expr>>) -> TokenStream {
-    let defaults: Vec<String> = defaults.flatten().map(json).collect();
-    let member = match defaults.as_slice() {
-        [] => String::new(),
-        all => format!(",\"arg_defaults\":[{}]", all.join(",")),
+/// parameter with a default on, the kinds of the parameters, if a signature declares them, and the
+/// role of the function.
+pub(crate) fn fields<'a>(
+    defaults: impl Iterator<Item = Option<&'a Expr>>,
+    kinds: Option<&[ParameterKind]>,
+    role: FunctionRole,
+) -> TokenStream {
+    let kind = |index: usize| kinds.and_then(|kinds| kinds.get(index)).copied();
+    let value = |(index, default): (usize, Option<&Expr>)| match kind(index).and_then(ParameterKind::empty) {
+        Some(empty) => empty.to_owned(),
+        None => default.map(json).unwrap_or_default(),
+    };
+    let defaults: Vec<String> = defaults.enumerate().map(value).skip_while(String::is_empty).collect();
+    let mut members = String::new();
+    if !defaults.is_empty() {
+        // A required parameter among them is an object, like a default that only a call computes.
+        let values: Vec<&str> =
+            defaults.iter().map(|value| if value.is_empty() { "{\"required\":true}" } else { value }).collect();
+        members = format!(",\"arg_defaults\":[{}]", values.join(","));
+    }
+    members.push_str(role.member());
+    let kinds = match kinds {
+        Some(kinds) => {
+            let names: Vec<String> = kinds.iter().map(|kind| format!("\"{}\"", kind.text())).collect();
+            members.push_str(&format!(",\"arg_kinds\":[{}]", names.join(",")));
+            quote!(::core::option::Option::Some(&[#(#kinds),*]))
+        }
+        None => quote!(::core::option::Option::None),
     };
     quote! {
         defaults: &[#(#defaults),*],
-        more_metadata: #member,
+        more_metadata: #members,
+        kinds: #kinds,
+        role: #role,
     }
 }
 
 /// Converts a default to JSON: the value in the source, or `{"rust":"..."}` if only a call can
 /// compute it.
-fn json(default: &Expr) -> String {
+pub(super) fn json(default: &Expr) -> String {
     literal(default).unwrap_or_else(|| {
         // Spaces are not removed from the tokens, because they would also be before dots.
         let source = default.to_token_stream().to_string().replace(" :: ", "::").replace(" (", "(").replace(" ! ", "!");
@@ -169,13 +195,20 @@ fn literal(default: &Expr) -> Option<String> {
             Lit::Str(value) => Some(text(&value.value())),
             _ => number(value),
         },
-        Expr::Path(path) => path.path.segments.last().filter(|last| last.ident == "None").map(|_| "null".to_owned()),
+        Expr::Path(path) => path
+            .path
+            .segments
+            .last()
+            .filter(|last| last.ident == "None" || path.qself.is_some() && last.ident == "NONE")
+            .map(|_| "null".to_owned()),
         Expr::Call(call) => {
             let Expr::Path(function) = &*call.func else { return None };
             let mut names = function.path.segments.iter().rev().map(|segment| segment.ident.to_string());
             match (names.next()?.as_str(), names.next().as_deref(), call.args.first()) {
                 ("Some", _, Some(value)) => literal(value),
-                ("from" | "new", Some("String" | "Str"), Some(value)) => literal(value),
+                ("from" | "new", Some("String" | "Str"), Some(value))
+                | ("into", Some("Into"), Some(value))
+                | ("from", Some("From"), Some(value)) => literal(value),
                 ("new", Some("String"), None) => Some("\"\"".to_owned()),
                 ("new", Some("Vec"), None) => Some("[]".to_owned()),
                 _ => None,

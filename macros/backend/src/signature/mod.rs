@@ -2,8 +2,10 @@
 //! types that cannot cross the ABI, and generates the conversions of arguments.
 
 mod conversion;
+pub(crate) mod declared;
 pub(crate) mod default;
 pub(crate) mod passing;
+pub(crate) mod role;
 mod types;
 
 use proc_macro2::TokenStream;

@@ -2,7 +2,7 @@ use core::ffi::c_void;
 
 use super::packed::{call_packed, views};
 use super::panic::{guard, install_hook};
-use super::{Function, FunctionInfo, ParamInfo, arg};
+use super::{Function, FunctionInfo, FunctionRole, ParamInfo, arg};
 use crate::abi::{SafeCall, TVMFFIAny};
 use crate::value::{Access, Any, AnyView, FromAny, IntoReturn, ResultPlace, Schema, TypeSchema};
 use crate::{Result, embedded};
@@ -54,6 +54,8 @@ macro_rules! typed_closure {
                             params: &[$(ParamInfo { name: "", ty: <$param as Schema>::TYPE, access: Access::Keeps }),*],
                             defaults: &[],
 more_metadata: "",
+                            kinds: None,
+                            role: FunctionRole::Function,
                             ret: R::TYPE,
                             call: call::<F, R, $($param),*>,
                             detach: None,
@@ -101,6 +103,8 @@ static PACKED: FunctionInfo = FunctionInfo {
     params: &[],
     defaults: &[],
     more_metadata: "",
+    kinds: None,
+    role: FunctionRole::Function,
     ret: TypeSchema::new("Any"),
     call: never_called,
     detach: None,

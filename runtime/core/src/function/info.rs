@@ -15,12 +15,17 @@ pub struct FunctionInfo {
     /// Parameters.
     pub params: &'static [ParamInfo],
     /// Default values of the last parameters, as JSON; an object with the member `rust` for a
-    /// default that is only known at the call.
+    /// default that is only known at the call. Empty for a required parameter among them, which
+    /// only a declared signature allows.
     pub defaults: &'static [&'static str],
-    /// The member `arg_defaults` of the metadata, which lists the defaults, preceded by a comma;
-    /// empty without defaults. The macro generates it, so that a library without defaults does not
-    /// link code for them.
+    /// The members `arg_defaults` and `arg_kinds` of the metadata, which list the defaults and the
+    /// kinds of the parameters, and those of a role, each preceded by a comma. The macro generates
+    /// them, so that a library without defaults does not link code for them.
     pub more_metadata: &'static str,
+    /// The kinds of the parameters, if the function declares a signature.
+    pub kinds: Option<&'static [ParamKind]>,
+    /// The item that a language with classes and constants makes of it.
+    pub role: FunctionRole,
     /// Result.
     pub ret: TypeSchema,
     /// Entry point.
@@ -44,6 +49,33 @@ pub struct ParamInfo {
     pub ty: TypeSchema,
     /// The function's access to the memory of its argument, if the argument is a tensor.
     pub access: Access,
+}
+
+/// The item that a language with classes and constants makes of a function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FunctionRole {
+    /// A function or a method.
+    Function,
+    /// A constant: a function without parameters that returns its value.
+    Constant,
+    /// A class method: a static method that returns a new object of the class that it is called on.
+    ClassMethod,
+}
+
+/// The ways in which a caller in Python passes an argument, as in `inspect.Parameter.kind`. Calls
+/// through the ABI pass all arguments by position: `*args` as one list, and `**kwargs` as one map.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum ParamKind {
+    /// By position: before `/`.
+    PositionalOnly,
+    /// By position or by name.
+    PositionalOrKeyword,
+    /// The further arguments by position: `*args`.
+    VarPositional,
+    /// By name: after `*` or `*args`.
+    KeywordOnly,
+    /// The further arguments by name: `**kwargs`.
+    VarKeyword,
 }
 
 impl FunctionInfo {

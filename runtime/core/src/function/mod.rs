@@ -34,7 +34,7 @@ pub use handle::Function;
 pub(crate) use handle::{invoke, invoke_as};
 #[doc(hidden)]
 pub use info::write_json_string;
-pub use info::{FunctionInfo, ParamInfo};
+pub use info::{FunctionInfo, FunctionRole, ParamInfo, ParamKind};
 pub(crate) use info::{Signature, register_entry_point, schema_metadata, write_function_metadata};
 #[cfg(all(feature = "embedded", not(feature = "builtins")))]
 pub(crate) use listing::register as register_listing;

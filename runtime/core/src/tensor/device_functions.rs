@@ -19,7 +19,7 @@ use super::Tensor;
 use crate::abi::{SafeCall, TVMFFIAny};
 use crate::container::Shape;
 use crate::device::{DeviceAttribute, api, attribute, current_stream, exists};
-use crate::function::{Function, FunctionInfo, ParamInfo, arg, call_packed, register_entry_point};
+use crate::function::{Function, FunctionInfo, FunctionRole, ParamInfo, arg, call_packed, register_entry_point};
 use crate::value::{Access, Any, AnyView, DataType, Device, FromAny, IntoReturn, Mismatch, Schema, TypeSchema};
 use crate::{Error, Result};
 
@@ -64,6 +64,8 @@ macro_rules! global {
             params: &[$(ParamInfo { name: stringify!($param), ty: <$ty as Schema>::TYPE, access: Access::Keeps }),*],
             defaults: &[],
 more_metadata: "",
+            kinds: None,
+            role: FunctionRole::Function,
             ret: <$ret as Schema>::TYPE,
             call: call as SafeCall,
             detach: None,

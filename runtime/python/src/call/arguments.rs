@@ -4,12 +4,14 @@ use core::fmt::Display;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::OnceLock;
 
 use kernpack_core::abi::{TVMFFIAny, TVMFFIObject};
 use kernpack_core::function::{FunctionInfo, did_you_mean};
 use kernpack_core::value::Access;
 use kernpack_core::{Any, Error, Function};
 
+use super::given::Given;
 use crate::convert::from_python;
 use crate::convert::keep::{Keep, kept};
 use crate::convert::lent::Lent;
@@ -25,59 +27,8 @@ use crate::tensor::exchange;
 use crate::tensor::lend::{self, LentTensor};
 use crate::tensor::numpy_memory::Held;
 
-/// Arguments as CPython's fast calls pass them, borrowed for the call.
-#[derive(Clone, Copy)]
-pub(crate) struct Given {
-    /// The object that a method is called for, before the others; NULL if there is none.
-    receiver: *mut PyObject,
-    values: *const *mut PyObject,
-    positional: usize,
-    /// A tuple of names, whose values follow the positional ones; NULL if there are none.
-    names: *mut PyObject,
-}
-
-impl Given {
-    /// Wraps the arguments of a call.
-    #[inline]
-    pub(crate) fn new(values: *const *mut PyObject, positional: isize, names: *mut PyObject) -> Self {
-        Self { receiver: ptr::null_mut(), values, positional: positional.max(0) as usize, names }
-    }
-
-    /// The arguments of a method, with its object as the first one.
-    #[inline]
-    pub(crate) fn behind(receiver: *mut PyObject, given: Self) -> Self {
-        Self { receiver, positional: given.positional + 1, ..given }
-    }
-
-    /// The number of positional arguments.
-    pub(crate) fn positional(self) -> usize {
-        self.positional
-    }
-
-    /// The names of the keyword arguments, a tuple; NULL if there are none.
-    pub(crate) fn names(self) -> *mut PyObject {
-        self.names
-    }
-
-    /// The argument at this index.
-    ///
-    /// # Safety
-    /// There is such an argument.
-    #[inline]
-    pub(crate) unsafe fn value(self, index: usize) -> *mut PyObject {
-        // SAFETY: promised by the caller.
-        unsafe {
-            match (self.receiver.is_null(), index) {
-                (true, _) => *self.values.add(index),
-                (false, 0) => self.receiver,
-                (false, _) => *self.values.add(index - 1),
-            }
-        }
-    }
-}
-
 /// The number of arguments that need no allocation.
-const INLINE: usize = 8;
+pub(super) const INLINE: usize = 8;
 /// The number of tensors that need no allocation.
 const LENT: usize = 4;
 /// Replaces the number of conversions once the memory of all arrays is held.
@@ -196,7 +147,7 @@ impl Arguments {
     #[cold]
     pub(crate) fn push_marker(&mut self, py: Py) -> PyResult<()> {
         let marker = keywords_marker().map_err(|error| exception::raise(py, &error))?;
-        self.push_value(marker);
+        self.push(*marker.as_view().as_raw());
         Ok(())
     }
 
@@ -209,7 +160,7 @@ impl Arguments {
     }
 
     /// Keeps the object that an argument borrows from until the call is over.
-    fn keep(&mut self, keep: Keep) {
+    pub(super) fn keep(&mut self, keep: Keep) {
         if matches!(keep, Keep::Nothing) {
             return;
         }
@@ -390,14 +341,17 @@ impl Arguments {
     /// The arguments live for the call.
     #[inline(always)]
     pub(crate) unsafe fn bind(&mut self, py: Py, callable: &Callable, given: Given) -> PyResult<()> {
-        if given.names.is_null() {
+        if callable.is_signed {
+            // SAFETY: promised by the caller.
+            unsafe { self.bind_signed(py, callable, given)? };
+        } else if given.names().is_null() {
             let mut first = 0;
-            if !given.receiver.is_null() {
+            if !given.receiver().is_null() {
                 // SAFETY: a method's descriptor has checked the class of its object.
-                unsafe { table::write_view(py, given.receiver, self.views[0].as_mut_ptr())? };
+                unsafe { table::write_view(py, given.receiver(), self.views[0].as_mut_ptr())? };
                 (self.count, first) = (1, 1);
             }
-            for index in first..given.positional {
+            for index in first..given.positional() {
                 // SAFETY: promised by the caller; the index is one of them.
                 unsafe { self.bind_one(py, callable, given.value(index), index)? };
             }
@@ -437,28 +391,23 @@ impl Arguments {
         if callable.is_undeclared() {
             return fault("the kernel's arguments have no names; pass them by position");
         }
-        if given.positional > names.len() {
-            let (most, got) = (names.len(), given.positional);
+        if given.positional() > names.len() {
+            let (most, got) = (names.len(), given.positional());
             let noun = if most == 1 { "argument" } else { "arguments" };
             let at_most = if callable.binds { "at most " } else { "" };
             return fault(&format!("expected {at_most}{most} {noun}, got {got}"));
         }
         let mut few = [ptr::null_mut(); INLINE];
         let mut many = Vec::new();
-        let places: &mut [*mut PyObject] = if names.len() <= INLINE {
-            &mut few[..names.len()]
-        } else {
-            many.resize(names.len(), ptr::null_mut());
-            &mut many
-        };
+        let places = places(&mut few, &mut many, names.len());
         // SAFETY: promised by the caller: values by position, then one for each of the names, which
         // are a tuple of texts.
         unsafe {
-            for (index, place) in places[..given.positional].iter_mut().enumerate() {
+            for (index, place) in places[..given.positional()].iter_mut().enumerate() {
                 *place = given.value(index);
             }
-            for index in 0..py.PyTuple_Size(given.names) {
-                let name = py.PyTuple_GetItem(given.names, index);
+            for index in 0..py.PyTuple_Size(given.names()) {
+                let name = py.PyTuple_GetItem(given.names(), index);
                 let same = |known: &*mut PyObject| *known == name;
                 // Names in a program are interned, so nearly always they are the same object.
                 let found = names.iter().position(same);
@@ -471,27 +420,38 @@ impl Arguments {
                 if !places[place].is_null() {
                     return fault(&format!("argument '{}' is given twice", info.params[place].name));
                 }
-                places[place] = given.value(given.positional + index as usize);
+                places[place] = given.value(given.positional() + index as usize);
             }
-            let end = places.iter().rposition(|place| !place.is_null()).map_or(0, |last| last + 1);
-            let mut are_named = false;
-            for (place, object) in places[..end].iter().enumerate() {
-                let name = info.params[place].name;
-                if object.is_null() {
-                    if !callable.binds {
-                        return fault(&format!("argument '{name}' is missing"));
-                    }
-                    if !are_named {
-                        self.push_marker(py)?;
-                        are_named = true;
-                    }
-                    continue;
+            self.bind_places(py, callable, places)
+        }
+    }
+
+    /// Converts the arguments at the places of their parameters. If one in the middle is omitted,
+    /// those after it are passed by name.
+    ///
+    /// # Safety
+    /// The arguments live for the call; the others are NULL.
+    pub(super) unsafe fn bind_places(&mut self, py: Py, callable: &Callable, places: &[*mut PyObject]) -> PyResult<()> {
+        let end = places.iter().rposition(|place| !place.is_null()).map_or(0, |last| last + 1);
+        let mut are_named = false;
+        for (place, object) in places[..end].iter().enumerate() {
+            let name = callable.info.params[place].name;
+            if object.is_null() {
+                if !callable.binds {
+                    let clause = format!("argument '{name}' is missing");
+                    return Err(exception::raise(py, &callable.info.fault(&clause)));
                 }
-                if are_named {
-                    self.push_value(Any::from(name));
+                if !are_named {
+                    self.push_marker(py)?;
+                    are_named = true;
                 }
-                self.bind_one(py, callable, *object, place)?;
+                continue;
             }
+            if are_named {
+                self.push_value(Any::from(name));
+            }
+            // SAFETY: promised by the caller.
+            unsafe { self.bind_one(py, callable, *object, place)? };
         }
         Ok(())
     }
@@ -530,11 +490,29 @@ impl Arguments {
     }
 }
 
+/// NULL pointers for the arguments of this many parameters.
+pub(super) fn places<'a>(
+    few: &'a mut [*mut PyObject; INLINE],
+    many: &'a mut Vec<*mut PyObject>,
+    count: usize,
+) -> &'a mut [*mut PyObject] {
+    if count <= INLINE {
+        return &mut few[..count];
+    }
+    many.resize(count, ptr::null_mut());
+    many
+}
+
 /// The object between positional and keyword arguments; each of the latter is a name and a value.
-fn keywords_marker() -> Result<Any, Error> {
+fn keywords_marker() -> Result<&'static Any, Error> {
+    static MARKER: OnceLock<Any> = OnceLock::new();
+    if let Some(marker) = MARKER.get() {
+        return Ok(marker);
+    }
     // A library without types and modules has not needed it before.
     kernpack_builtins::register_markers()?;
-    Function::global("ffi.GetKwargsObject")?.call(())
+    let marker = Function::global("ffi.GetKwargsObject")?.call(())?;
+    Ok(MARKER.get_or_init(|| marker))
 }
 
 /// The exception for an argument that no value of the ABI can represent.

@@ -6,10 +6,11 @@ use core::ptr;
 
 use kernpack_core::Error;
 use kernpack_core::abi::{TVMFFIAny, type_index};
-use kernpack_core::function::FunctionInfo;
+use kernpack_core::function::{FunctionInfo, FunctionRole};
 use kernpack_core::value::{LentPlaces, ResultPlace, Written};
 
-use super::arguments::{Arguments, Given};
+use super::arguments::Arguments;
+use super::given::Given;
 use crate::convert::to_python;
 use crate::cpython::capi::{FastCall, Py, PyMethodDef, PyObject, Slot, constant};
 use crate::cpython::exception;
@@ -17,11 +18,18 @@ use crate::cpython::heap_type::{self, Shared, dealloc, leaked, pickled_by, point
 use crate::cpython::interpreter::{Call, without_lock};
 use crate::cpython::object::{Owned, PyResult, Raised};
 use crate::cpython::state::State;
-use crate::instance::table;
+use crate::instance::{table, wrap};
 use crate::signature::callable::{Callable, Origin};
 use crate::signature::text::documentation;
 
-/// Adds a function to a module.
+/// The value of a constant.
+pub(crate) fn constant(py: Py, info: &'static FunctionInfo) -> PyResult<Owned> {
+    let callable = Callable::new(py, info, "", Vec::new(), Origin::Function)?;
+    // SAFETY: a constant is a function without parameters.
+    unsafe { run_with(py, &callable, &[]) }
+}
+
+/// Adds a function to a module; a constant as its value.
 pub(crate) fn add(
     py: Py,
     module: &Owned,
@@ -32,8 +40,13 @@ pub(crate) fn add(
     origin: Origin,
 ) -> PyResult<()> {
     let Some(name) = path.last().cloned() else { return Ok(()) };
-    let callable = Box::leak(Box::new(Callable::new(py, info, root, path, origin)?));
-    let function = new(py, callable, module_name)?;
+    let function = match info.role {
+        FunctionRole::Constant => constant(py, info)?,
+        FunctionRole::Function | FunctionRole::ClassMethod => {
+            let callable = Box::leak(Box::new(Callable::new(py, info, root, path, origin)?));
+            new(py, callable, module_name)?
+        }
+    };
     let name = py.interned(&name)?;
     // SAFETY: all three are alive.
     match unsafe { py.PyObject_SetAttr(module.as_ptr(), name.as_ptr(), function.as_ptr()) } {
@@ -53,8 +66,11 @@ pub(crate) fn of_class(py: Py, info: &'static FunctionInfo, name: &str) -> PyRes
 /// Creates the function object of a description.
 fn new(py: Py, callable: &'static Callable, module: &Owned) -> PyResult<Owned> {
     let name = callable.path.last().map_or(callable.info.name, String::as_str);
-    let first = if callable.is_undeclared() { "*args" } else { "" };
-    let fast: FastCall = call;
+    let (first, fast): (&str, FastCall) = match callable.info.role {
+        FunctionRole::ClassMethod => ("cls", call_on_class),
+        _ if callable.is_undeclared() => ("*args", call),
+        _ => ("", call),
+    };
     let method = PyMethodDef {
         name: leaked(name),
         function: fast as *const c_void,
@@ -83,6 +99,28 @@ unsafe extern "C" fn call(
         let py = Py::held();
         let callable = &*(*pointer_place(py, this)).cast::<Callable>();
         run(py, callable, Given::new(args, count, names))
+    };
+    result.map_or(ptr::null_mut(), Owned::into_ptr)
+}
+
+/// The entry point of class methods, which get the class first.
+unsafe extern "C" fn call_on_class(
+    this: *mut PyObject,
+    args: *const *mut PyObject,
+    count: isize,
+    names: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: as for `call`; behind the class are the other arguments.
+    let result = unsafe {
+        let py = Py::held();
+        let callable = &*(*pointer_place(py, this)).cast::<Callable>();
+        if count < 1 {
+            let text = "a class method is called on its class";
+            Err(py.raise(py.PyExc_TypeError(), text))
+        } else {
+            let given = Given::new(args.add(1), count - 1, names);
+            run(py, callable, given).and_then(|made| wrap::as_derived(py, made, *args))
+        }
     };
     result.map_or(ptr::null_mut(), Owned::into_ptr)
 }

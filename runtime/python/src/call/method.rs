@@ -10,8 +10,8 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use kernpack_core::function::FunctionInfo;
 
-use super::arguments::Given;
 use super::function;
+use super::given::Given;
 use crate::cpython::capi::{Py, PyMethodDef, PyObject, constant};
 use crate::cpython::heap_type::leaked;
 use crate::cpython::object::{Owned, PyResult};
@@ -132,7 +132,7 @@ unsafe extern "C" fn call(
 /// under its name.
 pub(crate) fn new(py: Py, class: &Owned, info: &'static FunctionInfo, name: &str) -> PyResult<Owned> {
     let number = USED.fetch_add(1, Ordering::Relaxed);
-    let is_alone = info.params.len() == 1;
+    let is_alone = info.params.len() == 1 && info.kinds.is_none();
     let Some(stub) = stub(number, is_alone) else {
         USED.store(COUNT, Ordering::Relaxed);
         let function = function::of_class(py, info, name)?;

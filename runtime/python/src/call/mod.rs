@@ -2,5 +2,7 @@
 
 pub(crate) mod arguments;
 pub(crate) mod function;
+pub(crate) mod given;
 pub(crate) mod handle;
 pub(crate) mod method;
+mod signed;

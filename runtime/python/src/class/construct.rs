@@ -5,13 +5,14 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use kernpack_core::abi::{TVMFFIFieldSetter, TVMFFIObject, field_flag, type_index};
-use kernpack_core::generated_code::{MethodDef, ParamInfo};
+use kernpack_core::generated_code::{MethodDef, ParamInfo, ParamKind};
 use kernpack_core::reflect::{AttrColumn, TypeInfo};
 use kernpack_core::{Any, Error, embedded};
 
 use super::declared::blocks;
-use crate::call::arguments::{Arguments, Given};
+use crate::call::arguments::Arguments;
 use crate::call::function::invoke;
+use crate::call::given::Given;
 use crate::call::handle;
 use crate::cpython::capi::{Py, PyObject, constant};
 use crate::cpython::exception;
@@ -120,7 +121,7 @@ pub(crate) fn signature(py: Py, info: TypeInfo) -> Option<Vec<String>> {
         _ => None,
     });
     match declared {
-        Some(declared) if INIT.get(info.index()).is_some() => Some(text::parameters(declared).collect()),
+        Some(declared) if INIT.get(info.index()).is_some() => Some(text::parameters(declared, "", 0)),
         _ => parameters(py, info),
     }
 }
@@ -141,6 +142,75 @@ pub(crate) fn parameters(py: Py, info: TypeInfo) -> Option<Vec<String>> {
             .map(|field| field.name().into_owned())
             .collect(),
     })
+}
+
+/// The names and the kinds of the parameters of a class's constructor that declares a signature.
+///
+/// # Safety
+/// `class` is alive.
+unsafe fn declared_kinds(py: Py, class: *mut PyObject) -> Option<(&'static [*mut PyObject], &'static [ParamKind])> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if py.PyType_GetFlags(py.type_of(class)) & constant::TYPE_SUBCLASS == 0
+            || py.PyType_IsSubtype(class, State::get(py).object) == 0
+        {
+            return None;
+        }
+    }
+    match &table::nearest(py, class)?.constructor {
+        Constructor::Own(callable) => Some((&callable.names, callable.info.kinds?)),
+        _ => None,
+    }
+}
+
+/// Calls a class with arguments by the names of the constructor's parameters. A constructor that
+/// declares a signature gets them as it requires.
+///
+/// # Safety
+/// `class` is alive, and `named` is a live dict.
+pub(crate) unsafe fn call_by_name(py: Py, class: *mut PyObject, named: &Owned) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; all objects used are alive.
+    unsafe {
+        let Some((names, kinds)) = declared_kinds(py, class) else {
+            return Owned::take(py, py.PyObject_Call(class, py.tuple([])?.as_ptr(), named.as_ptr()));
+        };
+        let last = match kinds.contains(&ParamKind::VarPositional) {
+            true => ParamKind::VarPositional,
+            false => ParamKind::PositionalOnly,
+        };
+        let rest = Owned::take(py, py.PyDict_New())?;
+        if py.PyDict_Update(rest.as_ptr(), named.as_ptr()) != 0 {
+            return Err(Raised);
+        }
+        let mut values = Vec::new();
+        for (kind, name) in kinds.iter().zip(names) {
+            if *kind > last && *kind != ParamKind::VarKeyword {
+                continue;
+            }
+            let Some(value) = py.dict_item(rest.as_ptr(), *name)? else { continue };
+            if py.PyDict_DelItem(rest.as_ptr(), *name) != 0 {
+                return Err(Raised);
+            }
+            match kind {
+                ParamKind::VarPositional => {
+                    let list = py.list_of(value.as_ptr())?;
+                    let mut place = 0;
+                    while let Some(value) = py.list_item(list.as_ptr(), place)? {
+                        values.push(value);
+                        place += 1;
+                    }
+                }
+                ParamKind::VarKeyword if py.PyDict_Update(rest.as_ptr(), value.as_ptr()) != 0 => return Err(Raised),
+                ParamKind::VarKeyword => {}
+                _ => values.push(value),
+            }
+        }
+        let arguments = Owned::take(py, py.PyTuple_New(values.len() as isize))?;
+        for (place, value) in values.into_iter().enumerate() {
+            py.put(&arguments, place, value)?;
+        }
+        Owned::take(py, py.PyObject_Call(class, arguments.as_ptr(), rest.as_ptr()))
+    }
 }
 
 /// A new object, with a reference that belongs to the caller.
@@ -300,21 +370,7 @@ unsafe fn call_as_usual(py: Py, class: *mut PyObject, given: Given) -> PyResult<
     // SAFETY: promised by the caller.
     unsafe {
         *word(class, offset::VECTORCALL) = ptr::null_mut();
-        let args = Owned::take(py, py.PyTuple_New(given.positional() as isize))?;
-        for place in 0..given.positional() {
-            let value = Owned::share(py, given.value(place));
-            py.put(&args, place, value)?;
-        }
-        let named = Owned::take(py, py.PyDict_New())?;
-        let names = given.names();
-        let count = if names.is_null() { 0 } else { py.PyTuple_Size(names) };
-        for place in 0..count {
-            let value = given.value(given.positional() + place as usize);
-            if py.PyDict_SetItem(named.as_ptr(), py.PyTuple_GetItem(names, place), value) != 0 {
-                return Err(Raised);
-            }
-        }
-        Owned::take(py, py.PyObject_Call(class, args.as_ptr(), named.as_ptr()))
+        given.call_behind(py, class, None)
     }
 }
 

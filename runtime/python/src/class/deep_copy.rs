@@ -14,6 +14,7 @@ use kernpack_core::abi::{TVMFFIObject, type_index};
 use kernpack_core::value::TypeSchema;
 use kernpack_core::{Any, embedded};
 
+use super::construct::call_by_name;
 use super::copy_level::{Level, is_inside_an_object, part_of_itself};
 use super::pickle::class_and_arguments;
 use crate::convert::to_python;
@@ -277,7 +278,7 @@ unsafe fn made_again(py: Py, this: *mut PyObject, memo: *mut PyObject, key: &Own
                     return Err(Raised);
                 }
             }
-            return Owned::take(py, py.PyObject_Call(class.as_ptr(), py.tuple([])?.as_ptr(), named.as_ptr()));
+            return call_by_name(py, class.as_ptr(), &named);
         }
         let reduce = py.attribute(this, c"__reduce_ex__")?;
         let reduced = py.call(reduce.as_ptr(), [Owned::take(py, py.PyLong_FromLongLong(PROTOCOL))?])?;

@@ -7,7 +7,7 @@ use std::ffi::CString;
 use kernpack_core::reflect::TypeInfo;
 use kernpack_core::value::type_key;
 
-use super::construct::parameters;
+use super::construct::{call_by_name, parameters};
 use super::tensor_copy;
 use crate::cpython::capi::{Py, PyMethodDef, PyObject, constant};
 use crate::cpython::heap_type::Shared;
@@ -164,13 +164,12 @@ unsafe extern "C" fn make(_: *mut PyObject, arguments: *mut PyObject) -> *mut Py
         if py.PyTuple_Size(arguments) != 2 {
             Err(py.raise(py.PyExc_TypeError(), "_object() takes a class and its arguments"))
         } else {
-            py.tuple([]).and_then(|nothing| {
-                let (class, named) = (py.PyTuple_GetItem(arguments, 0), py.PyTuple_GetItem(arguments, 1));
-                if py.PyType_GetFlags(py.type_of(named)) & constant::DICT_SUBCLASS == 0 {
-                    return Err(py.raise(py.PyExc_TypeError(), "_object() takes a class and its arguments"));
-                }
-                Owned::take(py, py.PyObject_Call(class, nothing.as_ptr(), named))
-            })
+            let (class, named) = (py.PyTuple_GetItem(arguments, 0), py.PyTuple_GetItem(arguments, 1));
+            if py.PyType_GetFlags(py.type_of(named)) & constant::DICT_SUBCLASS == 0 {
+                Err(py.raise(py.PyExc_TypeError(), "_object() takes a class and its arguments"))
+            } else {
+                call_by_name(py, class, &Owned::share(py, named))
+            }
         }
     };
     made.map_or(ptr::null_mut(), Owned::into_ptr)

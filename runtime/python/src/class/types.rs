@@ -5,7 +5,7 @@ use core::ffi::{CStr, c_void};
 use core::ptr;
 
 use kernpack_core::abi::{field_flag, type_index};
-use kernpack_core::generated_code::MethodDef;
+use kernpack_core::generated_code::{FunctionRole, MethodDef};
 use kernpack_core::reflect::TypeInfo;
 
 use super::declared::{blocks, path};
@@ -160,13 +160,17 @@ fn add_methods(py: Py, info: TypeInfo, key: &str, class: &Owned) -> PyResult<()>
     // SAFETY: the functions are alive.
     let static_method = |function: Owned| unsafe { Owned::take(py, py.PyStaticMethod_New(function.as_ptr())) };
     // SAFETY: as above.
+    let class_method = |function: Owned| unsafe { Owned::take(py, py.PyClassMethod_New(function.as_ptr())) };
+    // SAFETY: as above.
     let instance_method = |function: Owned| unsafe { Owned::take(py, py.PyInstanceMethod_New(function.as_ptr())) };
     let mut own = Vec::new();
     for member in blocks(py, key) {
         if let MethodDef::Method { name, info, is_static } = *member {
-            let attribute = match is_static {
-                true => static_method(function::of_class(py, info, name)?)?,
-                false => method::new(py, class, info, name)?,
+            let attribute = match (is_static, info.role) {
+                (true, FunctionRole::Constant) => function::constant(py, info)?,
+                (true, FunctionRole::ClassMethod) => class_method(function::of_class(py, info, name)?)?,
+                (true, FunctionRole::Function) => static_method(function::of_class(py, info, name)?)?,
+                (false, _) => method::new(py, class, info, name)?,
             };
             match name {
                 iteration::METHOD => {

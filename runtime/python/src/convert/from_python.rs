@@ -391,7 +391,7 @@ unsafe fn part(
         match keep {
             Keep::Value(value) => Ok(value),
             Keep::Function(lent) => Ok(lent.into_value(py)),
-            Keep::Nothing | Keep::Bytes(_) | Keep::Exchanged(_) | Keep::Stream(_) => {
+            Keep::Nothing | Keep::Bytes(_) | Keep::Exchanged(_) | Keep::Stream(_) | Keep::Object(_) => {
                 Ok(AnyView::from_raw(view).try_to_owned()?)
             }
         }

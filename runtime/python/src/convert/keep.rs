@@ -4,6 +4,7 @@ use kernpack_core::Any;
 use kernpack_core::abi::{TVMFFIAny, TVMFFIByteArray, TVMFFIObject};
 
 use super::lent::Lent;
+use crate::cpython::object::Owned;
 use crate::tensor::exchange;
 
 /// The owner that an argument borrows from, until the call is over.
@@ -15,6 +16,8 @@ pub(crate) enum Keep {
     Value(Any),
     /// From a pair of pointer and length at a fixed address.
     Bytes(Box<TVMFFIByteArray>),
+    /// From a Python object that was created for the call.
+    Object(Owned),
     /// From a function that calls the Python object.
     Function(Lent),
     /// From a tensor that another framework has lent.

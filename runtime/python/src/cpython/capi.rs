@@ -332,6 +332,7 @@ table! {
         PyDescr_NewMethod(class: *mut PyObject, method: *const PyMethodDef) -> *mut PyObject;
         PyInstanceMethod_New(function: *mut PyObject) -> *mut PyObject;
         PyStaticMethod_New(function: *mut PyObject) -> *mut PyObject;
+        PyClassMethod_New(function: *mut PyObject) -> *mut PyObject;
         PyCallable_Check(object: *mut PyObject) -> c_int;
         PyType_IsSubtype(class: *mut PyObject, base: *mut PyObject) -> c_int;
         PyType_GetFlags(class: *mut PyObject) -> c_ulong;

@@ -6,9 +6,9 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use kernpack_core::abi::TVMFFIObject;
 use kernpack_core::embedded;
 
-use super::table::{FREED, find, hold, known, of_class};
+use super::table::{FREED, find, hold, known, object_of, of_class};
 use super::{identity, member};
-use crate::cpython::capi::{Py, PyObject};
+use crate::cpython::capi::{Py, PyObject, constant};
 use crate::cpython::heap_type::{dealloc, pointer_place};
 use crate::cpython::object::{Owned, PyResult};
 use crate::cpython::state::State;
@@ -48,6 +48,23 @@ pub(crate) unsafe fn wrap_owned(py: Py, object: *mut TVMFFIObject) -> PyResult<O
                 wrapped
             }
         }
+    }
+}
+
+/// Creates the Python object of a derived class for a new object. If the class is not derived from
+/// that of the object, returns the given one.
+///
+/// # Safety
+/// `class` is alive.
+pub(crate) unsafe fn as_derived(py: Py, made: Owned, class: *mut PyObject) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; an object of a known class holds an object of its type.
+    unsafe {
+        let own = py.type_of(made.as_ptr());
+        let is_class = py.PyType_GetFlags(py.type_of(class)) & constant::TYPE_SUBCLASS != 0;
+        if class == own || !is_class || of_class(own).is_none() || py.PyType_IsSubtype(class, own) == 0 {
+            return Ok(made);
+        }
+        hold_more(py, class, object_of(py, made.as_ptr())?)
     }
 }
 

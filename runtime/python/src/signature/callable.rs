@@ -1,7 +1,7 @@
 //! Functions as Python calls them.
 
 use kernpack_core::abi::{SafeCall, TVMFFIAny};
-use kernpack_core::function::{FunctionInfo, ParamInfo};
+use kernpack_core::function::{FunctionInfo, FunctionRole, ParamInfo};
 use kernpack_core::generated_code::KernelInfo;
 use kernpack_core::value::{Access, LentPlaces, ResultPlace, TypeSchema};
 
@@ -42,10 +42,12 @@ pub(crate) struct Callable {
     /// True if the function itself assigns arguments with names to parameters, as constructors and
     /// functions with defaults do.
     pub(crate) binds: bool,
+    /// True if it declares a signature.
+    pub(crate) is_signed: bool,
     /// The path by which Python finds the function: module, then attributes.
     pub(crate) module: String,
     pub(crate) path: Vec<String>,
-    origin: Origin,
+    pub(crate) origin: Origin,
 }
 
 // SAFETY: it is not changed after its creation, and its pointers are only used with the
@@ -96,6 +98,7 @@ impl Callable {
                     "Tuple" => info.ret.args.len() <= LentPlaces::MOST,
                     key => key == "ffi.String",
                 },
+            is_signed: info.kinds.is_some(),
             binds: origin == Origin::Constructor || !info.defaults.is_empty(),
             module: module.to_owned(),
             path,
@@ -127,6 +130,8 @@ pub(crate) fn of_kernel(kernel: &'static KernelInfo) -> &'static FunctionInfo {
         params: Vec::leak(params),
         defaults: &[],
         more_metadata: "",
+        kinds: None,
+        role: FunctionRole::Function,
         ret: TypeSchema::new(result),
         call: kernel.call,
         detach: None,

@@ -2,44 +2,61 @@
 
 use std::borrow::Cow;
 
-use kernpack_core::function::FunctionInfo;
+use kernpack_core::function::{FunctionInfo, ParamKind};
 
 /// The text that `help` shows, preceded by the line that `inspect.signature` parses. `first` is the
 /// receiver, if there is one, which takes the first `skip` parameters.
 pub(crate) fn documentation(name: &str, first: &str, info: &FunctionInfo, skip: usize) -> String {
-    let mut text = format!("{name}({first}");
-    let unnamed = info.params.iter().rposition(|param| is_keyword(param.name));
-    for (index, parameter) in parameters(info).enumerate().skip(skip) {
-        if !text.ends_with('(') {
-            text.push_str(", ");
-        }
-        text.push_str(&parameter);
-        if unnamed == Some(index) {
-            text.push_str(", /");
-        }
-    }
-    if first.starts_with('$') && info.params.len() <= skip {
-        text.push_str(", /");
-    }
-    text.push_str(")\n--\n\n");
-    text.push_str(info.doc);
-    text
+    format!("{name}({})\n--\n\n{}", parameters(info, first, skip).join(", "), info.doc)
 }
 
-/// The parameters of a function as in its signature: `x`, `gain=0.5`.
-pub(crate) fn parameters(info: &FunctionInfo) -> impl Iterator<Item = String> {
-    let required = info.params.len().saturating_sub(info.defaults.len());
-    info.params.iter().enumerate().map(move |(place, param)| {
-        match place.checked_sub(required).and_then(|place| info.defaults.get(place)) {
-            Some(default) => format!("{}={}", written(param.name), literal(default)),
-            None => written(param.name).into_owned(),
+/// The parameters of a function as in its signature, behind `first`: `x`, `/`, `*`, `gain=0.5`.
+pub(crate) fn parameters(info: &FunctionInfo, first: &str, skip: usize) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    let mut before = ParamKind::PositionalOrKeyword;
+    if !first.is_empty() {
+        all.push(first.to_owned());
+        if first.starts_with('$') && (info.kinds.is_some() || info.params.len() <= skip) {
+            before = ParamKind::PositionalOnly;
         }
-    })
+    }
+    let unnamed = info.params.iter().rposition(|param| is_keyword(param.name));
+    for (index, param) in info.params.iter().enumerate().skip(skip) {
+        let kind = match info.kinds.and_then(|kinds| kinds.get(index)) {
+            Some(kind) => *kind,
+            None if Some(index) <= unnamed => ParamKind::PositionalOnly,
+            None => ParamKind::PositionalOrKeyword,
+        };
+        if before == ParamKind::PositionalOnly && kind != before {
+            all.push("/".to_owned());
+        }
+        if kind == ParamKind::KeywordOnly && before < ParamKind::VarPositional {
+            all.push("*".to_owned());
+        }
+        all.push(match (kind, default(info, index)) {
+            (ParamKind::VarPositional, _) => format!("*{}", param.name),
+            (ParamKind::VarKeyword, _) => format!("**{}", param.name),
+            (_, Some(default)) => format!("{}={}", written(param.name), literal(default)),
+            (_, None) => written(param.name).into_owned(),
+        });
+        before = kind;
+    }
+    if before == ParamKind::PositionalOnly {
+        all.push("/".to_owned());
+    }
+    all
+}
+
+/// The default of the parameter at this index, as JSON.
+pub(crate) fn default(info: &FunctionInfo, index: usize) -> Option<&'static str> {
+    let required = info.params.len().saturating_sub(info.defaults.len());
+    let default = info.defaults.get(index.checked_sub(required)?)?;
+    (!default.is_empty()).then_some(*default)
 }
 
 /// A parameter's name in a signature: a Python keyword gets an underscore. It can only be passed by
 /// position.
-fn written(name: &str) -> Cow<'_, str> {
+pub(crate) fn written(name: &str) -> Cow<'_, str> {
     if is_keyword(name) { Cow::Owned(format!("{name}_")) } else { Cow::Borrowed(name) }
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Host;
 use super::api::{Api, Base, Constructor};
-use crate::library::signature::{Schema, literal};
+use crate::library::signature::{Kind, Schema, element, literal};
 
 /// More deeply nested types are `Any`.
 const DEPTH: usize = 16;
@@ -175,8 +175,9 @@ impl<'a> Annotations<'a> {
     }
 
     /// Returns a Python function with the parameters of a library function, for `inspect`:
-    /// `lambda x, gain=0.5, /: ...`. `None` if the metadata does not contain them. `first` and
-    /// `skip` are as in [`signature`](Self::signature). Constructors accept arguments by name.
+    /// `lambda x, gain=0.5, /: ...`. With a declared signature, it returns its arguments in a
+    /// tuple. `None` if the metadata does not contain the parameters. `first` and `skip` are as in
+    /// [`signature`](Self::signature). Constructors accept arguments by name.
     pub(super) fn shape(
         &self,
         schema: Option<&Schema>,
@@ -185,16 +186,21 @@ impl<'a> Annotations<'a> {
         by_name: bool,
     ) -> Option<String> {
         let schema = schema?;
-        let own = schema.params.iter().enumerate().skip(skip).map(|(index, _)| {
+        let parts = listed(schema, first, skip, by_name, |index, stars| {
             let default = schema.default(index).map(|default| format!("={}", literal(default))).unwrap_or_default();
-            format!("{}{default}", parameter(schema, index))
+            format!("{stars}{}{default}", parameter(schema, index))
         });
-        let mut parts: Vec<String> = first.map(str::to_owned).into_iter().chain(own).collect();
-        if !by_name && !parts.is_empty() {
-            parts.push("/".to_owned());
-        }
         let space = if parts.is_empty() { "" } else { " " };
-        Some(format!("lambda{space}{}: ...", parts.join(", ")))
+        let value = match schema.kinds {
+            Some(_) => {
+                let names = (skip..schema.params.len()).map(|index| parameter(schema, index));
+                let names: Vec<String> = first.map(str::to_owned).into_iter().chain(names).collect();
+                // A tuple of one element ends with a comma.
+                format!("({}{})", names.join(", "), if names.len() == 1 { "," } else { "" })
+            }
+            None => "...".to_owned(),
+        };
+        Some(format!("lambda{space}{}: {value}", parts.join(", ")))
     }
 
     /// `by_name` is true if arguments may be passed by name.
@@ -203,22 +209,13 @@ impl<'a> Annotations<'a> {
             let first = first.map(|first| format!("{first}, ")).unwrap_or_default();
             return format!("({first}*args: _Any) -> _Any");
         };
-        let mut parts: Vec<String> = first.map(str::to_owned).into_iter().collect();
-        for (index, param) in schema.params.iter().enumerate().skip(skip) {
+        let parts = listed(schema, first, skip, by_name, |index, stars| {
             let name = parameter(schema, index);
             let default = schema.default(index).map(|default| format!(" = {}", literal(default))).unwrap_or_default();
-            parts.push(format!("{name}: {}{default}", self.of(param, Position::Parameter)));
-        }
-        // Arguments are positional if the ABI has no names for them, or if Python does not allow
-        // the name.
-        let is_named = |index: usize| schema.names.get(index).is_some_and(|name| super::names::is_identifier(name));
-        let unnamed = match by_name {
-            true => (skip..schema.params.len()).rposition(|index| !is_named(index)).map(|last| last + 1),
-            false => (!parts.is_empty()).then_some(schema.params.len().saturating_sub(skip)),
-        };
-        if let Some(unnamed) = unnamed {
-            parts.insert(unnamed + usize::from(first.is_some()), "/".to_owned());
-        }
+            let param = &schema.params[index];
+            let ty = self.of(element(param, stars).unwrap_or(param), Position::Parameter);
+            format!("{stars}{name}: {ty}{default}")
+        });
         format!("({}) -> {}", parts.join(", "), self.of(&schema.result, Position::Result))
     }
 
@@ -268,6 +265,27 @@ impl<'a> Annotations<'a> {
     pub(super) fn decorator(&self, name: &str) -> String {
         format!("@{}", self.builtin(name))
     }
+}
+
+/// Returns the parameters from `skip` on, behind `first`. Parameters that are not declared are
+/// positional if `by_name` is false, and if the ABI has no names for them, or Python does not allow
+/// the name.
+fn listed(
+    schema: &Schema,
+    first: Option<&str>,
+    skip: usize,
+    by_name: bool,
+    write: impl Fn(usize, &'static str) -> String,
+) -> Vec<String> {
+    let is_named = |index: &usize| schema.names.get(*index).is_some_and(|name| super::names::is_identifier(name));
+    let last_unnamed = (skip..schema.params.len()).rev().find(|index| !is_named(index));
+    let kind = |index: usize| match by_name && Some(index) > last_unnamed {
+        true => Kind::PositionalOrKeyword,
+        false => Kind::PositionalOnly,
+    };
+    let is_declared = schema.kinds.is_some();
+    let of_first = if !by_name || is_declared && skip > 0 { Kind::PositionalOnly } else { Kind::PositionalOrKeyword };
+    schema.listed(first.map(|first| (first, of_first)), skip, kind, write)
 }
 
 /// Returns a parameter's name in Python.
@@ -391,6 +409,9 @@ mod tests {
             result: json!({ "type": "None" }),
             names: vec!["x".to_owned(), "meta".to_owned()],
             defaults: vec![json!("none")],
+            kinds: None,
+            is_constant: false,
+            is_class_method: false,
         };
         for (host, end) in [(Host::TvmFfi, ", /"), (Host::Extension, "")] {
             let annotations = Annotations::new(&api, host);

@@ -7,6 +7,7 @@ use super::Host;
 use super::annotation::{Annotations, Position};
 use super::api::{Api, Base, Comparison, Constructor, Type};
 use super::names::{docstring, literal};
+use crate::library::signature::Schema;
 
 /// Returns the text of the module that loads a library with tvm_ffi. `library` is the file's name,
 /// and `about` the package's description.
@@ -89,6 +90,17 @@ fn try_body(out: &mut String, api: &Api, library: &str, version: &str) -> std::f
     let annotations = Annotations::new(api, Host::TvmFfi);
     let (exported, global): (Vec<_>, Vec<_>) = api.functions.iter().partition(|function| !function.is_global);
     out.push_str(SIGNED);
+    let of_functions = api.functions.iter().map(|function| &function.signature);
+    let of_types = api.types.iter().flat_map(|ty| {
+        let constructor = match &ty.constructor {
+            Constructor::Function(schema) => Some(schema),
+            _ => None,
+        };
+        ty.methods.iter().map(|method| &method.signature).chain(constructor)
+    });
+    if of_functions.chain(of_types).any(|schema| is_declared(schema.as_ref())) {
+        out.push_str(DECLARED);
+    }
     if !exported.is_empty() {
         out.push_str(FUNCTION);
     }
@@ -96,8 +108,13 @@ fn try_body(out: &mut String, api: &Api, library: &str, version: &str) -> std::f
         out.push('\n');
         for function in functions {
             let got = format!("{get}({})", literal(&function.key));
+            if is_constant(function.signature.as_ref()) {
+                writeln!(out, "{} = {got}()", function.name)?;
+                continue;
+            }
+            let helper = if is_declared(function.signature.as_ref()) { "_declared" } else { "_signed" };
             match annotations.shape(function.signature.as_ref(), None, 0, false) {
-                Some(shape) => writeln!(out, "{0} = _signed({got}, \"{0}\", {shape})", function.name)?,
+                Some(shape) => writeln!(out, "{0} = {helper}({got}, \"{0}\", {shape})", function.name)?,
                 None => writeln!(out, "{} = {got}", function.name)?,
             }
         }
@@ -182,6 +199,34 @@ def _signed(function, name, shape):
     return function
 "#;
 
+/// The helper for functions that declare a signature: it binds the arguments by a lambda of the
+/// signature, which returns them in their order. A default that only the library computes is `...`.
+const DECLARED: &str = r#"
+
+_KEYWORDS = _ffi.get_global_func("ffi.GetKwargsObject")()
+
+
+def _declared(function, name, bind, by_name=False):
+    names = list(_inspect.signature(bind).parameters)
+    bind.__qualname__ = name
+    bind.__code__ = bind.__code__.replace(co_name=name.rpartition(".")[2])
+
+    def declared(*args, **kwargs):
+        values = bind(*args, **kwargs)
+        end = next((index for index, value in enumerate(values) if value is ...), None)
+        if end is None:
+            return function(*values)
+        named = {name: value for name, value in zip(names[end:], values[end:]) if value is not ...}
+        if by_name:
+            return function(*values[:end], **named)
+        return function(*values[:end], *([_KEYWORDS] if named else []), *(part for pair in named.items() for part in pair))
+
+    declared.__signature__ = _inspect.signature(bind)
+    declared.__name__, declared.__qualname__, declared.__module__ = bind.__code__.co_name, name, __name__
+    declared.__doc__ = function.__doc__
+    return declared
+"#;
+
 const FUNCTION: &str = r#"
 
 def _function(name):
@@ -230,6 +275,16 @@ def _iterator(elements):
     return elements if hasattr(elements, "__next__") else iter(elements)
 "#;
 
+/// Returns true if a function declares its signature.
+fn is_declared(schema: Option<&Schema>) -> bool {
+    schema.is_some_and(|schema| schema.kinds.is_some())
+}
+
+/// Returns true if a function returns a constant.
+fn is_constant(schema: Option<&Schema>) -> bool {
+    schema.is_some_and(|schema| schema.is_constant)
+}
+
 /// Writes the signatures of the constructor and the methods of a class for `inspect.signature`, and
 /// disables the hash of objects that define comparison without a hash.
 fn signatures(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt::Result {
@@ -237,13 +292,25 @@ fn signatures(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std
     if let Constructor::Function(schema) = &ty.constructor
         && let Some(shape) = annotations.shape(schema.as_ref(), Some("self"), 0, true)
     {
-        writeln!(out, "{name}.__init__.__signature__ = _inspect.signature({shape})")?;
+        match is_declared(schema.as_ref()) {
+            true => writeln!(out, "{name}.__init__ = _declared({name}.__init__, \"{name}.__init__\", {shape}, True)")?,
+            false => writeln!(out, "{name}.__init__.__signature__ = _inspect.signature({shape})")?,
+        }
     }
     for method in &ty.methods {
         let (first, skip) = if method.is_static { (None, 0) } else { (Some("self"), 1) };
+        if is_constant(method.signature.as_ref()) {
+            writeln!(out, "{name}.{0} = {name}.{0}()", method.name)?;
+            continue;
+        }
         let is_operator = method.name.starts_with("__") && method.name != "__call__";
         if !is_operator && let Some(shape) = annotations.shape(method.signature.as_ref(), first, skip, false) {
-            writeln!(out, "{name}.{}.__signature__ = _inspect.signature({shape})", method.name)?;
+            let place = format!("{name}.{}", method.name);
+            match (is_declared(method.signature.as_ref()), method.is_static) {
+                (true, true) => writeln!(out, "{place} = staticmethod(_declared({place}, \"{place}\", {shape}))")?,
+                (true, false) => writeln!(out, "{place} = _declared({place}, \"{place}\", {shape})")?,
+                _ => writeln!(out, "{place}.__signature__ = _inspect.signature({shape})")?,
+            }
         }
     }
     if !ty.comparison.is_hashable() {
@@ -288,7 +355,7 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
 }
 
 /// The imports of the names with an underscore, which are not part of the package.
-const SOURCES: [(&str, &str); 21] = [
+const SOURCES: [(&str, &str); 22] = [
     ("_builtins.", "import builtins as _builtins"),
     ("_enum.", "import enum as _enum"),
     ("_inspect.", "import inspect as _inspect"),
@@ -310,6 +377,7 @@ const SOURCES: [(&str, &str); 21] = [
     ("_ffi.", "\nimport tvm_ffi as _ffi"),
     ("_dataclasses.", "from tvm_ffi import dataclasses as _dataclasses"),
     ("_Never", "from typing_extensions import Never as _Never"),
+    ("-> _Self", "from typing_extensions import Self as _Self"),
     (": _TypeAlias", "from typing_extensions import TypeAlias as _TypeAlias"),
 ];
 

@@ -122,7 +122,12 @@ fn try_body(out: &mut String, api: &Api, host: Host, place: Place, module: &str)
     for ty in api.types.iter().filter(|ty| ty.module == module) {
         class(out, ty, &annotations)?;
     }
+    // The package has a version of its own, which `start` writes.
+    let has_version = module.is_empty() && (host == Host::TvmFfi || place == Place::Package);
     for function in api.functions.iter().filter(|function| function.module == module) {
+        if has_version && function.name == "__version__" {
+            continue;
+        }
         self::function(out, function, &annotations)?;
     }
     Ok(())
@@ -151,6 +156,9 @@ fn start(out: &mut String, api: &Api, place: Place, annotations: &Annotations<'_
 }
 
 fn function(out: &mut String, function: &Function, annotations: &Annotations<'_>) -> std::fmt::Result {
+    if let Some(schema) = function.signature.as_ref().filter(|schema| schema.is_constant) {
+        return writeln!(out, "\n{}: {}", function.name, annotations.of(&schema.result, Position::Result));
+    }
     let signature = annotations.signature(function.signature.as_ref(), None, 0);
     write!(out, "\ndef {}{signature}:", function.name)?;
     body(out, &function.doc, "    ");
@@ -235,7 +243,13 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
 fn operand(name: &str, signature: String) -> String {
     let is_operator = name.starts_with("__") && name != "__call__";
     match signature.split_once(") -> ") {
-        Some((parameters, result)) if is_operator && parameters != "(self" && !parameters.ends_with('/') => {
+        // A declared signature may have stars, and says itself what is positional.
+        Some((parameters, result))
+            if is_operator
+                && parameters != "(self"
+                && !parameters.ends_with('/')
+                && !parameters.contains(['*', '/']) =>
+        {
             format!("{parameters}, /) -> {result}")
         }
         _ => signature,
@@ -243,11 +257,26 @@ fn operand(name: &str, signature: String) -> String {
 }
 
 fn method(out: &mut String, method: &Method, annotations: &Annotations<'_>) -> std::fmt::Result {
-    let (first, skip) = if method.is_static { (None, 0) } else { (Some("self"), 1) };
+    if let Some(schema) = method.signature.as_ref().filter(|schema| schema.is_constant) {
+        return writeln!(out, "    {}: _ClassVar[{}]", method.name, annotations.of(&schema.result, Position::Result));
+    }
+    let is_class_method = annotations.host() == Host::Extension
+        && method.signature.as_ref().is_some_and(|schema| schema.is_class_method);
+    let (first, skip) = match (method.is_static, is_class_method) {
+        (true, true) => (Some("cls"), 0),
+        (true, false) => (None, 0),
+        (false, _) => (Some("self"), 1),
+    };
     if method.is_static {
-        writeln!(out, "    {}", annotations.decorator("staticmethod"))?;
+        let decorator = if is_class_method { "classmethod" } else { "staticmethod" };
+        writeln!(out, "    {}", annotations.decorator(decorator))?;
     }
     let signature = match method.name.as_str() {
+        _ if is_class_method => {
+            let signature = annotations.signature(method.signature.as_ref(), first, skip);
+            let parameters = signature.split_once(") -> ").map_or(signature.as_str(), |(parameters, _)| parameters);
+            format!("{parameters}) -> _Self")
+        }
         "__iter__" => format!("(self) -> {}", annotations.iterator(method.signature.as_ref())),
         name => operand(name, annotations.signature(method.signature.as_ref(), first, skip)),
     };
