@@ -83,9 +83,7 @@ impl Member {
         let read = Signature { arguments, kinds, result, shape };
         let ident = signature.ident.clone();
         let (name, kind) = match role {
-            Role::Method { name, is_class: false, .. } => {
-                (method_name(&ident, name, mistakes), Kind::Method(read))
-            }
+            Role::Method { name, is_class: false, .. } => (method_name(&ident, name, mistakes), Kind::Method(read)),
             Role::Method { name, .. } => {
                 check_class_method(item, &read, self_type, mistakes);
                 (method_name(&ident, name, mistakes), Kind::ClassMethod(read))
