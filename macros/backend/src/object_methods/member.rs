@@ -209,6 +209,12 @@ fn check_class_method(item: &ImplItemFn, signature: &Signature, self_type: &Self
             "a class method makes an object: it has no `self`, and returns `Self`, `ObjRef<Self>` or a `Result` of one of these",
         );
     }
+    if let Some(argument) = signature.arguments.iter().find(|argument| argument.name == "cls") {
+        mistakes.at(
+            &argument.written,
+            "`cls` is the class that a class method is called on; give the parameter another name",
+        );
+    }
 }
 
 fn check_init(item: &ImplItemFn, signature: &Signature, self_type: &SelfType, mistakes: &mut Mistakes) {
