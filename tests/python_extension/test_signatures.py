@@ -4,6 +4,7 @@ Every call that one accepts the other accepts, with the same bound values; every
 """
 
 import copy
+import gc
 import inspect
 import itertools
 import pickle
@@ -150,6 +151,33 @@ def test_a_submodule(extmod):
     assert extmod.text.weigh(1, 2, 3, factor=2) == 12 and extmod.text.weigh() == 0
     with pytest.raises(TypeError, match=r"^weigh\(\) got an unexpected keyword argument 'by'"):
         extmod.text.weigh(1, by=2)
+
+
+def test_keywords_that_are_not_texts(extmod):
+    class Derived(extmod.Signed):
+        pass
+
+    with pytest.raises(TypeError, match="^keywords must be strings$"):
+        Derived(1, **{2: 3})
+
+
+def test_a_refused_call_leaves_nothing(extmod):
+    def refused():
+        try:
+            extmod.signed_one()
+        except TypeError:
+            return
+        pytest.fail("the call was not refused")
+
+    refused()
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(100):
+            refused()
+        assert gc.collect() < 100
+    finally:
+        gc.enable()
 
 
 def test_conversions_of_arguments(extmod):

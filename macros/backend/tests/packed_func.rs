@@ -196,6 +196,7 @@ fn declared_signatures_with_mistakes() {
         ("(a, **b)", "`**b` is a `HashMap<String, T>`"),
         ("(a=1, b)", "`b` without a default follows one with a default"),
         ("(a=x, b)", "the default of `a` is not None"),
+        ("(a=1j, b=[])", "the default of `a` is not None"),
         ("(a=..., b=[])", "`a=...` needs #[default(...)]"),
     ] {
         check_mistakes(&format!("signature = {signature:?}"), ITEM, &[says]);

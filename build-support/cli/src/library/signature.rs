@@ -113,7 +113,15 @@ pub(crate) fn schema_of_function(metadata: &str) -> Option<Schema> {
     };
     let (names, defaults) = (names(metadata), defaults(metadata));
     let kinds = kinds(metadata).filter(|kinds| kinds.len() == params.len() && names.len() == params.len());
-    Some(Schema { params, result: result.into_iter().next()?, names, defaults, kinds, is_constant: has_member(metadata, "constant"), is_class_method: has_member(metadata, "class_method") })
+    Some(Schema {
+        params,
+        result: result.into_iter().next()?,
+        names,
+        defaults,
+        kinds,
+        is_constant: has_member(metadata, "constant"),
+        is_class_method: has_member(metadata, "class_method"),
+    })
 }
 
 /// Formats a signature as `(int, str) -> float`. `None` if the metadata does not contain the types.

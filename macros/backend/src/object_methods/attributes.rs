@@ -143,8 +143,7 @@ fn options(attribute: &Attribute, known: &'static str, mistakes: &mut Mistakes) 
         Meta::NameValue(_) => {
             let key = attribute.path().get_ident().map(Ident::to_string).unwrap_or_default();
             let option = if known.starts_with("`name") { "name" } else { "signature" };
-            mistakes
-                .at(attribute, format_args!("write #[{key}({option} = \"...\")], with the options in parentheses"));
+            mistakes.at(attribute, format_args!("write #[{key}({option} = \"...\")], with the options in parentheses"));
             return None;
         }
     };

@@ -82,7 +82,9 @@ pub(super) fn generate(block: &Block, krate: &CratePath, crate_name: &str) -> To
 fn entries<'a>(member: &'a Member, members: &[Member]) -> Vec<(Entry, &'a str)> {
     let name = member.name.as_str();
     match member.kind {
-        Kind::Method(_) | Kind::Hook(_) | Kind::Constant(_) | Kind::ClassMethod(_) | Kind::ClassConstant(_) => vec![(Entry::Function, name)],
+        Kind::Method(_) | Kind::Hook(_) | Kind::Constant(_) | Kind::ClassMethod(_) | Kind::ClassConstant(_) => {
+            vec![(Entry::Function, name)]
+        }
         Kind::Init(_) => vec![(Entry::Init, name)],
         Kind::Getter(_) => vec![(Entry::Getter, name)],
         Kind::Operator(Operator::Str, _) => {

@@ -83,9 +83,7 @@ impl Member {
         let read = Signature { arguments, kinds, result, shape };
         let ident = signature.ident.clone();
         let (name, kind) = match role {
-            Role::Method { name, is_class: false, .. } => {
-                (method_name(&ident, name, mistakes), Kind::Method(read))
-            }
+            Role::Method { name, is_class: false, .. } => (method_name(&ident, name, mistakes), Kind::Method(read)),
             Role::Method { name, .. } => {
                 check_class_method(item, &read, self_type, mistakes);
                 (method_name(&ident, name, mistakes), Kind::ClassMethod(read))
@@ -209,6 +207,12 @@ fn check_class_method(item: &ImplItemFn, signature: &Signature, self_type: &Self
         mistakes.at(
             &item.sig.ident,
             "a class method makes an object: it has no `self`, and returns `Self`, `ObjRef<Self>` or a `Result` of one of these",
+        );
+    }
+    if let Some(argument) = signature.arguments.iter().find(|argument| argument.name == "cls") {
+        mistakes.at(
+            &argument.written,
+            "`cls` is the class that a class method is called on; give the parameter another name",
         );
     }
 }

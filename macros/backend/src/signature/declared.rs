@@ -287,7 +287,7 @@ fn give_default<P: Defaulted>(item: &Item, parameter: &mut P) -> Result<(), Stri
         (Some(default), own) => {
             let read = expression(default, &ty).ok_or_else(|| {
                 format!(
-                    "the default of `{name}` is not None, True, False, a number, a text or []; write `{name}=...`, and \
+                    "the default of `{name}` is not None, True, False, a number, a text or [] of its type; write `{name}=...`, and \
                      #[default(...)] on the parameter"
                 )
             })?;
@@ -321,16 +321,18 @@ fn expression(default: &TokenStream, ty: &Type) -> Option<Expr> {
     }
     let is_float = last(ty).is_some_and(|last| last.ident == "f64" || last.ident == "f32");
     let number = |value: &Lit| match value {
+        Lit::Int(digits) if !digits.suffix().is_empty() => None,
         Lit::Int(digits) if is_float => format!("{}.0", digits.base10_digits()).parse().ok(),
         Lit::Int(digits) if is_any => format!("{}i64", digits.base10_digits()).parse().ok(),
-        Lit::Int(digits) if digits.suffix().is_empty() => Some(value.to_token_stream()),
+        Lit::Int(_) => Some(value.to_token_stream()),
         Lit::Float(digits) if digits.suffix().is_empty() => Some(value.to_token_stream()),
         _ => None,
     };
     let tokens = match &read {
         Expr::Path(path) if path.path.is_ident("True") => quote!(true),
         Expr::Path(path) if path.path.is_ident("False") => quote!(false),
-        Expr::Array(array) if array.elems.is_empty() => match last(ty) {
+        // A value of any type does not say what the elements are.
+        Expr::Array(array) if array.elems.is_empty() && !is_any => match last(ty) {
             Some(last) if last.ident == "Vec" => quote!(::std::vec::Vec::new()),
             _ => quote!(::core::default::Default::default()),
         },

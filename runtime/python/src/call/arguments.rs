@@ -333,18 +333,15 @@ impl Arguments {
         })
     }
 
-    /// Binds arguments to the parameters of a function and converts them. If there are too few
-    /// positional arguments, they are passed on: the function reports what it expects, or has
-    /// defaults.
+    /// Binds arguments to the parameters of a function without a declared signature, and converts
+    /// them. If there are too few positional arguments, they are passed on: the function reports
+    /// what it expects, or has defaults.
     ///
     /// # Safety
     /// The arguments live for the call.
     #[inline(always)]
     pub(crate) unsafe fn bind(&mut self, py: Py, callable: &Callable, given: Given) -> PyResult<()> {
-        if callable.is_signed {
-            // SAFETY: promised by the caller.
-            unsafe { self.bind_signed(py, callable, given)? };
-        } else if given.names().is_null() {
+        if given.names().is_null() {
             let mut first = 0;
             if !given.receiver().is_null() {
                 // SAFETY: a method's descriptor has checked the class of its object.
@@ -359,6 +356,21 @@ impl Arguments {
             // SAFETY: promised by the caller.
             unsafe { self.bind_named(py, callable, given)? };
         }
+        if self.lent > 0 { self.hold(py, callable.info) } else { Ok(()) }
+    }
+
+    /// Like [`Arguments::bind`], also for a function that declares a signature.
+    ///
+    /// # Safety
+    /// The arguments live for the call.
+    #[inline(always)]
+    pub(crate) unsafe fn bind_any(&mut self, py: Py, callable: &Callable, given: Given) -> PyResult<()> {
+        if !callable.is_signed {
+            // SAFETY: promised by the caller.
+            return unsafe { self.bind(py, callable, given) };
+        }
+        // SAFETY: promised by the caller.
+        unsafe { self.bind_signed(py, callable, given)? };
         if self.lent > 0 { self.hold(py, callable.info) } else { Ok(()) }
     }
 

@@ -119,7 +119,7 @@ unsafe extern "C" fn call_on_class(
             Err(py.raise(py.PyExc_TypeError(), text))
         } else {
             let given = Given::new(args.add(1), count - 1, names);
-            run(py, callable, given).and_then(|made| wrap::as_derived(py, made, *args))
+            run_in_general(py, callable, given).and_then(|made| wrap::as_derived(py, made, *args))
         }
     };
     result.map_or(ptr::null_mut(), Owned::into_ptr)
@@ -131,12 +131,30 @@ unsafe extern "C" fn call_on_class(
 /// The arguments live for the call.
 #[inline]
 pub(crate) unsafe fn run(py: Py, callable: &Callable, given: Given) -> PyResult<Owned> {
+    if !callable.is_ordinary {
+        // SAFETY: promised by the caller.
+        return unsafe { run_in_general(py, callable, given) };
+    }
+    let mut arguments = Arguments::new();
+    // SAFETY: promised by the caller.
+    unsafe {
+        arguments.bind(py, callable, given)?;
+        run_with(py, callable, arguments.views())
+    }
+}
+
+/// Like [`run`], for every function.
+///
+/// # Safety
+/// The arguments live for the call.
+#[inline(never)]
+unsafe fn run_in_general(py: Py, callable: &Callable, given: Given) -> PyResult<Owned> {
     // Until the arguments are dropped, including the functions created from callables.
     let _call = callable.calls_back.then(|| Call::enter(py));
     let mut arguments = Arguments::new();
     // SAFETY: promised by the caller.
     unsafe {
-        arguments.bind(py, callable, given)?;
+        arguments.bind_any(py, callable, given)?;
         run_with(py, callable, arguments.views())
     }
 }

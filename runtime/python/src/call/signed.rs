@@ -144,7 +144,13 @@ unsafe fn refuse(py: Py, callable: &Callable, given: Given) -> Raised {
             let names = Owned::take(py, py.PyDict_New())?;
             let globals = Owned::share(py, names.as_ptr());
             py.call(execute.as_ptr(), [py.text(&source)?, globals])?;
-            let Some(function) = py.dict_item(names.as_ptr(), py.text(&name)?.as_ptr())? else { return Ok(()) };
+            let key = py.text(&name)?;
+            let Some(function) = py.dict_item(names.as_ptr(), key.as_ptr())? else { return Ok(()) };
+            // A function refers to its globals; with a reference back, only the garbage collector
+            // would free the two.
+            if py.PyDict_DelItem(names.as_ptr(), key.as_ptr()) != 0 {
+                return Err(Raised);
+            }
             let qualified = py.text(&qualified_name(py, callable))?;
             if py.PyObject_SetAttrString(function.as_ptr(), c"__qualname__".as_ptr(), qualified.as_ptr()) != 0 {
                 return Err(Raised);

@@ -249,7 +249,7 @@ unsafe fn made_in_general(py: Py, class: &Class, given: Given) -> PyResult<Made>
                 ));
             }
             Constructor::Own(callable) => {
-                arguments.bind(py, callable, given)?;
+                arguments.bind_any(py, callable, given)?;
                 let mut result = callable.before;
                 invoke(py, callable, arguments.views(), &mut result).map(|()| Any::from_raw(result))
             }
@@ -400,6 +400,10 @@ unsafe fn construct(py: Py, this: *mut PyObject, args: *mut PyObject, kwargs: *m
             entries = py.entries(kwargs)?;
             let tuple = Owned::take(py, py.PyTuple_New(entries.len() as isize))?;
             for (place, [name, value]) in entries.iter().enumerate() {
+                // The interpreter does not check the keys for `__init__`.
+                if py.PyType_GetFlags(py.type_of(name.as_ptr())) & constant::UNICODE_SUBCLASS == 0 {
+                    return Err(py.raise(py.PyExc_TypeError(), "keywords must be strings"));
+                }
                 py.put(&tuple, place, Owned::share(py, name.as_ptr()))?;
                 values.push(value.as_ptr());
             }

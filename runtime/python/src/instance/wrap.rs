@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use kernpack_core::abi::TVMFFIObject;
 use kernpack_core::embedded;
 
-use super::table::{FREED, find, hold, known, object_of, of_class};
+use super::table::{FREED, find, hold, known, nearest, object_of, of_class};
 use super::{identity, member};
 use crate::cpython::capi::{Py, PyObject, constant};
 use crate::cpython::heap_type::{dealloc, pointer_place};
@@ -51,8 +51,8 @@ pub(crate) unsafe fn wrap_owned(py: Py, object: *mut TVMFFIObject) -> PyResult<O
     }
 }
 
-/// Creates the Python object of a derived class for a new object. If the class is not derived from
-/// that of the object, returns the given one.
+/// Creates the Python object of a class that Python derives from that of a new object. For any
+/// other class, also one of a derived type, returns the given one.
 ///
 /// # Safety
 /// `class` is alive.
@@ -62,6 +62,10 @@ pub(crate) unsafe fn as_derived(py: Py, made: Owned, class: *mut PyObject) -> Py
         let own = py.type_of(made.as_ptr());
         let is_class = py.PyType_GetFlags(py.type_of(class)) & constant::TYPE_SUBCLASS != 0;
         if class == own || !is_class || of_class(own).is_none() || py.PyType_IsSubtype(class, own) == 0 {
+            return Ok(made);
+        }
+        // The object is not of a type between the two.
+        if nearest(py, class).is_none_or(|nearest| nearest.object != own) {
             return Ok(made);
         }
         hold_more(py, class, object_of(py, made.as_ptr())?)

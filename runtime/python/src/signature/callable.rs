@@ -44,6 +44,8 @@ pub(crate) struct Callable {
     pub(crate) binds: bool,
     /// True if it declares a signature.
     pub(crate) is_signed: bool,
+    /// True if neither `calls_back` nor `is_signed` is: a single test on the path of most calls.
+    pub(crate) is_ordinary: bool,
     /// The path by which Python finds the function: module, then attributes.
     pub(crate) module: String,
     pub(crate) path: Vec<String>,
@@ -84,21 +86,24 @@ impl Callable {
         let names: PyResult<Box<[_]>> =
             info.params.iter().map(|param| py.interned(param.name).map(Owned::into_ptr)).collect();
         let is_kernel = origin == Origin::Kernel;
+        // A parameter that is a function itself knows the thread that lends it.
+        let calls_back = has(info, |ty| inner(ty).args, &["ffi.Function"]);
+        let is_signed = info.kinds.is_some();
         Ok(Self {
             info,
             entry_point: info.call,
             names: names?,
             wanted: info.params.iter().map(|param| Wanted::parameter(param, !is_kernel)).collect(),
             releases: releases(info),
-            // A parameter that is a function itself knows the thread that lends it.
-            calls_back: has(info, |ty| inner(ty).args, &["ffi.Function"]),
+            calls_back,
             before: if is_kernel { TVMFFIAny::NONE } else { ResultPlace::LENT },
             has_parts: !is_kernel
                 && match info.ret.key {
                     "Tuple" => info.ret.args.len() <= LentPlaces::MOST,
                     key => key == "ffi.String",
                 },
-            is_signed: info.kinds.is_some(),
+            is_signed,
+            is_ordinary: !calls_back && !is_signed,
             binds: origin == Origin::Constructor || !info.defaults.is_empty(),
             module: module.to_owned(),
             path,

@@ -303,10 +303,11 @@ fn signatures(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std
             writeln!(out, "{name}.{0} = {name}.{0}()", method.name)?;
             continue;
         }
-        let is_operator = method.name.starts_with("__") && method.name != "__call__";
-        if !is_operator && let Some(shape) = annotations.shape(method.signature.as_ref(), first, skip, false) {
+        let (schema, is_declared) = (method.signature.as_ref(), is_declared(method.signature.as_ref()));
+        let is_plain_operator = method.name.starts_with("__") && method.name != "__call__" && !is_declared;
+        if !is_plain_operator && let Some(shape) = annotations.shape(schema, first, skip, false) {
             let place = format!("{name}.{}", method.name);
-            match (is_declared(method.signature.as_ref()), method.is_static) {
+            match (is_declared, method.is_static) {
                 (true, true) => writeln!(out, "{place} = staticmethod(_declared({place}, \"{place}\", {shape}))")?,
                 (true, false) => writeln!(out, "{place} = _declared({place}, \"{place}\", {shape})")?,
                 _ => writeln!(out, "{place}.__signature__ = _inspect.signature({shape})")?,

@@ -260,8 +260,8 @@ fn method(out: &mut String, method: &Method, annotations: &Annotations<'_>) -> s
     if let Some(schema) = method.signature.as_ref().filter(|schema| schema.is_constant) {
         return writeln!(out, "    {}: _ClassVar[{}]", method.name, annotations.of(&schema.result, Position::Result));
     }
-    let is_class_method = annotations.host() == Host::Extension
-        && method.signature.as_ref().is_some_and(|schema| schema.is_class_method);
+    let is_class_method =
+        annotations.host() == Host::Extension && method.signature.as_ref().is_some_and(|schema| schema.is_class_method);
     let (first, skip) = match (method.is_static, is_class_method) {
         (true, true) => (Some("cls"), 0),
         (true, false) => (None, 0),
