@@ -155,8 +155,8 @@ pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
 /// through the C ABI get it from a function without parameters, because libraries only have
 /// functions. The options are `name`, `global` and `crate`, as for
 /// [`packed_func`](macro@packed_func). The type is one that a function may return.
-/// `#[constant(name = "__version__")]` on a constant with `env!("CARGO_PKG_VERSION")` is the version
-/// of a module.
+/// `#[constant(name = "__version__")]` on a constant with `env!("CARGO_PKG_VERSION")` is the
+/// version of a module.
 #[proc_macro_attribute]
 pub fn constant(options: TokenStream, item: TokenStream) -> TokenStream {
     let here = Span::call_site();

@@ -1,4 +1,5 @@
-//! Calls of functions that declare a signature: arguments are bound to parameters by Python's rules.
+//! Calls of functions that declare a signature: arguments are bound to parameters by Python's
+//! rules.
 
 use core::ptr;
 
