@@ -1,6 +1,8 @@
 //! The option `signature = "(data, /, *, key=None, **options)"`: the kinds of the parameters in
 //! Python's syntax, and their defaults. The names and their order are those of the Rust function.
 
+use std::fmt::Display;
+
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
@@ -126,23 +128,28 @@ fn double_quoted(text: &str) -> String {
     out
 }
 
+/// An error at the next token, without syn's words about the end of the input.
+fn wrong(input: ParseStream<'_>, problem: impl Display) -> syn::Error {
+    syn::Error::new(input.span(), problem)
+}
+
 fn read(input: ParseStream<'_>) -> syn::Result<Vec<Item>> {
     if !input.peek(syn::token::Paren) {
-        return Err(input.error("a signature is in parentheses, as in `(data, /, *, key=None, **options)`"));
+        return Err(wrong(input, "a signature is in parentheses, as in `(data, /, *, key=None, **options)`"));
     }
     let content;
     parenthesized!(content in input);
     if !input.is_empty() {
-        return Err(input.error("a signature ends with its parenthesis; the result is that of the Rust function"));
+        return Err(wrong(input, "a signature ends with its parenthesis; the result is that of the Rust function"));
     }
     let (mut items, mut kind): (Vec<Item>, ParameterKind) = (Vec::new(), ParameterKind::PositionalOrKeyword);
     let mut has_bare_star = false;
     while !content.is_empty() {
         if kind == ParameterKind::VarKeyword {
-            return Err(content.error("`**` with a name is the last parameter"));
+            return Err(wrong(&content, "`**` with a name is the last parameter"));
         }
         if content.parse::<Option<Token![/]>>()?.is_some() {
-            read_slash(&mut items, kind).map_err(|problem| content.error(problem))?;
+            read_slash(&mut items, kind).map_err(|problem| wrong(&content, problem))?;
         } else if content.parse::<Option<Token![*]>>()?.is_some() {
             let before = items.len();
             kind = read_stars(&content, &mut items, kind)?;
@@ -154,11 +161,11 @@ fn read(input: ParseStream<'_>) -> syn::Result<Vec<Item>> {
             has_bare_star = false;
         }
         if !content.is_empty() && content.parse::<Option<Token![,]>>()?.is_none() {
-            return Err(content.error("expected `,` after a parameter; annotations are those of the Rust function"));
+            return Err(wrong(&content, "expected `,` after a parameter; annotations are those of the Rust function"));
         }
     }
     if has_bare_star {
-        return Err(input.error("`*` is followed by a parameter that is passed by name"));
+        return Err(wrong(input, "`*` is followed by a parameter that is passed by name"));
     }
     Ok(items)
 }
@@ -182,7 +189,7 @@ fn read_stars(content: ParseStream<'_>, items: &mut Vec<Item>, kind: ParameterKi
     let read = if content.parse::<Option<Token![*]>>()?.is_some() {
         ParameterKind::VarKeyword
     } else if kind == ParameterKind::KeywordOnly {
-        return Err(content.error("`*` occurs once"));
+        return Err(wrong(content, "`*` occurs once"));
     } else if content.is_empty() || content.peek(Token![,]) {
         return Ok(ParameterKind::KeywordOnly);
     } else {
@@ -190,7 +197,7 @@ fn read_stars(content: ParseStream<'_>, items: &mut Vec<Item>, kind: ParameterKi
     };
     let name = plain(&content.call(Ident::parse_any)?);
     if content.peek(Token![=]) {
-        return Err(content.error(format_args!("`{name}` is empty without arguments; it has no default")));
+        return Err(wrong(content, format_args!("`{name}` is empty without arguments; it has no default")));
     }
     items.push(Item { name, kind: read, default: None });
     Ok(if read == ParameterKind::VarKeyword { ParameterKind::VarKeyword } else { ParameterKind::KeywordOnly })
@@ -201,7 +208,7 @@ fn until_comma(content: ParseStream<'_>) -> syn::Result<TokenStream> {
     while !content.is_empty() && !content.peek(Token![,]) {
         content.parse::<TokenTree>()?.to_tokens(&mut tokens);
     }
-    if tokens.is_empty() { Err(content.error("expected a default after `=`")) } else { Ok(tokens) }
+    if tokens.is_empty() { Err(wrong(content, "expected a default after `=`")) } else { Ok(tokens) }
 }
 
 /// Reports a difference between the names of a signature and those of the function.
