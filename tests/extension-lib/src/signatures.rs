@@ -23,6 +23,7 @@ macro_rules! signed {
         $(
             /// Lists the bound values.
             #[packed_func(signature = $text)]
+            #[allow(clippy::too_many_arguments, reason = "one of them takes many")]
             pub fn $name($($(#[$default])* $parameter: $ty),*) -> Vec<Any> {
                 vec![$($parameter.into_any()),*]
             }
