@@ -253,10 +253,12 @@ fn have_defaults_last<P: Defaulted>(
     {
         let (name, is_required) = (&item.name, parameter.default().is_none());
         if has_default && is_required {
-            let problem = format_args!(
-                "`{name}` without a default follows one with a default; write `*` before it, or a default"
+            mistakes.at(
+                text,
+                format_args!(
+                    "`{name}` without a default follows one with a default; write `*` before it, or a default"
+                ),
             );
-            mistakes.at(text, problem);
             return false;
         }
         has_default = !is_required;
