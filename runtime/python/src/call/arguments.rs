@@ -222,17 +222,6 @@ impl Arguments {
     unsafe fn convert_other(&mut self, py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(), Refused> {
         // SAFETY: promised by the caller; the place of a lent tensor stays where it is.
         unsafe {
-            if wanted.kind == Kind::Function
-                && self.callable.is_none()
-                && self.count < INLINE
-                && py.type_of(object) == py.PyFunction_Type()
-            {
-                // Written in its final place, like simple arguments.
-                self.views[self.count].write(self.callable.insert(Lent::new(py, object)).view());
-                self.count += 1;
-                self.owed += 1;
-                return Ok(());
-            }
             if wanted.access != Access::Keeps
                 && self.lent < LENT
                 && let Some(view) = lend::lend(py, object, wanted, &mut self.tensors[self.lent])?
@@ -306,13 +295,26 @@ impl Arguments {
     }
 
     /// Like [`Arguments::bind_one`], for arguments that are not simple. A function of its own keeps
-    /// the requirements and the error out of the loop over simple arguments.
+    /// the requirements and the error out of the loop over simple arguments. A Python function is
+    /// lent here, because `convert_other` saves many registers.
     ///
     /// # Safety
     /// As for [`Arguments::bind_one`].
     #[inline(never)]
     unsafe fn bind_other(&mut self, py: Py, callable: &Callable, object: *mut PyObject, place: usize) -> PyResult<()> {
         let wanted = callable.wanted.get(place).unwrap_or(const { &Wanted::ANY });
+        if wanted.kind == Kind::Function
+            && self.callable.is_none()
+            && self.count < INLINE
+            && py.type_of(object) == py.PyFunction_Type()
+        {
+            // Written in its final place, like simple arguments.
+            // SAFETY: promised by the caller.
+            self.views[self.count].write(unsafe { self.callable.insert(Lent::new(py, object)).view() });
+            self.count += 1;
+            self.owed += 1;
+            return Ok(());
+        }
         // SAFETY: promised by the caller.
         unsafe { self.convert_other(py, object, wanted) }.map_err(|refused| refuse(py, callable.info, place, refused))
     }
