@@ -83,14 +83,16 @@ impl Member {
         let read = Signature { arguments, kinds, result, shape };
         let ident = signature.ident.clone();
         let (name, kind) = match role {
-            Role::Method { name, is_class: false, .. } => (method_name(&ident, name, mistakes), Kind::Method(read)),
+            Role::Method { name, is_class: false, .. } => {
+                (member_name(&ident, name, "method", mistakes), Kind::Method(read))
+            }
             Role::Method { name, .. } => {
                 check_class_method(item, &read, self_type, mistakes);
-                (method_name(&ident, name, mistakes), Kind::ClassMethod(read))
+                (member_name(&ident, name, "method", mistakes), Kind::ClassMethod(read))
             }
             Role::Getter { name } => {
                 check_getter(item, &read, mistakes);
-                (method_name(&ident, name, mistakes), Kind::Getter(read))
+                (member_name(&ident, name, "getter", mistakes), Kind::Getter(read))
             }
             Role::Init { .. } => {
                 check_init(item, &read, self_type, mistakes);
@@ -130,7 +132,7 @@ impl Member {
                 }
                 let result = Some(item.ty.clone());
                 let read = Signature { arguments: Vec::new(), kinds: None, result, shape };
-                (method_name(&ident, name, mistakes), Kind::ClassConstant(read))
+                (member_name(&ident, name, "constant", mistakes), Kind::ClassConstant(read))
             }
             Role::Skip => return None,
             _ => {
@@ -178,12 +180,13 @@ fn conditions(attributes: &[Attribute]) -> Vec<Attribute> {
     attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).cloned().collect()
 }
 
-fn method_name(ident: &Ident, name: Option<LitStr>, mistakes: &mut Mistakes) -> String {
+/// Returns the name of a member, which an option of this attribute may set.
+fn member_name(ident: &Ident, name: Option<LitStr>, attribute: &str, mistakes: &mut Mistakes) -> String {
     let text = name.as_ref().map_or_else(|| plain(ident), LitStr::value);
     if let Some(fault) = method_name_fault(&text) {
         match name {
             Some(name) => mistakes.at(name, fault),
-            None => mistakes.at(ident, format_args!("{fault}; #[method(name = \"...\")] sets the name")),
+            None => mistakes.at(ident, format_args!("{fault}; #[{attribute}(name = \"...\")] sets the name")),
         }
     }
     text
