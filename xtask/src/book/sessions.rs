@@ -184,6 +184,7 @@ mod tests {
         let found: Vec<_> = found.iter().map(|(path, whole, parts)| (path.as_str(), *whole, *parts)).collect();
         let expected = [
             ("README.md", 1, 1),
+            ("docs/coming-from-pyo3.md", 1, 0),
             ("docs/first-library.md", 1, 0),
             ("docs/python.md", 8, 0),
             ("examples/imagekit/README.md", 1, 0),
