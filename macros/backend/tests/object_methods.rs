@@ -385,7 +385,9 @@ fn what_becomes_a_member() {
         ["a", "b", "c"]
     );
     assert_eq!(names("impl P { #[operator(str)] fn s(&self) -> String { todo!() } }"), ["__str__"]);
-    let of = |name: &str, rest: &str| names(&format!("impl P {{ #[operator({name})] fn f(&self, other: {rest} {{ todo!() }} }}"));
+    let of = |name: &str, rest: &str| {
+        names(&format!("impl P {{ #[operator({name})] fn f(&self, other: {rest} {{ todo!() }} }}"))
+    };
     // Two objects of the type, and a total order: hooks of the type, not methods.
     assert_eq!(of("eq", "&Self) -> bool"), none);
     assert_eq!(of("lt", "&Self) -> bool"), none);
