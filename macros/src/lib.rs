@@ -526,11 +526,24 @@ pub fn object(item: TokenStream) -> TokenStream {
 ///     have the same hash. A type with `eq` and without `hash` is not hashable.
 ///   - `lt`: `fn(&self, &Self) -> bool`, or `compare`: `fn(&self, &Self) -> Ordering`. For `<`,
 ///     `<=`, `>` and `>=`.
+///   - `compare`: `fn(&self, &Self) -> Option<Ordering>`, a partial order, such as `partial_cmp`.
+///     With `None`, all four are false, and so is `==`, unless the type has its own `eq`.
+///   - `le`, `gt`, `ge`, `ne`: `fn(&self, &Self) -> bool`, each for its own operator. In a block
+///     with one of the first three, `lt` is for `<` alone. Python uses `a < b` for `b > a`, and
+///     the opposite of `==` for `!=`, where a type has only one of the two.
 ///
-///   All but `str` and `lt` may have one more parameter, a `Function` that performs the same
-///   operation on a nested value: it tracks the objects that are being visited, so it terminates on
-///   objects that contain themselves. A `Result` of the result may be returned. Types derived from
-///   this one do not inherit these operators (like all type attributes), unlike methods.
+///   The other operand of a comparison may have any type that a parameter may have, such as `f64`,
+///   `&Other` or `Any`. If it cannot be converted, or if the function returns `None` in place of a
+///   `bool` (`fn(&self, Any) -> Option<bool>`), Python gets `NotImplemented`: it asks the other
+///   operand, and then `==` is false and `<` is a TypeError. Callers through the C ABI get None.
+///   Such comparisons, and all of the last two items, are methods with Python's names: derived
+///   types inherit them, and classes that are written by hand for the stock package lack them.
+///
+///   `repr` and `hash`, and `eq` and `compare` of two objects with the results above, may have one
+///   more parameter, a `Function` that performs the same operation on a nested value: it tracks the
+///   objects that are being visited, so it terminates on objects that contain themselves. A
+///   `Result` of the result may be returned. Types derived from this one do not inherit the other
+///   operators (like all type attributes), unlike methods.
 /// - `#[constant]`, `#[constant(name = "...")]` on a `const`: a constant of the class, which is an
 ///   attribute of the class in Python, and a static method without parameters for callers through
 ///   the C ABI.

@@ -72,6 +72,10 @@ def test_operators(site):
     assert program(site, "operators.py") == "passed\n"
 
 
+def test_comparisons(site):
+    assert program(site, "comparisons.py") == "passed\n"
+
+
 def test_copies_of_tensors_on_a_device(site):
     output = program(site, "device_copies.py")
     if output.startswith("no device: "):

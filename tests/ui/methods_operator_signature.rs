@@ -10,8 +10,8 @@ pub struct Counter {
 #[object_methods]
 impl Counter {
     #[operator(eq)]
-    pub fn equal(&self, other: i64) -> bool {
-        self.count == other
+    pub fn equal(&self) -> bool {
+        self.count == 0
     }
 }
 

@@ -385,6 +385,25 @@ fn what_becomes_a_member() {
         ["a", "b", "c"]
     );
     assert_eq!(names("impl P { #[operator(str)] fn s(&self) -> String { todo!() } }"), ["__str__"]);
+    let of = |name: &str, rest: &str| {
+        names(&format!("impl P {{ #[operator({name})] fn f(&self, other: {rest} {{ todo!() }} }}"))
+    };
+    // Two objects of the type, and a total order: hooks of the type, not methods.
+    assert_eq!(of("eq", "&Self) -> bool"), none);
+    assert_eq!(of("lt", "&Self) -> bool"), none);
+    assert_eq!(of("compare", "&Self) -> Ordering"), none);
+    assert_eq!(of("eq", "i64) -> bool"), ["__eq__"]);
+    assert_eq!(of("eq", "&Self) -> Option<bool>"), ["__eq__"]);
+    assert_eq!(of("le", "&Self) -> bool"), ["__le__"]);
+    let all = ["__lt__", "__le__", "__gt__", "__ge__", "__eq__"];
+    assert_eq!(of("compare", "&Self) -> Option<Ordering>"), all);
+    assert_eq!(of("compare", "f64) -> Ordering"), all);
+    assert_eq!(
+        names(
+            "impl P { #[operator(lt)] fn f(&self, o: &Self) -> bool { todo!() } #[operator(ge)] fn g(&self, o: &Self) -> bool { todo!() } }"
+        ),
+        ["__lt__", "__ge__"]
+    );
     assert_eq!(names("impl P {}"), none);
     // Only the registration knows which of these exist.
     assert_eq!(
@@ -509,8 +528,24 @@ fn operators() {
         ("#[operator(str)] fn f(&self, a: Function) -> String {}", "another signature"),
         ("#[operator(hash)] fn f(&self) -> u32 {}", "`fn hash(&self) -> u64`"),
         ("#[operator(eq)] fn f(&self) -> bool {}", "`fn eq(&self, other: &Self) -> bool`"),
-        ("#[operator(eq)] fn f(&self, other: i64) -> bool {}", "another signature"),
-        ("#[operator(eq)] fn f(&self, other: &ObjRef<Other>) -> bool {}", "another signature"),
+        ("#[operator(eq)] fn f(&self, other: i64, equal: Function) -> bool {}", "another signature"),
+        ("#[operator(eq)] fn f(other: i64, another: i64) -> bool {}", "another signature"),
+        ("#[operator(eq)] fn f(&self, other: i64) -> Option<i64> {}", "another result"),
+        ("#[operator(le)] fn f(&self) -> bool {}", "`fn le(&self, other: &Self) -> bool`"),
+        ("#[operator(gt)] fn f(&self, other: &Self) {}", "has a result"),
+        ("#[operator(ge)] fn f(&self, other: &Self) -> Ordering {}", "another result"),
+        ("#[operator(ne)] fn f(&self, #[default(1)] other: i64) -> bool {}", "have no default"),
+        ("#[operator(compare)] fn f(&self, other: f64) -> Option<bool> {}", "-> Ordering"),
+        ("#[operator(hash)] fn f(&self) -> Option<u64> {}", "another result"),
+        ("#[method(name = \"__le__\")] fn f(&self) {}", "use #[operator(le)]"),
+        (
+            "#[operator(le)] fn f(&self, o: &Self) -> bool {} #[operator(le)] fn g(&self, o: i64) -> bool {}",
+            "`f` is the operator `__le__` as well; remove one of them",
+        ),
+        (
+            "#[operator(eq)] fn f(&self, o: &Self) -> bool {} #[operator(eq)] fn g(&self, o: i64) -> bool {}",
+            "type attribute `__ffi_eq__`",
+        ),
         ("#[operator(lt)] fn f(&self, other: &Self) -> Ordering {}", "`fn lt(&self, other: &Self) -> bool`"),
         ("#[operator(lt)] fn f(&self, other: &Self, f: Function) -> bool {}", "another signature"),
         ("#[operator(compare)] fn f(&self, other: &Self) -> bool {}", "-> Ordering"),
@@ -528,6 +563,11 @@ fn operators() {
         "#[operator(hash)] fn f(this: &ObjRef<Self>) -> Result<i64, Error> {}",
         "#[operator(eq)] fn f(&self, other: &Point, equal: Function) -> kernpack::Result<bool> {}",
         "#[operator(compare)] fn f(&self, other: &Self) -> std::cmp::Ordering {}",
+        "#[operator(eq)] fn f(&self, other: i64) -> bool {}",
+        "#[operator(eq)] fn f(&self, other: &ObjRef<Other>) -> bool {}",
+        "#[operator(lt)] fn f(&self, other: Any) -> Result<Option<bool>> {}",
+        "#[operator(compare)] fn f(&self, other: f64) -> Result<Option<Ordering>> {}",
+        "#[operator(ne)] fn f(this: &ObjRef<Self>, other: Option<i64>) -> bool {}",
     ] {
         let output = expand_object_methods(tokens(""), tokens(&format!("impl Point {{ {item} }}")), &environment());
         assert_eq!(mistakes(output), [""; 0], "{item}");

@@ -2,6 +2,7 @@
 //! every available Python; it also contains the functions of tests/conversions-lib, so that the
 //! rows of tests/python/conversions.json run through extension modules as well.
 
+pub mod comparison;
 pub mod interface;
 pub mod places;
 pub mod shared;

@@ -6,6 +6,7 @@ use syn::{Attribute, ImplItem, Item, ItemImpl, Visibility};
 
 use super::attributes::{Role, take};
 use super::member::{Kind, Member, Place};
+use super::operator::OF_ORDER;
 use super::self_type::SelfType;
 use crate::mistakes::Mistakes;
 use crate::signature::default;
@@ -40,6 +41,9 @@ impl Block {
                     _ => None,
                 });
             }
+        }
+        if OF_ORDER[1..].iter().any(|operator| members.iter().any(|member| member.is_operator(*operator))) {
+            members = members.into_iter().map(Member::into_method).collect();
         }
         check_names(&members, mistakes);
         block.items.iter_mut().for_each(strip);
@@ -112,6 +116,8 @@ fn check_names(members: &[Member], mistakes: &mut Mistakes) {
                 &member.ident,
                 format_args!("`{earlier}` is called `{name}` as well; give one of them another name"),
             ),
+            (_, Place::Operator) => mistakes
+                .at(&member.ident, format_args!("`{earlier}` is the operator `{name}` as well; remove one of them")),
             (_, Place::Attribute) => mistakes.at(
                 &member.ident,
                 format_args!("`{earlier}` is registered as the type attribute `{name}` as well; remove one of them"),

@@ -4,7 +4,7 @@ use syn::Expr;
 
 use super::argument::Argument;
 use super::member::{Kind, Member, Signature};
-use super::operator::Operator;
+use super::operator::{Operator, is_option};
 use super::self_type::{SelfType, wrapper};
 use crate::lifetime;
 use crate::options::CratePath;
@@ -22,6 +22,9 @@ pub(super) enum Entry {
     /// The hook of an operator, which gets an additional argument that the user's function may
     /// omit.
     Hook(Operator),
+    /// A comparison as a method of Python, whose result is None if it does not apply to the other
+    /// operand.
+    Comparison(Operator),
 }
 
 /// One entry point: the description of its parameters, the function that converts arguments and
@@ -158,9 +161,52 @@ impl Callable<'_> {
 
     /// Returns the type that the entry point returns to its caller.
     fn returned(&self, self_type: &SelfType) -> TokenStream {
-        match self.entry {
-            Entry::Hook(Operator::Hash | Operator::Lt | Operator::Compare) => quote!(::core::primitive::i64),
+        match (self.entry, &self.member.kind) {
+            (Entry::Comparison(_), _) => quote!(::core::option::Option<::core::primitive::bool>),
+            (Entry::Hook(_), Kind::Comparison(..)) => quote!(::core::primitive::bool),
+            (Entry::Hook(Operator::Hash | Operator::Lt | Operator::Compare), _) => quote!(::core::primitive::i64),
             _ => self.converted_result(self_type),
+        }
+    }
+
+    /// Generates the result of a comparison, from an expression of type `Option<bool>`.
+    fn answered(&self, answer: TokenStream, place: &Ident) -> TokenStream {
+        match self.entry {
+            Entry::Hook(_) => quote! {
+                <::core::primitive::bool as __k::IntoReturn>::into_return_at(
+                    #answer == ::core::option::Option::Some(true),
+                    #place,
+                )
+            },
+            _ => quote! {
+                <::core::option::Option<::core::primitive::bool> as __k::IntoReturn>::into_return_at(#answer, #place)
+            },
+        }
+    }
+
+    /// Generates the conversion of the second operand of a comparison.
+    fn operand(&self, ty: &TokenStream, written: &TokenStream, names: [&Ident; 3]) -> TokenStream {
+        let [local, args, place] = names;
+        let converted = quote_spanned!(inside(written)=> <#ty as __k::FromAny<'_>>::from_any(&#args[1]));
+        let otherwise = self.answered(quote!(::core::option::Option::None), place);
+        quote!(let ::core::result::Result::Ok(#local) = #converted else { return #otherwise; };)
+    }
+
+    /// Generates the answer of a comparison, of type `Option<bool>`, from the user's result.
+    fn answer(&self, declared: Operator, value: TokenStream) -> TokenStream {
+        let operator = match self.entry {
+            Entry::Comparison(operator) | Entry::Hook(operator) => operator,
+            _ => declared,
+        };
+        let is_option = self.signature.result.as_ref().is_some_and(is_option);
+        let test = Ident::new(operator.test(), Span::call_site());
+        match (declared == Operator::Compare, is_option) {
+            (true, true) => {
+                quote!(::core::option::Option::Some(#value.is_some_and(::core::cmp::Ordering::#test)))
+            }
+            (true, false) => quote!(::core::option::Option::Some(::core::cmp::Ordering::#test(#value))),
+            (false, true) => value,
+            (false, false) => quote!(::core::option::Option::Some(#value)),
         }
     }
 
@@ -185,6 +231,9 @@ impl Callable<'_> {
             .collect();
         let conversions = self.arguments().iter().zip(&locals).enumerate().map(|(index, (argument, local))| {
             let ty = self_type.resolve(lifetime::elide(argument.ty.clone()));
+            if index == 1 && matches!(self.member.kind, Kind::Comparison(..)) {
+                return self.operand(&ty, &argument.written, [local, &args, &place]);
+            }
             // Errors about the type are shown at the type.
             let converted = quote_spanned! {inside(&argument.written)=>
                 // SAFETY: each argument is converted once, and the result lives in this call.
@@ -225,6 +274,9 @@ impl Callable<'_> {
         let call = self.user_call(self_type, &passed);
         let is_result = self.signature.result.as_ref().and_then(wrapper).is_some_and(|(name, _)| name == "Result");
         let value = if is_result { quote!(#call?) } else { call.clone() };
+        if let Kind::Comparison(declared, _) = self.member.kind {
+            return self.answered(self.answer(declared, value), place);
+        }
         match self.entry {
             Entry::Hook(Operator::Hash | Operator::Compare) => {
                 quote!(::core::result::Result::Ok(__k::TVMFFIAny::int(#value as ::core::primitive::i64)))

@@ -5,7 +5,7 @@ use syn::spanned::Spanned;
 use super::block::Block;
 use super::callable::{Callable, Entry};
 use super::member::{Kind, Member};
-use super::operator::Operator;
+use super::operator::{OF_ORDER, Operator};
 use crate::options::CratePath;
 
 /// Generates the items after the impl block.
@@ -30,6 +30,7 @@ pub(super) fn generate(block: &Block, krate: &CratePath, crate_name: &str) -> To
                 | Kind::Init(signature)
                 | Kind::Getter(signature)
                 | Kind::Operator(_, signature)
+                | Kind::Comparison(_, signature)
                 | Kind::ClassMethod(signature)
                 | Kind::ClassConstant(signature)
                 | Kind::Hook(signature) => {
@@ -93,7 +94,27 @@ fn entries<'a>(member: &'a Member, members: &[Member]) -> Vec<(Entry, &'a str)> 
             if has_repr { vec![method] } else { vec![method, (Entry::Hook(Operator::Str), name)] }
         }
         Kind::Operator(operator, _) => vec![(Entry::Hook(operator), name)],
+        Kind::Comparison(Operator::Compare, _) => {
+            let is_free = |operator: &Operator| !members.iter().any(|member| member.is_operator(*operator));
+            let mut all: Vec<_> = OF_ORDER.into_iter().filter(is_free).map(method).collect();
+            if is_free(&Operator::Eq) {
+                all.extend(equality());
+            }
+            all
+        }
+        Kind::Comparison(Operator::Eq, _) => equality().into(),
+        Kind::Comparison(operator, _) => vec![method(operator)],
     }
+}
+
+/// The entry point of a comparison for Python.
+fn method(operator: Operator) -> (Entry, &'static str) {
+    (Entry::Comparison(operator), operator.method())
+}
+
+/// The entry points of an equality for Python and for recursive comparison.
+fn equality() -> [(Entry, &'static str); 2] {
+    [method(Operator::Eq), (Entry::Hook(Operator::Eq), Operator::Eq.attribute())]
 }
 
 /// Generates the table entry of an entry point.
@@ -112,7 +133,7 @@ fn row(callable: &Callable<'_>) -> TokenStream {
         (_, Kind::Hook(_)) => {
             quote!(__k::MethodDef::Hook { attribute: #name, info: &#info, recursion: ::core::option::Option::None })
         }
-        (Entry::Function, _) => {
+        (Entry::Function | Entry::Comparison(_), _) => {
             let is_static = callable.signature.is_static();
             quote!(__k::MethodDef::Method { name: #name, info: &#info, is_static: #is_static })
         }

@@ -28,6 +28,8 @@ pub(super) enum Kind {
     Init(Signature),
     Getter(Signature),
     Operator(Operator, Signature),
+    /// A comparison that is exported as methods of Python.
+    Comparison(Operator, Signature),
     /// A type attribute that is a function.
     Hook(Signature),
     /// A type attribute that is a value of this type.
@@ -100,7 +102,10 @@ impl Member {
             }
             Role::Operator(operator) => {
                 operator.check(&ident, &read.arguments, read.result.as_ref(), mistakes);
-                (operator.attribute().to_owned(), Kind::Operator(operator, read))
+                match operator.is_method(&read.arguments, read.result.as_ref()) {
+                    true => (operator.method().to_owned(), Kind::Comparison(operator, read)),
+                    false => (operator.attribute().to_owned(), Kind::Operator(operator, read)),
+                }
             }
             Role::TypeAttr { name } => (name.value(), Kind::Hook(read)),
             Role::Constant { .. } => {
@@ -149,10 +154,30 @@ impl Member {
     /// Returns the name that no second member may be registered under, with its namespace.
     pub(super) fn place(&self) -> (Place, &str) {
         let place = match self.kind {
+            // An equality is a type attribute, too; two orders would contradict each other.
+            Kind::Comparison(operator @ (Operator::Eq | Operator::Compare), _) => {
+                return (Place::Attribute, operator.attribute());
+            }
+            Kind::Comparison(..) => Place::Operator,
             Kind::Method(_) | Kind::Getter(_) | Kind::ClassMethod(_) | Kind::ClassConstant(_) => Place::Name,
             Kind::Init(_) | Kind::Operator(..) | Kind::Hook(_) | Kind::Constant(_) => Place::Attribute,
         };
         (place, &self.name)
+    }
+
+    /// Returns true if the member is this operator.
+    pub(super) fn is_operator(&self, wanted: Operator) -> bool {
+        matches!(&self.kind, Kind::Operator(operator, _) | Kind::Comparison(operator, _) if *operator == wanted)
+    }
+
+    /// Turns a `<` that is a hook of the type into a method of Python.
+    pub(super) fn into_method(self) -> Self {
+        match self.kind {
+            Kind::Operator(Operator::Lt, signature) => {
+                Self { name: Operator::Lt.method().to_owned(), kind: Kind::Comparison(Operator::Lt, signature), ..self }
+            }
+            _ => self,
+        }
     }
 }
 
@@ -160,6 +185,7 @@ impl Member {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Place {
     Name,
+    Operator,
     Attribute,
 }
 

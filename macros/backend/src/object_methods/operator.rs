@@ -12,20 +12,31 @@ pub(super) enum Operator {
     Str,
     Hash,
     Eq,
+    Ne,
     Lt,
+    Le,
+    Gt,
+    Ge,
     Compare,
 }
 
-const ALL: [(&str, Operator); 6] = [
+const ALL: [(&str, Operator); 10] = [
     ("repr", Operator::Repr),
     ("str", Operator::Str),
     ("hash", Operator::Hash),
-    ("eq", Operator::Eq),
-    ("lt", Operator::Lt),
     ("compare", Operator::Compare),
+    ("eq", Operator::Eq),
+    ("ne", Operator::Ne),
+    ("lt", Operator::Lt),
+    ("le", Operator::Le),
+    ("gt", Operator::Gt),
+    ("ge", Operator::Ge),
 ];
 
-pub(super) const KNOWN: &str = "`repr`, `str`, `hash`, `eq`, `lt` and `compare`";
+pub(super) const KNOWN: &str = "`repr`, `str`, `hash`, `compare`, `eq`, `ne`, `lt`, `le`, `gt` and `ge`";
+
+/// The operators that an order answers.
+pub(super) const OF_ORDER: [Operator; 4] = [Operator::Lt, Operator::Le, Operator::Gt, Operator::Ge];
 
 impl Operator {
     pub(super) fn named(name: &Ident) -> Option<Self> {
@@ -37,8 +48,45 @@ impl Operator {
         match self {
             Self::Repr | Self::Str => "__ffi_repr__",
             Self::Hash => "__ffi_hash__",
-            Self::Eq => "__ffi_eq__",
-            Self::Lt | Self::Compare => "__ffi_compare__",
+            Self::Eq | Self::Ne => "__ffi_eq__",
+            Self::Lt | Self::Le | Self::Gt | Self::Ge | Self::Compare => "__ffi_compare__",
+        }
+    }
+
+    /// Returns the method that Python looks up, for a comparison.
+    pub(super) fn method(self) -> &'static str {
+        match self {
+            Self::Eq => "__eq__",
+            Self::Ne => "__ne__",
+            Self::Lt => "__lt__",
+            Self::Le => "__le__",
+            Self::Gt => "__gt__",
+            Self::Ge => "__ge__",
+            Self::Repr | Self::Str | Self::Hash | Self::Compare => self.attribute(),
+        }
+    }
+
+    /// Returns the method of `Ordering` that answers the operator.
+    pub(super) fn test(self) -> &'static str {
+        match self {
+            Self::Lt => "is_lt",
+            Self::Le => "is_le",
+            Self::Gt => "is_gt",
+            Self::Ge => "is_ge",
+            Self::Ne => "is_ne",
+            _ => "is_eq",
+        }
+    }
+
+    /// Returns true if the operator is exported as a method, which may not apply to the other
+    /// operand: hooks of the type compare two objects of it, and their order is a total one.
+    pub(super) fn is_method(self, arguments: &[Argument], result: Option<&Type>) -> bool {
+        match self {
+            Self::Repr | Self::Str | Self::Hash => false,
+            Self::Ne | Self::Le | Self::Gt | Self::Ge => true,
+            Self::Eq | Self::Lt | Self::Compare => {
+                arguments.get(1).is_some_and(|operand| !operand.is_object) || result.is_some_and(is_option)
+            }
         }
     }
 
@@ -46,7 +94,7 @@ impl Operator {
     pub(super) fn objects(self) -> usize {
         match self {
             Self::Repr | Self::Str | Self::Hash => 1,
-            Self::Eq | Self::Lt | Self::Compare => 2,
+            _ => 2,
         }
     }
 
@@ -55,14 +103,14 @@ impl Operator {
         match self {
             Self::Repr | Self::Str => "print",
             Self::Hash => "hash",
-            Self::Eq => "equal",
-            Self::Lt | Self::Compare => "compare",
+            Self::Eq | Self::Ne => "equal",
+            Self::Lt | Self::Le | Self::Gt | Self::Ge | Self::Compare => "compare",
         }
     }
 
     /// Returns true if the user's function may take the hook's last parameter.
     fn takes_callback(self) -> bool {
-        !matches!(self, Self::Str | Self::Lt)
+        matches!(self, Self::Repr | Self::Hash | Self::Eq | Self::Compare)
     }
 
     /// Returns the signature, for messages.
@@ -72,7 +120,11 @@ impl Operator {
             Self::Str => "fn str(&self) -> String",
             Self::Hash => "fn hash(&self) -> u64",
             Self::Eq => "fn eq(&self, other: &Self) -> bool",
+            Self::Ne => "fn ne(&self, other: &Self) -> bool",
             Self::Lt => "fn lt(&self, other: &Self) -> bool",
+            Self::Le => "fn le(&self, other: &Self) -> bool",
+            Self::Gt => "fn gt(&self, other: &Self) -> bool",
+            Self::Ge => "fn ge(&self, other: &Self) -> bool",
             Self::Compare => "fn compare(&self, other: &Self) -> Ordering",
         }
     }
@@ -81,26 +133,29 @@ impl Operator {
         match self {
             Self::Repr | Self::Str => &["String", "str", "Str"],
             Self::Hash => &["u64", "i64"],
-            Self::Eq | Self::Lt => &["bool"],
             Self::Compare => &["Ordering"],
+            _ => &["bool"],
         }
     }
 
     /// Checks the visible parts of a signature.
     pub(super) fn check(self, name: &Ident, arguments: &[Argument], result: Option<&Type>, mistakes: &mut Mistakes) {
         let example = self.example();
-        let most = self.objects() + usize::from(self.takes_callback());
+        let is_method = self.is_method(arguments, result);
+        let takes_callback = self.takes_callback() && !is_method;
+        let most = self.objects() + usize::from(takes_callback);
         let fits = arguments.first().is_some_and(Argument::is_self)
             && (self.objects()..=most).contains(&arguments.len())
-            && arguments[..self.objects()].iter().all(|argument| argument.is_object);
+            && (is_method || arguments[..self.objects()].iter().all(|argument| argument.is_object));
         if !fits {
-            let callback = match self.takes_callback() {
+            let callback = match takes_callback {
                 true => format!(", if wanted with `{}: Function` for nested values", self.callback()),
                 false => String::new(),
             };
             mistakes.at(name, format_args!("this operator has another signature: `{example}`{callback}"));
         }
-        if !result.is_some_and(|ty| self.results().contains(&result_name(ty).as_str())) {
+        let word = |ty| if is_method { word(inside_option(ty)) } else { word(bare(ty)) };
+        if !result.is_some_and(|ty| self.results().contains(&word(ty).as_str())) {
             match result {
                 Some(ty) => mistakes.at(ty, format_args!("this operator has another result: `{example}`")),
                 None => mistakes.at(name, format_args!("this operator has a result: `{example}`")),
@@ -112,14 +167,32 @@ impl Operator {
     }
 }
 
-/// Returns the last word of a result's type, without `Result` and `&` around it.
-fn result_name(ty: &Type) -> String {
-    match without_group(ty) {
-        Type::Reference(reference) => result_name(&reference.elem),
-        Type::Path(path) => match wrapper(ty) {
-            Some(("Result", inner)) => result_name(inner),
-            _ => path.path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default(),
-        },
+/// Returns a result's type without `Result` and `&` around it.
+fn bare(ty: &Type) -> &Type {
+    match (without_group(ty), wrapper(ty)) {
+        (Type::Reference(reference), _) => bare(&reference.elem),
+        (_, Some(("Result", inner))) => bare(inner),
+        (ty, _) => ty,
+    }
+}
+
+/// Returns true if a result is an `Option`, or a `Result` of one.
+pub(super) fn is_option(ty: &Type) -> bool {
+    matches!(wrapper(bare(ty)), Some(("Option", _)))
+}
+
+/// Returns a result's type without `Result`, `&` and `Option` around it.
+fn inside_option(ty: &Type) -> &Type {
+    match wrapper(bare(ty)) {
+        Some(("Option", inner)) => without_group(inner),
+        _ => bare(ty),
+    }
+}
+
+/// Returns the last word of a type.
+fn word(ty: &Type) -> String {
+    match ty {
+        Type::Path(path) => path.path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default(),
         _ => String::new(),
     }
 }

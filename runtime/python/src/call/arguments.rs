@@ -361,6 +361,31 @@ impl Arguments {
         if self.lent > 0 { self.hold(py, callable.info) } else { Ok(()) }
     }
 
+    /// Binds the operands of a comparison. Returns false if the second one has no conversion.
+    ///
+    /// # Safety
+    /// Both live for the call.
+    pub(super) unsafe fn bind_operands(
+        &mut self,
+        py: Py,
+        callable: &Callable,
+        [this, other]: [*mut PyObject; 2],
+    ) -> PyResult<bool> {
+        // SAFETY: promised by the caller.
+        unsafe {
+            self.bind_one(py, callable, this, 0)?;
+            match self.convert(py, other, callable.wanted.get(1).unwrap_or(const { &Wanted::ANY })) {
+                Ok(()) => {}
+                Err(Refused::Because { .. }) => return Ok(false),
+                Err(Refused::Raised(raised)) => return Err(raised),
+            }
+        }
+        if self.lent > 0 {
+            self.hold(py, callable.info)?;
+        }
+        Ok(true)
+    }
+
     /// Like [`Arguments::bind`], also for a function that declares a signature.
     ///
     /// # Safety

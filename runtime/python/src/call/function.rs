@@ -154,8 +154,48 @@ unsafe fn run_in_general(py: Py, callable: &Callable, given: Given) -> PyResult<
     let mut arguments = Arguments::new();
     // SAFETY: promised by the caller.
     unsafe {
+        if callable.is_comparison && given.names().is_null() && given.positional() == 2 {
+            if !arguments.bind_operands(py, callable, [given.value(0), given.value(1)])? {
+                return Ok(Owned::share(py, py._Py_NotImplementedStruct()));
+            }
+            return Ok(answered(py, run_with(py, callable, arguments.views())?));
+        }
         arguments.bind_any(py, callable, given)?;
         run_with(py, callable, arguments.views())
+    }
+}
+
+/// The result of a comparison for Python: NotImplemented in place of None, so that Python asks the
+/// other operand.
+fn answered(py: Py, result: Owned) -> Owned {
+    if result.as_ptr() != py.none() {
+        return result;
+    }
+    // SAFETY: the interpreter's object lives forever.
+    unsafe { Owned::share(py, py._Py_NotImplementedStruct()) }
+}
+
+/// The method of a class for a comparison by another library's function.
+pub(crate) fn comparison(py: Py, function: &Owned) -> PyResult<Owned> {
+    unsafe extern "C" fn call(this: *mut PyObject, args: *const *mut PyObject, count: isize) -> *mut PyObject {
+        // SAFETY: the interpreter calls with its lock held, with the function and arguments that
+        // live for the call.
+        let result = unsafe {
+            let py = Py::held();
+            Given::new(args, count, ptr::null_mut()).call_behind(py, this, None).map(|result| answered(py, result))
+        };
+        result.map_or(ptr::null_mut(), Owned::into_ptr)
+    }
+    static METHOD: Shared<PyMethodDef> = Shared(PyMethodDef {
+        name: c"comparison".as_ptr(),
+        function: call as *const c_void,
+        flags: constant::METH_FASTCALL,
+        doc: ptr::null(),
+    });
+    // SAFETY: the function is alive, and the definition lives forever.
+    unsafe {
+        let method = Owned::take(py, py.PyCFunction_NewEx(&raw const METHOD.0, function.as_ptr(), ptr::null_mut()))?;
+        Owned::take(py, py.PyInstanceMethod_New(method.as_ptr()))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Python's operators for objects: `repr`, `hash`, `==`, `<`.
 
 use core::cmp::Ordering;
-use core::ffi::{CStr, c_int};
+use core::ffi::{CStr, c_int, c_void};
 use core::ptr;
 
 use kernpack_builtins::{reflect, structural};
@@ -11,7 +11,7 @@ use kernpack_core::reflect::AttrColumn;
 use kernpack_core::value::FromAny;
 use kernpack_core::{Any, Error, Function, embedded};
 
-use crate::cpython::capi::{Py, PyObject};
+use crate::cpython::capi::{Py, PyObject, constant};
 use crate::cpython::exception;
 use crate::cpython::object::{Owned, PyResult, Raised};
 use crate::cpython::state::State;
@@ -109,6 +109,9 @@ const ORDERS: [(c_int, Asks, &CStr); 4] = [
 const EQ: c_int = 2;
 const NE: c_int = 3;
 
+/// The function of a class for all six relations.
+type Compare = unsafe extern "C" fn(*mut PyObject, *mut PyObject, c_int) -> *mut PyObject;
+
 pub(crate) unsafe extern "C" fn compare(this: *mut PyObject, other: *mut PyObject, relation: c_int) -> *mut PyObject {
     // SAFETY: as for `repr`; the other object may be of any class.
     let result = unsafe {
@@ -121,14 +124,26 @@ pub(crate) unsafe extern "C" fn compare(this: *mut PyObject, other: *mut PyObjec
 /// # Safety
 /// Both are alive, and `this` is of a class derived from the base.
 unsafe fn compared(py: Py, this: *mut PyObject, other: *mut PyObject, relation: c_int) -> PyResult<Owned> {
-    // SAFETY: promised by the caller; the class of `other` determines whether it holds an object.
+    // SAFETY: promised by the caller; the class of `other` determines whether it holds an object;
+    // the slot of a class holds a function of this type.
     unsafe {
         let not_implemented = || Ok(Owned::share(py, py._Py_NotImplementedStruct()));
+        if relation == NE {
+            // Another function than this one looks up methods of the class, such as `__eq__`.
+            let own = py.PyType_GetSlot(py.type_of(this), constant::TP_RICHCOMPARE);
+            if !own.is_null() && own.cast_const() != compare as *const c_void {
+                return unequal(py, this, other, core::mem::transmute::<*mut c_void, Compare>(own));
+            }
+        }
         if py.PyType_IsSubtype(py.type_of(other), State::get(py).object) == 0 {
             return not_implemented();
         }
         let (left, right) = (object_of(py, this)?, object_of(py, other)?);
         let index = (*left).type_index;
+        // The hooks of a type compare its own objects; the other type may know both.
+        if index != (*right).type_index {
+            return not_implemented();
+        }
         let is_equality = relation == EQ || relation == NE;
         let has_hook = COMPARE.get(index).is_some() || (is_equality && EQUAL.get(index).is_some());
         let order = ORDERS.iter().find(|(own, ..)| *own == relation);
@@ -147,10 +162,28 @@ unsafe fn compared(py: Py, this: *mut PyObject, other: *mut PyObject, relation: 
                     None => elsewhere(name, &values),
                 }
             }
-            (false, None) if is_equality => Ok(left == right),
+            (false, None) if is_equality && left == right => Ok(true),
             _ => return not_implemented(),
         };
         let answer = answer.map_err(|error| exception::raise(py, &error))?;
         Owned::take(py, py.PyBool_FromLong((answer != (relation == NE)).into()))
+    }
+}
+
+/// `!=` of a class that has no method for it: the opposite of its `==`.
+///
+/// # Safety
+/// As for [`compared`]; the function is that of the class of `this`.
+unsafe fn unequal(py: Py, this: *mut PyObject, other: *mut PyObject, own: Compare) -> PyResult<Owned> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let equal = Owned::take(py, own(this, other, EQ))?;
+        if equal.as_ptr() == py._Py_NotImplementedStruct() {
+            return Ok(equal);
+        }
+        match py.PyObject_IsTrue(equal.as_ptr()) {
+            ..0 => Err(Raised),
+            is_equal => Owned::take(py, py.PyBool_FromLong((is_equal == 0).into())),
+        }
     }
 }

@@ -20,6 +20,7 @@ use crate::cpython::state::State;
 use crate::instance::edge::Edge;
 use crate::instance::table::{self, Class};
 use crate::instance::wrap::{of_type, release};
+use crate::signature::callable::is_comparison;
 use crate::signature::constructor::Constructor;
 
 /// Creates the base of all other classes: an object and its weak references.
@@ -191,8 +192,13 @@ fn add_methods(py: Py, info: TypeInfo, key: &str, class: &Owned) -> PyResult<()>
         let Some(object) = value.object() else { continue };
         let is_static = method.as_raw().flags & field_flag::IS_STATIC_METHOD != 0;
         // SAFETY: the type table keeps the function forever.
-        let function = unsafe { to_python::function(py, object)? };
-        set(&name, if is_static { static_method(function)? } else { instance_method(function)? })?;
+        let called = unsafe { to_python::function(py, object)? };
+        let attribute = match is_static {
+            true => static_method(called)?,
+            false if is_comparison(&name) => function::comparison(py, &called)?,
+            false => instance_method(called)?,
+        };
+        set(&name, attribute)?;
     }
     Ok(())
 }

@@ -44,7 +44,10 @@ pub(crate) struct Callable {
     pub(crate) binds: bool,
     /// True if it declares a signature.
     pub(crate) is_signed: bool,
-    /// True if neither `calls_back` nor `is_signed` is: a single test on the path of most calls.
+    /// True for a comparison of two objects, which may not apply to the other one.
+    pub(crate) is_comparison: bool,
+    /// True if none of `calls_back`, `is_signed` and `is_comparison` is: a single test on the path
+    /// of most calls.
     pub(crate) is_ordinary: bool,
     /// The path by which Python finds the function: module, then attributes.
     pub(crate) module: String,
@@ -73,6 +76,12 @@ fn has(info: &FunctionInfo, parts: fn(&TypeSchema) -> &[TypeSchema], keys: &[&st
     info.params.iter().flat_map(|param| parts(&param.ty)).any(|ty| is_one(ty, keys))
 }
 
+/// Returns true for the names of the methods that Python calls for `==`, `<` and their siblings.
+/// Such a method of a type returns None if it does not apply to the other operand.
+pub(crate) fn is_comparison(method: &str) -> bool {
+    matches!(method, "__eq__" | "__ne__" | "__lt__" | "__le__" | "__gt__" | "__ge__")
+}
+
 impl Callable {
     /// Describes a function, which is an attribute of a module under the last of the names in
     /// `path`.
@@ -89,6 +98,9 @@ impl Callable {
         // A parameter that is a function itself knows the thread that lends it.
         let calls_back = has(info, |ty| inner(ty).args, &["ffi.Function"]);
         let is_signed = info.kinds.is_some();
+        let is_comparison = info.params.len() == 2
+            && info.params[0].name == "self"
+            && path.last().is_some_and(|name| is_comparison(name));
         Ok(Self {
             info,
             entry_point: info.call,
@@ -103,7 +115,8 @@ impl Callable {
                     key => key == "ffi.String",
                 },
             is_signed,
-            is_ordinary: !calls_back && !is_signed,
+            is_comparison,
+            is_ordinary: !calls_back && !is_signed && !is_comparison,
             binds: origin == Origin::Constructor || !info.defaults.is_empty(),
             module: module.to_owned(),
             path,

@@ -259,20 +259,52 @@ __library__ = _load()
 
 /// Methods that tvm_ffi leaves out, because every class has an attribute with this name; and the
 /// one whose result must be a Python iterator.
-const LEFT_AWAY: [&str; 6] = ["__call__", "__or__", "__ror__", "__str__", "__iter__", "__contains__"];
+const LEFT_AWAY: [&str; 12] = [
+    "__call__",
+    "__or__",
+    "__ror__",
+    "__str__",
+    "__iter__",
+    "__contains__",
+    "__eq__",
+    "__ne__",
+    "__lt__",
+    "__le__",
+    "__gt__",
+    "__ge__",
+];
 
+/// A comparison of the library that does not apply to the other operand returns None. `!=` is the
+/// opposite of `==`, as in other classes of Python.
 const METHODS: &str = r#"
 
+_COMPARISONS = ["__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"]
+
+
 def _take_methods(cls):
+    names = [method.name for method in cls.__tvm_ffi_type_info__.methods]
+    if "__eq__" in names:
+        cls.__ne__ = _builtins.object.__ne__
     for method in cls.__tvm_ffi_type_info__.methods:
         if method.name == "__iter__":
             cls.__iter__ = lambda self, _of=method.as_callable(cls): _iterator(_of(self))
+        elif method.name in _COMPARISONS:
+            setattr(cls, method.name, _comparison(method.as_callable(cls), method.name))
         elif not method.name.startswith("__ffi_"):
             setattr(cls, method.name, method.as_callable(cls))
 
 
 def _iterator(elements):
     return elements if hasattr(elements, "__next__") else iter(elements)
+
+
+def _comparison(compare, name):
+    def compared(self, other, /):
+        result = compare(self, other)
+        return NotImplemented if result is None else result
+
+    compared.__name__, compared.__qualname__, compared.__doc__ = name, name, compare.__doc__
+    return compared
 "#;
 
 /// Returns true if a function declares its signature.

@@ -232,7 +232,8 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
         out.push_str("    __hash__: _ClassVar[None]  # type: ignore[assignment]\n");
     }
     if ty.comparison.order {
-        for name in ["__lt__", "__le__", "__gt__", "__ge__"] {
+        let is_own = |name: &&str| ty.methods.iter().any(|method| method.name == *name);
+        for name in ["__lt__", "__le__", "__gt__", "__ge__"].into_iter().filter(|name| !is_own(name)) {
             writeln!(out, "    def {name}(self, other: {}, /) -> {}: ...", ty.name, annotations.builtin("bool"))?;
         }
     }
@@ -278,6 +279,15 @@ fn method(out: &mut String, method: &Method, annotations: &Annotations<'_>) -> s
             format!("{parameters}) -> _Self")
         }
         "__iter__" => format!("(self) -> {}", annotations.iterator(method.signature.as_ref())),
+        // Python calls them with any operand, and replaces the result None.
+        "__eq__" | "__ne__" => {
+            format!("(self, other: {}, /) -> {}", annotations.builtin("object"), annotations.builtin("bool"))
+        }
+        "__lt__" | "__le__" | "__gt__" | "__ge__" => {
+            let signature = annotations.signature(method.signature.as_ref(), first, skip);
+            let parameters = signature.split_once(") -> ").map_or(signature.as_str(), |(parameters, _)| parameters);
+            operand(&method.name, format!("{parameters}) -> {}", annotations.builtin("bool")))
+        }
         name => operand(name, annotations.signature(method.signature.as_ref(), first, skip)),
     };
     write!(out, "    def {}{signature}:", method.name)?;
