@@ -162,7 +162,7 @@ impl IndexFacts {
     }
 
     /// Returns true if the value of a variable may be negative. The difference of two sizes is not.
-    fn may_be_negative(&self, value: &Expr) -> bool {
+    pub(super) fn may_be_negative(&self, value: &Expr) -> bool {
         with_stack(|| match &**value {
             ExprNode::Int { value, .. } => *value < 0,
             ExprNode::Binary { op: BinaryOp::Max, a, b, .. } => self.may_be_negative(a) && self.may_be_negative(b),

@@ -1,5 +1,6 @@
 //! The commands of a case: a job, its options, and conditions that its result has to meet.
 
+use kernpack_compiler::codegen::source::{CUDA, OPENCL, Vocabulary};
 use kernpack_compiler::ir::verify::{Stage, verify_module};
 use kernpack_compiler::pass::PassOptions;
 use kernpack_compiler::text;
@@ -17,6 +18,8 @@ enum Job {
     Print,
     /// Schedules a kernel for a target.
     Schedule(String),
+    /// Runs passes, by name, and prints the kernels in a language.
+    Source(&'static Vocabulary, Vec<String>),
 }
 
 /// A run of the program by the interpreter, with arguments.
@@ -72,6 +75,8 @@ impl Commands {
             "verify" => self.job = Some(Job::Verify(stage(rest)?)),
             "print" => self.job = Some(Job::Print),
             "schedule" => self.job = Some(Job::Schedule(rest.to_owned())),
+            "opencl" => self.job = Some(Job::Source(&OPENCL, rest.split_whitespace().map(str::to_owned).collect())),
+            "cuda" => self.job = Some(Job::Source(&CUDA, rest.split_whitespace().map(str::to_owned).collect())),
             "option" => set(&mut self.options, rest)?,
             "run" => self.runs.push(Run::Same(rest.to_owned())),
             "fails-before" => self.runs.push(Run::FailsBefore(rest.to_owned())),
@@ -90,7 +95,7 @@ impl Commands {
 
     /// Runs the job on a program: returns the expected lines, or an unmet condition.
     pub(super) fn run(&self, program: &str) -> Result<String, String> {
-        let job = self.job.as_ref().ok_or("no job: `pass`, `verify`, `print` or `schedule`")?;
+        let job = self.job.as_ref().ok_or("no job: `pass`, `verify`, `print`, `schedule`, `opencl` or `cuda`")?;
         let mut found = match job {
             Job::Pass(names) => passes::run(self, names, program)?,
             Job::Verify(stage) => {
@@ -102,6 +107,7 @@ impl Commands {
                 Err(error) => error.to_string(),
             },
             Job::Schedule(target) => te::schedule(program, target)?,
+            Job::Source(words, names) => passes::source(self, names, words, program)?,
         };
         found = found.lines().map(|line| format!("{}\n", line.trim_end())).collect();
         if self.same && found != program {

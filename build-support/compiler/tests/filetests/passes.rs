@@ -1,6 +1,7 @@
 //! The job `pass`: the program after passes, and runs of it before and after them.
 
 use kernpack::{Any, Array};
+use kernpack_compiler::codegen::source::{self, Vocabulary};
 use kernpack_compiler::ir::IrModule;
 use kernpack_compiler::pass::{Pass, PassContext, Program, pipeline};
 use kernpack_compiler::text;
@@ -48,6 +49,23 @@ pub(super) fn run(commands: &Commands, names: &[String], program: &str) -> Resul
         found.push_str(&results(run, &before, &module).map_err(|problem| format!("{problem}\n{found}"))?);
     }
     Ok(found)
+}
+
+/// The source of the kernels of a program after passes, or the error of a pass or of the generator.
+pub(super) fn source(
+    commands: &Commands,
+    names: &[String],
+    words: &'static Vocabulary,
+    program: &str,
+) -> Result<String, String> {
+    let before = text::parse(program).map_err(|error| error.to_string())?;
+    let context = PassContext::new(commands.options.clone());
+    let passes: Array<Any> = names.iter().map(|name| Any::from(name.as_str())).collect();
+    let after = match pipeline::run(program_of(&before), &passes, &context) {
+        Ok(after) => Program::of(&after).ok_or("the result is not a program")?,
+        Err(error) => return Ok(error.to_string()),
+    };
+    Ok(source::source(words, &after.module()).map_or_else(|error| error.to_string(), |(source, _)| source))
 }
 
 /// Checks that passes return their own result without a change.
