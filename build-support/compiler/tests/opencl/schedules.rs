@@ -9,7 +9,9 @@ use kernpack_compiler::pass::{PassContext, PassOptions, Program};
 use kernpack_compiler::schedule::{Argument, Schedule, create_schedule, lower_function};
 use kernpack_compiler::te::{compute, math, placeholder, reduce_axis, reduce_max, size, sum, thread_axis};
 
-use crate::machine::{Value, check, close, device, devices, elements, interpreted, numbers, on_device, part, source, tensor};
+use crate::machine::{
+    Value, check, close, device, devices, elements, interpreted, numbers, on_device, part, source, tensor,
+};
 
 /// The program that the passes for a device make of a schedule; `args` are tensors and sizes.
 fn lowered(args: &[Argument], outputs: &[&Tensor], make: impl FnOnce(&mut Schedule) -> Result<()>) -> IrModule {

@@ -1,6 +1,6 @@
 //! Loads and stores.
 
-use super::body::{Body, Text};
+use super::body::{Body, Text, condition};
 use super::half;
 use super::vocabulary::is_half;
 use crate::error::{Result, fail, require};
@@ -75,7 +75,7 @@ impl Body<'_> {
             let place = self.index(index)?;
             let value = self.value(value)?;
             let value = half::to_memory(self.unit, dtype, value)?;
-            let guard = mask.map(|mask| format!("if ({mask}) ")).unwrap_or_default();
+            let guard = mask.map(|mask| format!("if {} ", condition(&mask))).unwrap_or_default();
             self.line(format!("{guard}{pointer}[{place}] = {value};"));
             return Ok(());
         }
@@ -88,7 +88,7 @@ impl Body<'_> {
         }
         let value = self.bind("v", dtype, &value)?;
         for lane in 0..usize::from(dtype.lanes()) {
-            let guard = mask.as_ref().map(|mask| format!("if ({}) ", mask[lane])).unwrap_or_default();
+            let guard = mask.as_ref().map(|mask| format!("if {} ", condition(&mask[lane]))).unwrap_or_default();
             let written = self.unit.lane(dtype, &value, lane);
             let written = half::to_memory(self.unit, dtype.element(), written)?;
             self.line(format!("{guard}{} = {written};", place.lane(lane)));

@@ -55,6 +55,17 @@ impl Text {
     }
 }
 
+/// A condition in parentheses, which are not doubled: compilers warn about `((a == b))`.
+pub(super) fn condition(text: &str) -> String {
+    let mut depth = 0;
+    let closes = text.char_indices().find(|(_, c)| {
+        depth += i32::from(*c == '(') - i32::from(*c == ')');
+        depth == 0
+    });
+    let is_closed = text.starts_with('(') && closes.is_some_and(|(place, _)| place + 1 == text.len());
+    if is_closed { text.to_owned() } else { format!("({text})") }
+}
+
 /// The maximum depth of parentheses: compilers allow 256, or 63.
 const MAX_DEPTH: usize = 24;
 
@@ -112,8 +123,13 @@ impl Body<'_> {
         Ok((result?, lines))
     }
 
-    /// Declares a constant local with this value.
+    /// Declares a constant local with this value, unless the value is a local already.
     pub(super) fn bind(&mut self, wanted: &str, dtype: DataType, value: &str) -> Result<String> {
+        if !value.starts_with(|c: char| c.is_ascii_digit())
+            && value.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        {
+            return Ok(value.to_owned());
+        }
         let ty = self.unit.value_type(dtype)?;
         let name = self.names.unique(wanted);
         self.line(format!("const {ty} {name} = {value};"));

@@ -209,7 +209,7 @@ impl Body<'_> {
         let ty = self.unit.value_type(dtype)?;
         let name = self.names.unique("t");
         self.line(format!("{ty} {name};"));
-        self.line(format!("if ({}) {{", condition.text));
+        self.line(format!("if {} {{", super::body::condition(&condition.text)));
         self.lines.extend(a_lines);
         self.line(format!("  {name} = {};", a.text));
         self.line("} else {");

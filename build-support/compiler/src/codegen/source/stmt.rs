@@ -1,6 +1,6 @@
 //! Statements. A body is a block, so that the declarations of a `Bind` or an `Alloc` end with it.
 
-use super::body::{Body, Memory, Space};
+use super::body::{Body, Memory, Space, condition};
 use crate::error::{Result, fail};
 use crate::ir::builtin::{self, Effect};
 use crate::ir::{Buffer, CallKind, DataType, DataTypeExt, Expr, ExprNode, ForKind, Stmt, StmtNode, Var, with_stack};
@@ -44,9 +44,9 @@ impl Body<'_> {
                     kind.as_str()
                 )
             }
-            StmtNode::If { condition, then_body, else_body } => {
-                let condition = self.guard(condition)?;
-                self.line(format!("if ({condition}) {{"));
+            StmtNode::If { condition: guard, then_body, else_body } => {
+                let text = self.guard(guard)?;
+                self.line(format!("if {} {{", condition(&text)));
                 self.indented(|body| body.stmt(then_body))?;
                 if let Some(else_body) = else_body {
                     self.line("} else {");
@@ -56,9 +56,9 @@ impl Body<'_> {
                 Ok(())
             }
             StmtNode::Evaluate { value } => self.evaluate(value),
-            StmtNode::While { condition, body } => self.block("for (;;) {", |inner| {
-                let condition = inner.guard(condition)?;
-                inner.line(format!("if (!({condition})) break;"));
+            StmtNode::While { condition: guard, body } => self.block("for (;;) {", |inner| {
+                let text = inner.guard(guard)?;
+                inner.line(format!("if (!{}) break;", condition(&text)));
                 inner.stmt(body)
             }),
             StmtNode::Return { .. } => {

@@ -108,8 +108,9 @@ impl Unit {
     /// A vector of lanes.
     pub(super) fn vector(&mut self, dtype: DataType, lanes: &[String]) -> Result<String> {
         let ty = self.value_type(dtype)?;
+        let truth = self.words.lane(dtype);
         let lanes: Vec<String> = match dtype.is_bool() {
-            true => lanes.iter().map(|lane| format!("(({lane}) ? -1 : 0)")).collect(),
+            true => lanes.iter().map(|lane| format!("({truth})(({lane}) ? -1 : 0)")).collect(),
             false => lanes.to_vec(),
         };
         let lanes = lanes.join(", ");

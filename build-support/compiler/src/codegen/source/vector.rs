@@ -168,7 +168,17 @@ pub(super) fn broadcast(unit: &mut Unit, dtype: DataType, value: &str) -> Result
 /// The vector `base, base + stride, ..`.
 pub(super) fn ramp(unit: &mut Unit, dtype: DataType, base: &str, stride: &str) -> Result<String> {
     let element = dtype.element();
-    let shape = Shape { name: format!("kp_ramp_{}", dtype.short_name()), result: dtype, params: &[element, element] };
+    let name = format!("kp_ramp_{}", dtype.short_name());
+    if unit.has_operators(dtype) {
+        let (ty, scalar) = (unit.value_type(dtype)?, unit.words.scalar(dtype));
+        let (wide, narrow) = (unit.value_type(integers(dtype, U64))?, unit.words.unsigned(dtype.bits()));
+        let steps: Vec<String> = (0..dtype.lanes()).map(|lane| lane.to_string()).collect();
+        let body =
+            format!("return as_{ty}(({wide})(({narrow})a) + ({wide})(({narrow})b) * ({wide})({}));", steps.join(", "));
+        unit.function(&name, &ty, &[scalar, scalar], &body);
+        return Ok(format!("{name}({base}, {stride})"));
+    }
+    let shape = Shape { name, result: dtype, params: &[element, element] };
     by_lane(unit, &shape, &[base, stride], |unit, lane, x| {
         let step = super::literal::integer(unit.words, element, lane as i64);
         let offset = scalar::binary(unit, BinaryOp::Mul, element, &x[1], &step, false)?;
@@ -185,6 +195,15 @@ pub(super) fn builtin(
     args: &[String],
 ) -> Result<String> {
     let from = params.first().copied().unwrap_or(result);
+    let own = ["sigmoid", "rsqrt", "nanmin", "nanmax"].contains(&name);
+    if unit.has_operators(from) && from.is_float() && !own && crate::ir::builtin::math_arity(name).is_some() {
+        let function = match name {
+            "abs" => "fabs",
+            "round" => "rint",
+            other => other,
+        };
+        return Ok(format!("{function}({})", args.join(", ")));
+    }
     let shape = Shape { name: format!("kp_{name}_{}", from.short_name()), result, params };
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     by_lane(unit, &shape, &args, |unit, _, x| scalar::builtin(unit, name, from.element(), x))
