@@ -63,7 +63,7 @@ fn with_offset(param: &Param, offsets: &mut HashMap<Var, Expr>) -> Param {
     let Some(buffer) = param.buffer.as_ref().filter(|buffer| buffer.elem_offset.is_int(0)) else {
         return param.clone();
     };
-    let offset = Var::new(&format!("{}.elem_offset", buffer.name), I64);
+    let offset = Var::new(format!("{}.elem_offset", buffer.name), I64);
     offsets.insert(buffer.data.clone(), offset.expr() * (buffer.dtype.size() as i64));
     let buffer = crate::ir::Buffer::from_node(BufferNode {
         elem_offset: offset.expr().clone(),
