@@ -84,6 +84,20 @@ fn integers_divide_shift_and_wrap_as_the_program_says() {
 }
 
 #[test]
+fn indices_that_may_be_negative_are_rounded_down() {
+    let body = "let i = b * 8 + t
+        let shifted = i - 5
+        o[i] = a[floordiv(i - 5, 3) + 2] + a[floormod(shifted, 4)] * 8.0
+        p[i] = a[floormod(k, 8)] + a[floordiv(k, 2) + 2] * 8.0
+        if floordiv(shifted, 3) < -1 { q[i] = 1.0 } else { q[i] = 0.0 }";
+    let module = program("a: f32[n], k: i64, o: mut f32[n], p: mut f32[n], q: mut f32[n]", body);
+    let numbers: Vec<f64> = (0..16).map(f64::from).collect();
+    let outputs = [output(F32, 16), output(F32, 16), output(F32, 16)];
+    let args: Vec<Value> = [values(F32, &numbers), Value::Int(-3)].into_iter().chain(outputs).collect();
+    check(&module, "f", &args, 0.0);
+}
+
+#[test]
 fn numbers_are_converted() {
     let infinities = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
     let finite = [0.0, 1.5, -1.5, 0.1, 300.0, -300.0, 1e10, -1e10, 3e38, 2.5, 65504.0, 1e-7, -0.0];

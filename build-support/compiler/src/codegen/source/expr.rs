@@ -144,7 +144,7 @@ impl Body<'_> {
         let left = self.expr(a)?;
         self.parts_fit = inside;
         let right = self.expr(b)?;
-        let is_positive = plain && b.as_int().is_some_and(|b| b > 0) && !self.index_facts.may_be_negative(a);
+        let rounds_down = plain && b.as_int().is_some_and(|b| b > 0) && self.index_facts.is_natural(a);
         let text = match (op, b.as_int()) {
             _ if dtype.lanes() > 1 => vector::binary(self.unit, op, dtype, &left.text, &right.text)?,
             (BinaryOp::ShiftRight, Some(bits))
@@ -152,8 +152,8 @@ impl Body<'_> {
             {
                 format!("({} >> {bits})", left.text)
             }
-            (BinaryOp::FloorDiv, _) if is_positive => format!("({} / {})", left.text, right.text),
-            (BinaryOp::FloorMod, _) if is_positive => format!("({} % {})", left.text, right.text),
+            (BinaryOp::FloorDiv, _) if rounds_down => format!("({} / {})", left.text, right.text),
+            (BinaryOp::FloorMod, _) if rounds_down => format!("({} % {})", left.text, right.text),
             _ => scalar::binary(self.unit, op, dtype, &left.text, &right.text, plain)?,
         };
         Ok(Text { text, depth: left.depth.max(right.depth) + 2 })

@@ -12,7 +12,7 @@ use super::vocabulary::{Vocabulary, is_half};
 use crate::codegen::parts::IndexFacts;
 use crate::error::{Result, fail, require};
 use crate::ir::visit::{for_each_expr_in, for_each_stmt};
-use crate::ir::{DataType, DataTypeExt, Expr, ExprNode, FuncKind, I32, IrModule, LoweredFunc, StmtNode, U8, Var};
+use crate::ir::{DataType, DataTypeExt, ExprNode, FuncKind, IrModule, LoweredFunc, StmtNode, U8, Var};
 
 /// The source of the kernels of a module, with their parameters.
 pub(super) fn module(words: &'static Vocabulary, module: &IrModule) -> Result<(String, Vec<Kernel>)> {
@@ -184,9 +184,7 @@ impl Body<'_> {
                 fail!(Target, "{} has no threads `{tag}`", self.unit.words.name)
             };
             let extent = axis.dom.as_ref().and_then(|dom| dom.extent.as_int());
-            if let Some(extent) = extent {
-                self.index_facts.note_loop(&axis.var, &Expr::constant(I32, 0), &Expr::int(extent));
-            }
+            self.index_facts.note_thread(&axis.var, extent);
             if let Some(axis) = ["threadIdx.x", "threadIdx.y", "threadIdx.z"].iter().position(|known| *known == tag) {
                 block = block.zip(extent).map(|(mut block, extent)| {
                     block[axis] = extent;
