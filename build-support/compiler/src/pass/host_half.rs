@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use kernpack::{Any, Str};
 
 use crate::error::{CompileError, ErrorKind, Result};
+use crate::ir::builtin::HANDLE_ADD_BYTE_OFFSET;
 use crate::ir::mutate::{Mutate, mutate_expr_parts, mutate_stmt_parts};
 use crate::ir::{
     BufferNode, CallKind, DataTypeExt, Expr, ExprNode, FuncKind, I64, IrModule, LoweredFunc, LoweredFuncNode, Param,
@@ -60,9 +61,11 @@ fn host_function(function: &LoweredFunc, kernels: &HashSet<Str>, device_type: i6
 /// A tensor parameter whose offset is a variable: `MakePackedAPI` binds it. The offset in bytes is
 /// added to `offsets`; a buffer that has an offset already adds it to its indices.
 fn with_offset(param: &Param, offsets: &mut HashMap<Var, Expr>) -> Param {
-    let Some(buffer) = param.buffer.as_ref().filter(|buffer| buffer.elem_offset.is_int(0)) else {
+    let Some(buffer) = &param.buffer else { return param.clone() };
+    if !buffer.elem_offset.is_int(0) {
+        offsets.insert(buffer.data.clone(), Expr::int(0));
         return param.clone();
-    };
+    }
     let offset = Var::new(format!("{}.elem_offset", buffer.name), I64);
     offsets.insert(buffer.data.clone(), offset.expr() * (buffer.dtype.size() as i64));
     let buffer = crate::ir::Buffer::from_node(BufferNode {
@@ -76,17 +79,42 @@ fn with_offset(param: &Param, offsets: &mut HashMap<Var, Expr>) -> Param {
 /// Adds offsets to the arguments of launches.
 struct Launches<'a> {
     kernels: &'a HashSet<Str>,
+    /// The offset in bytes of each pointer to memory of the device.
     offsets: HashMap<Var, Expr>,
     found: bool,
 }
 
+impl Launches<'_> {
+    /// The block of a pointer to memory of the device, and the offset in it in bytes.
+    fn place(&self, data: &Expr) -> Option<(Expr, Expr)> {
+        if let Some(var) = Var::of(data) {
+            return Some((data.clone(), self.offsets.get(&var)?.clone()));
+        }
+        let ExprNode::Call { kind: CallKind::Builtin, name, args, .. } = &**data else { return None };
+        match (name.as_str(), &args.to_vec()[..]) {
+            (HANDLE_ADD_BYTE_OFFSET, [pointer, bytes]) => {
+                let (block, offset) = self.place(pointer)?;
+                Some((block, offset + bytes.cast(I64)))
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Mutate for Launches<'_> {
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
-        // A view of a tensor begins where the tensor does.
-        if let StmtNode::Alias { buffer, data } = &**stmt
-            && let Some(offset) = Var::of(data).and_then(|data| self.offsets.get(&data).cloned())
-        {
-            self.offsets.insert(buffer.data.clone(), offset);
+        match &**stmt {
+            StmtNode::Alloc { buffer, .. } if buffer.scope.as_str() == "global" => {
+                self.offsets.insert(buffer.data.clone(), Expr::int(0));
+            }
+            // A view is in the block of its tensor.
+            StmtNode::Alias { buffer, data } => {
+                if let Some((block, offset)) = self.place(data) {
+                    self.offsets.insert(buffer.data.clone(), offset);
+                    return Ok(Stmt::from_node(StmtNode::Alias { buffer: buffer.clone(), data: block }));
+                }
+            }
+            _ => {}
         }
         mutate_stmt_parts(self, stmt)
     }

@@ -21,7 +21,12 @@ fn program(params: &str, body: &str) -> IrModule {
            }}
          }}"
     );
-    let function = text::parse_func(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    split(&text)
+}
+
+/// The module of a function, split into the host and its kernels.
+fn split(text: &str) -> IrModule {
+    let function = text::parse_func(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let passes = ["ThreadSync", "SplitHostDevice"].map(Any::from).into();
     let program = run(function, &passes, &PassContext::default()).unwrap_or_else(|error| panic!("{error}\n{text}"));
     Program::of(&program).expect("a program").module()
@@ -207,6 +212,20 @@ fn loops_and_names_are_those_of_the_program() {
     let module = program("a: i32[n], o: mut i32[n], local: i32", body);
     let numbers: Vec<f64> = (0..16).map(f64::from).collect();
     check(&module, "f", &[values(I32, &numbers), output(I32, 16), Value::Int(3)], 0.0);
+}
+
+#[test]
+fn views_of_tensors_are_passed_with_their_offsets() {
+    let module = split(
+        "func f(a: f32[16], o: mut f32[8]) {
+           alias part: f32[8] align 4 = handle_add_byte_offset::<ptr>(a.data, 20i64)
+           attr thread_extent(axis t thread \"threadIdx.x\") = 8 {
+             o[t] = part[t] * 2.0
+           }
+         }",
+    );
+    let numbers: Vec<f64> = (0..16).map(f64::from).collect();
+    check(&module, "f", &[values(F32, &numbers), output(F32, 8)], 0.0);
 }
 
 #[test]
