@@ -103,6 +103,20 @@ fn the_host_accesses_no_memory_of_the_device() {
     let function = format!("func f(b: mut f32[4]) {{\n alloc m: f32[4] @global\n {loops}\n {kernel}\n}}");
     let error = run(parse_func(&function).unwrap()).unwrap_err();
     assert!(error.what().contains("from the host: `m`"), "{error}");
+    // A view of a tensor, and a number of threads that is an element of a tensor.
+    let rows = [
+        ("alias v: f32[2] align 4 = handle_add_byte_offset::<ptr>(b.data, 4i64)\n v[0] = 1.0", "from the host: `v`"),
+        ("attr thread_extent(axis t thread \"threadIdx.x\") = n[0] {\n b[t] = 1.0\n }", "from the host: `n`"),
+        (
+            "alloc s: f32[4] @shared\n attr thread_extent(axis t thread \"threadIdx.x\") = 4 {\n s[t] = b[t]\n }",
+            "`f` allocates `s` of scope `shared` outside of the kernel that uses it",
+        ),
+    ];
+    for (body, expected) in rows {
+        let function = parse_func(&format!("func f(n: i64[1], b: mut f32[4]) {{\n {body}\n}}")).unwrap();
+        let error = run(function).unwrap_err();
+        assert!(error.what().contains(expected), "{error}");
+    }
 }
 
 #[test]
