@@ -239,6 +239,19 @@ fn both_languages_have_the_same_kernels() {
 }
 
 #[test]
+fn pointers_with_names_and_empty_blocks_are_valid_source() {
+    let text = "device func f_kernel0(p: ptr) threads [axis t thread \"threadIdx.x\" in 0..0] {
+          let q = handle_add_byte_offset::<ptr>(p, 16i64)
+          alias a: f32[8] align 4 = q
+          a[t] = 1.0
+        }";
+    let module = text::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let (source, _) = source::source(&OPENCL, &module).unwrap();
+    assert!(source.contains("__kernel void f_kernel0(__global uchar* restrict p_block,"), "{source}");
+    assert!(!source.contains("const __global") && !source.contains("reqd_work_group_size"), "{source}");
+}
+
+#[test]
 fn what_a_language_does_not_have_is_an_error() {
     let rows = [
         ("extern \"puts\"::<i32>(n)", "calls the C function `puts`"),

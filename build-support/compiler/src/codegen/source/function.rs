@@ -12,7 +12,7 @@ use super::vocabulary::{Vocabulary, is_half};
 use crate::codegen::parts::IndexFacts;
 use crate::error::{Result, fail, require};
 use crate::ir::visit::{for_each_expr_in, for_each_stmt};
-use crate::ir::{DataType, DataTypeExt, ExprNode, FuncKind, IrModule, LoweredFunc, StmtNode, U8, Var};
+use crate::ir::{DataType, DataTypeExt, Expr, ExprNode, FuncKind, IrModule, LoweredFunc, StmtNode, U8, Var};
 
 /// The source of the kernels of a module, with their parameters.
 pub(super) fn module(words: &'static Vocabulary, module: &IrModule) -> Result<(String, Vec<Kernel>)> {
@@ -54,22 +54,8 @@ impl Accesses {
     fn of(function: &LoweredFunc) -> Self {
         let mut found = Self::default();
         for_each_stmt(&function.body, |stmt| match &**stmt {
-            StmtNode::Alias { buffer, data } => {
-                // An address inside of memory is written like the memory itself.
-                let mut pointer = Var::of(data);
-                crate::ir::visit::for_each_expr(data, |part| {
-                    if pointer.is_none() {
-                        pointer = match &**part {
-                            ExprNode::Load { buffer, .. } => Some(buffer.data.clone()),
-                            _ => Var::of(part).filter(|var| var.dtype().is_handle()),
-                        };
-                    }
-                });
-                if let Some(pointer) = pointer {
-                    found.elements.entry(pointer.clone()).or_insert(buffer.dtype.element());
-                    found.views.insert(buffer.data.clone(), pointer);
-                }
-            }
+            StmtNode::Alias { buffer, data } => found.view(&buffer.data, Some(buffer.dtype.element()), data),
+            StmtNode::Bind { var, value } if var.dtype().is_handle() => found.view(var, None, value),
             StmtNode::Store { buffer, .. } => {
                 found.elements.entry(buffer.data.clone()).or_insert(buffer.dtype.element());
                 found.written.insert(buffer.data.clone());
@@ -93,6 +79,27 @@ impl Accesses {
             }
         }
         found
+    }
+
+    /// Notes a view; `element`: the type of its elements, if it is known.
+    fn view(&mut self, view: &Var, element: Option<DataType>, data: &Expr) {
+        if let Some(pointer) = pointer_of(data) {
+            if let Some(element) = element {
+                self.elements.entry(pointer.clone()).or_insert(element);
+            }
+            self.views.insert(view.clone(), pointer);
+        }
+    }
+}
+
+/// The pointer to the memory of an address.
+fn pointer_of(address: &Expr) -> Option<Var> {
+    match &**address {
+        ExprNode::Var { .. } => Var::of(address),
+        ExprNode::Load { buffer, .. } => Some(buffer.data.clone()),
+        // `address_of` or `handle_add_byte_offset`.
+        ExprNode::Call { args, .. } => pointer_of(args.to_vec().first()?),
+        _ => None,
     }
 }
 
@@ -196,6 +203,7 @@ impl Body<'_> {
             self.line(format!("const {ty} {name} = ({ty}){index};"));
             tags.push(tag.to_owned());
         }
-        Ok((tags, block))
+        // An empty block is never launched, but the compiler rejects its size.
+        Ok((tags, block.filter(|block| block.iter().all(|extent| *extent > 0))))
     }
 }
