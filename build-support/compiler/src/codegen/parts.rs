@@ -179,8 +179,8 @@ impl IndexFacts {
             || !self.negative.is_empty() && has_part(term, is_negative)
     }
 
-    /// Returns true if an index is certainly not negative, so that a division rounds it down. Unlike
-    /// [`Self::may_be_negative`], this does not ignore constants that are taken away.
+    /// Returns true if an index is certainly not negative, so that a division rounds it down.
+    /// Unlike [`Self::may_be_negative`], this does not ignore constants that are taken away.
     pub(super) fn is_natural(&self, value: &Expr) -> bool {
         self.part(value).is_some_and(|(min, _)| min >= 0) || self.is_of_naturals(value)
     }

@@ -8,8 +8,9 @@
 //!
 //! Half precisions are in single precision and are rounded after each operation. Integers wrap
 //! without undefined behavior, a quotient by 0 is 0, and products are not fused with sums unless
-//! the program uses `fma`, as in the code for CPUs. Math functions are those of the language, with its
-//! precision. Whatever a language does not have is an error that names the construct.
+//! the program uses `fma`, as in the code for CPUs (CUDA C++ needs the option `-fmad=false`). Math
+//! functions are those of the language, with its precision; in OpenCL C, so is the division of
+//! single precision. Whatever a language does not have is an error that names the construct.
 //!
 //! ```
 //! use kernpack_compiler::codegen::source;

@@ -56,7 +56,8 @@ impl Names {
 
     /// Returns a unique name similar to the requested one.
     pub(super) fn unique(&mut self, wanted: &str) -> String {
-        let base = identifier(wanted);
+        let mut base = identifier(wanted);
+        base.truncate(100);
         let mut name = base.clone();
         let mut count = 1;
         while !self.used.insert(name.clone()) {
@@ -70,7 +71,7 @@ impl Names {
 /// Converts a text to an identifier that is not a word of a language: other characters become `_`.
 fn identifier(wanted: &str) -> String {
     let mut name: String =
-        wanted.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).take(100).collect();
+        wanted.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
     let is_vector = || {
         let lanes = name.trim_start_matches(|c: char| !c.is_ascii_digit());
         ["2", "3", "4", "8", "16"].contains(&lanes) && VECTORS.contains(&name.strip_suffix(lanes).unwrap_or_default())
@@ -119,6 +120,8 @@ mod tests {
                 assert_eq!(names.unique(wanted), expected, "{wanted}");
             }
             assert!(names.take("f_kernel0") && !names.take("f_kernel0") && !names.take("a b") && !names.take("sin"));
+            let long = "k".repeat(200);
+            assert!(names.take(&long) && names.unique(&long) == long[..100]);
         }
         assert_eq!(Names::new(&OPENCL).unique("kernel"), "kernel_1");
         assert_eq!(Names::new(&CUDA).unique("threadIdx"), "threadIdx_1");
