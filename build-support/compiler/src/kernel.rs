@@ -8,7 +8,7 @@ use kernpack::DataType;
 
 use crate::error::{CompileError, ErrorKind, Result, place, report, take_reported, with_reported};
 use crate::ir::{LoweredFunc, Operation, OperationNode, Tensor, Var};
-use crate::pass::{PassContext, pipeline};
+use crate::pass::{PassContext, Program, pipeline};
 use crate::rules::{self, Outcome, TargetDescription};
 use crate::schedule::{Argument, Schedule, StageId, create_schedule, lower_checked, named_buffer};
 use crate::te::in_bounds::{self, Checks};
@@ -283,6 +283,23 @@ impl Kernel {
     /// Returns an error for mistakes in the kernel and its schedule, with their places, and for
     /// reads that are certainly out of bounds.
     pub fn lower(&self, target: &TargetDescription, context: &PassContext) -> Result<LoweredFunc> {
+        match self.lower_program(target, context)? {
+            Program::Function(function) => Ok(function),
+            Program::Module(_) => {
+                let what = format!("kernel `{}`: the passes gave kernpack.ir.IrModule", self.name);
+                Err(CompileError::new(ErrorKind::Lower, what)
+                    .at(&self.place)
+                    .note("the pipeline of a kernel returns one kernpack.ir.LoweredFunc"))
+            }
+        }
+    }
+
+    /// Like [`Self::lower`], for a pipeline that may split the kernel into a function of the host
+    /// and kernels of a device, such as [`pipeline::DEVICE`].
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::lower`].
+    pub fn lower_program(&self, target: &TargetDescription, context: &PassContext) -> Result<Program> {
         self.check()?;
         let checks = self.checks()?;
         let schedule = self.scheduled(target, context)?;
@@ -298,11 +315,9 @@ impl Kernel {
             .collect();
         let function = lower_checked(&schedule, &arguments, &self.name, context, &checks)?;
         let lowered = pipeline::run(function, &pipeline::of(context), context)?;
-        lowered.to::<LoweredFunc>().map_err(|_| {
+        Program::of(&lowered).ok_or_else(|| {
             let what = format!("kernel `{}`: the passes gave {}", self.name, lowered.type_name());
-            CompileError::new(ErrorKind::Lower, what)
-                .at(&self.place)
-                .note("the pipeline of a kernel returns one kernpack.ir.LoweredFunc")
+            CompileError::new(ErrorKind::Lower, what).at(&self.place)
         })
     }
 }

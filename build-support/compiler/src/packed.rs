@@ -62,6 +62,15 @@ fn build_c(program: Any, target: &str) -> Result<Module> {
     Ok(crate::codegen::c::build_module(&module, &Target::parse(target)?)?)
 }
 
+/// Generates OpenCL C for kernels, and machine code of the host for the functions that launch them:
+/// a module of kind `llvm` that imports one of kind `opencl`.
+#[cfg(feature = "llvm")]
+#[packed_func(name = "kernpack.target.build.opencl")]
+fn build_opencl(program: Any, target: &str) -> Result<Module> {
+    let module = module_of(&program, "kernpack.target.build.opencl")?;
+    Ok(crate::build_device(module, &Target::parse(target)?)?)
+}
+
 /// Returns this machine as a target string with the CPU and its features.
 #[packed_func(name = "kernpack.target.host")]
 fn host() -> String {

@@ -33,6 +33,7 @@ macro_rules! files {
 
 files! {
     common_subexpr_elim
+    cuda
     guards_of_loads
     hoist_if
     inject_double_buffer
@@ -40,6 +41,7 @@ files! {
     loop_partition
     lower_warp_memory
     narrow_index
+    opencl
     remove_no_op
     rewrite_unsafe_select
     rules

@@ -10,6 +10,8 @@ mod copies_and_halves;
 mod devices;
 #[path = "lower/fuzz.rs"]
 mod fuzz;
+#[path = "lower/opencl.rs"]
+mod opencl;
 
 use check::Graph;
 use expect_test::expect;
@@ -1012,6 +1014,11 @@ fn random_problem(choices: &mut choices::Choices, to_the_end: bool) -> Option<St
     if to_the_end {
         random.graph = random.graph.through_everything();
     }
+    problem_of(&random, choices)
+}
+
+/// The problem of a schedule of a graph from random decisions.
+fn problem_of(random: &fuzz::Random, choices: &choices::Choices) -> Option<String> {
     let decisions = std::cell::RefCell::new(choices.clone());
     let log = std::cell::RefCell::new(Vec::new());
     let sizes: Vec<Vec<i64>> = fuzz::SIZES.iter().map(|size| vec![*size]).collect();
@@ -1034,6 +1041,14 @@ fn random_problem(choices: &mut choices::Choices, to_the_end: bool) -> Option<St
         }
         Err(problem) => Some(format!("{}\n{}\n{problem}", random.words.join("\n"), log.borrow().join("\n"))),
     }
+}
+
+/// Schedules for device threads, run on an OpenCL device of this machine.
+#[test]
+fn random_schedules_on_opencl() {
+    let Some(device) = opencl::device() else { return };
+    let launched = opencl::fuzz(0..48, device);
+    assert!(launched >= 12, "{launched} programs ran");
 }
 
 fn fuzz(seeds: std::ops::Range<u64>) {

@@ -225,6 +225,46 @@ def test_a_target_in_python():
     assert target.describe("llvm -mcpu=x86-64-v3").vector_bits == 256
 
 
+def on_opencl():
+    """The first OpenCL device, and the function that copies tensors."""
+    if not tvm_ffi.get_global_func("kernpack.device.exists")("opencl:0"):
+        assert os.environ.get("KERNPACK_OPENCL") != "require", "there is no OpenCL device"
+        pytest.skip("there is no OpenCL device")
+    return "opencl:0", tvm_ffi.get_global_func("kernpack.tensor.to")
+
+
+def test_threads_of_an_opencl_device(tmp_path):
+    device, to = on_opencl()
+    n = te.size("n")
+    x = te.placeholder([n], F32, "x")
+    y = te.compute([n], lambda i: x[i] * 3.0 + 1.0, "y")
+    s = schedule.create([y])
+    block, thread = s[y].split(y.op.axes[0], 64)
+    s[y].bind(block, te.thread_axis(None, "blockIdx.x"))
+    s[y].bind(thread, te.thread_axis(None, "threadIdx.x"))
+    context = PassContext(options=PassOptions(warp_size=1))
+    context.pipeline = pipeline.device()
+    program = pipeline.lower(s, [x, y], "f", context)
+    assert [str(function.name) for function in program.functions] == ["f", "f_kernel0"]
+    kernels = build(program, "opencl")
+    values = random(100)
+    there, out = to(values, device), to(np.zeros(100, F32), device)
+    kernels.f(there, out)
+    np.testing.assert_allclose(np.from_dlpack(to(out, "cpu")), values * 3 + 1, rtol=1e-6)
+    with pytest.raises(Exception, match="Mismatched x.device_type on argument #0"):
+        kernels.f(values, out)
+    # The kernels travel in the library.
+    path = tmp_path / "libdevice.so"
+    module.export_library(kernels, str(path), [])
+    loaded = tvm_ffi.load_module(str(path))
+    out = to(np.zeros(100, F32), device)
+    loaded.f(there, out)
+    np.testing.assert_allclose(np.from_dlpack(to(out, "cpu")), values * 3 + 1, rtol=1e-6)
+    # Stages that are not bound to threads would run on the host.
+    with pytest.raises(Exception, match="accesses memory of the device from the host"):
+        pipeline.lower(schedule.create([y]), [x, y], "f", context)
+
+
 def test_several_functions_in_a_module():
     functions = [elementwise(lambda x: x + 1.0, "plus")[0], elementwise(lambda x: x * 3.0, "times")[0]]
     for program in (functions, ir.IrModule(functions, {})):

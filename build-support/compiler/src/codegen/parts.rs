@@ -20,6 +20,8 @@ pub(super) struct IndexFacts {
     bounds: HashMap<Var, Bounds>,
     /// Indices that may be negative.
     negative: HashSet<Var>,
+    /// Indices that are certainly not negative, other than sizes.
+    natural: HashSet<Var>,
     /// Variables whose values are data, on which arithmetic wraps, and conditions on data.
     data: HashSet<Var>,
     /// Results of `is_index`.
@@ -40,14 +42,20 @@ impl IndexFacts {
     pub(super) fn note_value(&mut self, var: &Var, value: &Expr) {
         // The bounds are those of an earlier loop with the same variable.
         self.bounds.remove(var);
+        self.natural.remove(var);
         let dtype = var.dtype();
         if !(dtype.is_int() || dtype.is_bool()) || var.is_size() {
             return;
         }
         if !self.is_index(value) {
             self.data.insert(var.clone());
-        } else if dtype.is_int() && self.may_be_negative(value) {
+            return;
+        }
+        if dtype.is_int() && self.may_be_negative(value) {
             self.negative.insert(var.clone());
+        }
+        if self.is_natural(value) {
+            self.natural.insert(var.clone());
         }
     }
 
@@ -55,6 +63,7 @@ impl IndexFacts {
     pub(super) fn note_loop(&mut self, var: &Var, min: &Expr, extent: &Expr) {
         self.bounds.remove(var);
         self.negative.remove(var);
+        self.natural.remove(var);
         if let (Some(min), Some(extent)) = (min.as_int(), extent.as_int()) {
             let (min, extent) = (i128::from(min), i128::from(extent));
             self.bounds.insert(var.clone(), (min, min + extent.max(1) - 1));
@@ -62,6 +71,15 @@ impl IndexFacts {
         if self.may_be_negative(min) {
             self.negative.insert(var.clone());
         }
+        if self.is_natural(min) {
+            self.natural.insert(var.clone());
+        }
+    }
+
+    /// Records the index of a thread, and the number of threads if it is constant.
+    pub(super) fn note_thread(&mut self, var: &Var, extent: Option<i64>) {
+        let extent = extent.map_or_else(|| var.expr().clone(), Expr::int);
+        self.note_loop(var, &Expr::int(0), &extent);
     }
 
     /// Returns true if an integer consists of constants, extents, loop variables and values derived
@@ -159,6 +177,38 @@ impl IndexFacts {
         let has_difference = |part: &Expr| is_difference(part) && !(is_product && is_of_sizes(part));
         Var::of(term).is_none() && has_part(term, has_difference)
             || !self.negative.is_empty() && has_part(term, is_negative)
+    }
+
+    /// Returns true if an index is certainly not negative, so that a division rounds it down.
+    /// Unlike [`Self::may_be_negative`], this does not ignore constants that are taken away.
+    pub(super) fn is_natural(&self, value: &Expr) -> bool {
+        self.part(value).is_some_and(|(min, _)| min >= 0) || self.is_of_naturals(value)
+    }
+
+    /// Returns true if the parts of an index are not negative, and none is taken away.
+    fn is_of_naturals(&self, value: &Expr) -> bool {
+        with_stack(|| match &**value {
+            ExprNode::Int { value, .. } => *value >= 0,
+            ExprNode::Var { .. } => Var::of(value).is_some_and(|var| var.is_size() || self.natural.contains(&var)),
+            ExprNode::Cast { dtype, value } => {
+                let from = value.dtype();
+                from.is_integer() && dtype.bits() >= from.bits() && self.is_of_naturals(value)
+            }
+            ExprNode::Binary { op, a, b, .. } => match op {
+                BinaryOp::Add | BinaryOp::Mul | BinaryOp::Div | BinaryOp::FloorDiv | BinaryOp::Min => {
+                    self.is_of_naturals(a) && self.is_of_naturals(b)
+                }
+                BinaryOp::Max => self.is_of_naturals(a) || self.is_of_naturals(b),
+                BinaryOp::Mod | BinaryOp::ShiftRight => self.is_of_naturals(a),
+                BinaryOp::FloorMod => self.is_of_naturals(b),
+                _ => false,
+            },
+            ExprNode::Select { true_value: a, false_value: b, .. }
+            | ExprNode::IfThenElse { then_value: a, else_value: b, .. } => {
+                self.is_of_naturals(a) && self.is_of_naturals(b)
+            }
+            _ => false,
+        })
     }
 
     /// Returns true if the value of a variable may be negative. The difference of two sizes is not.

@@ -4,6 +4,7 @@
 use kernpack::DataType;
 
 use super::PassContext;
+use super::tensor_data::{DEVICE_ID, DEVICE_TYPE};
 use crate::error::{Result, fail, require};
 use crate::ir::builtin::{self, StructField};
 use crate::ir::mutate::{Mutate, mutate_expr_parts, mutate_stmt_parts};
@@ -41,6 +42,8 @@ struct LowerBuiltin {
     before: Vec<Stmt>,
     /// True if the current expression is not always evaluated.
     is_lazy: bool,
+    /// The kind and the index of the device of temporary memory; none for the CPU.
+    device: [Option<Expr>; 2],
 }
 
 fn number(value: i64) -> Expr {
@@ -82,7 +85,7 @@ impl LowerBuiltin {
         let mut workspaces = Vec::new();
         for stmt in body.to_stmts() {
             if let StmtNode::Alloc { buffer, .. } = &*stmt {
-                if needs_workspace(buffer) {
+                if self.needs_workspace(buffer) {
                     stmts.extend(self.workspace(buffer));
                     workspaces.push(buffer.data.clone());
                 } else {
@@ -95,7 +98,8 @@ impl LowerBuiltin {
             stmts.push(lowered);
         }
         for data in workspaces.into_iter().rev() {
-            let args = [number(1), number(0), data.expr().clone()];
+            let [kind, id] = self.device();
+            let args = [kind, id, data.expr().clone()];
             stmts.push(Stmt::evaluate(Expr::builtin(builtin::FREE_WORKSPACE, I32, args)));
         }
         Ok(Stmt::seq(stmts))
@@ -105,17 +109,25 @@ impl LowerBuiltin {
         let lanes = (buffer.dtype.lane_bytes() * usize::from(buffer.dtype.lanes())) as i64;
         let bytes = buffer.shape.iter().fold(Expr::int(lanes), |bytes, extent| bytes * extent.cast(I64));
         let dtype = buffer.dtype.as_raw();
-        let args = [
-            number(1),
-            number(0),
-            bytes.max(1).cast(U64),
-            number(i64::from(dtype.code)),
-            number(i64::from(dtype.bits)),
-        ];
+        let [kind, id] = self.device();
+        let args = [kind, id, bytes.max(1).cast(U64), number(i64::from(dtype.code)), number(i64::from(dtype.bits))];
         let taken = Expr::builtin(builtin::ALLOC_WORKSPACE, POINTER, args);
         let is_null = Expr::builtin(builtin::ISNULLPTR, crate::ir::BOOLEAN, [buffer.data.expr().clone()]);
         let fail = Stmt::evaluate(Expr::builtin(builtin::THROW_LAST_ERROR, I32, []));
         vec![Stmt::bind(buffer.data.clone(), taken), Stmt::if_then(is_null, fail, None)]
+    }
+
+    /// The kind and the index of the device of temporary memory.
+    fn device(&self) -> [Expr; 2] {
+        let [kind, id] = &self.device;
+        [kind.clone().unwrap_or_else(|| number(1)), id.clone().unwrap_or_else(|| number(0))]
+    }
+
+    /// Returns true if an allocation is too large for the stack, of unknown size, or memory of a
+    /// device.
+    fn needs_workspace(&self, buffer: &Buffer) -> bool {
+        let is_global = buffer.scope.as_str().split('.').next() == Some("global");
+        self.device[0].is_some() && is_global || needs_workspace(buffer)
     }
 
     /// Binds a value before the current statement.
@@ -268,6 +280,13 @@ impl Mutate for LowerBuiltin {
                 let body = crate::ir::with_stack(|| self.body(body))?;
                 self.before = before;
                 Ok(Stmt::from_node(StmtNode::While { condition, body }))
+            }
+            StmtNode::Attr { key, value, body, .. } if matches!(key.as_str(), DEVICE_TYPE | DEVICE_ID) => {
+                let place = usize::from(key.as_str() == DEVICE_ID);
+                let outer = self.device[place].replace(value.clone());
+                let body = self.body(body);
+                self.device[place] = outer;
+                body
             }
             StmtNode::Attr { key, node, value, body } => {
                 let value = self.mutate_expr(value)?;

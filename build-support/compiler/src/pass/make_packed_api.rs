@@ -11,6 +11,10 @@
 //! without it, tensors of other libraries can be used as they are, and vector instructions do not
 //! benefit from more.
 //!
+//! The attribute `device_type` of a function is the kind of device of its tensors. Then the body
+//! gets the data pointers of DLPack as they are, the offset of each tensor is the `elem_offset` of
+//! its buffer, and the device is made the current one.
+//!
 //! The body becomes an `Attr` `compute_scope`, which code generators emit as a separate function.
 
 use std::collections::HashMap;
@@ -18,7 +22,7 @@ use std::collections::HashMap;
 use kernpack::{Any, DataType, Result as PackedResult, Str, packed_func};
 
 use super::PassContext;
-use super::overlaps::{PAIRS_ONE_BY_ONE, address};
+use super::overlaps::PAIRS_ONE_BY_ONE;
 use super::pipeline::on_functions;
 use crate::error::{CompileError, ErrorKind, Result};
 use crate::ir::builtin::{HANDLE_ADD_BYTE_OFFSET, ISNULLPTR, STRUCT_GET, STRUCT_SET, StructField};
@@ -26,7 +30,7 @@ use crate::ir::mutate::{Mutate, mutate_stmt_parts};
 use crate::ir::visit::uses_var;
 use crate::ir::{
     Buffer, DataTypeExt, Expr, F64, FuncKind, I32, I64, LoweredFunc, LoweredFuncNode, POINTER, Param, ParamNode, Stmt,
-    StmtNode, U8, U16, U64, Var,
+    StmtNode, U8, U16, Var,
 };
 use crate::text;
 
@@ -43,7 +47,8 @@ const TENSOR_POINTER: i64 = 7;
 const TENSOR: i64 = 70;
 /// The offset of the `DLTensor` in a tensor object.
 const TENSOR_HEADER: i64 = 24;
-const CPU: i64 = 1;
+/// The kind of device of tensors in memory of the host.
+pub(super) const CPU: i64 = 1;
 
 /// Converts functions of kind `Mixed` to packed functions of kind `Host`; others are unchanged.
 ///
@@ -78,19 +83,18 @@ pub fn make_packed_api(function: &LoweredFunc, _: &PassContext) -> Result<Lowere
     let values: Vec<Value> = params.iter().enumerate().map(|(index, param)| entry.value(index, param)).collect();
     let values: Vec<Handle> = values.into_iter().flatten().collect();
     let outputs = values.iter().filter(|value| value.output).count();
-    if outputs * values.len() <= PAIRS_ONE_BY_ONE {
+    if outputs * values.len() <= PAIRS_ONE_BY_ONE || entry.has_handles() {
         let tensors: Vec<Tensor> = values.into_iter().map(|value| entry.tensor(value)).collect::<Result<_>>()?;
         entry.late()?;
-        for tensor in &tensors {
-            entry.data(tensor);
-        }
+        let tensors: Vec<Tensor> = tensors.into_iter().map(|tensor| entry.data(tensor)).collect();
         entry.overlaps(&tensors);
     } else {
         entry.many(values)?;
     }
-    let Entry { mut stmts, .. } = entry;
     let name = function.name.as_str();
     let body = Returns { result: has_value(function.ret).then(|| result.clone()) }.mutate_stmt(&function.body)?;
+    let body = entry.on_device(body);
+    let Entry { mut stmts, .. } = entry;
     stmts.push(Stmt::attr("compute_scope", Any::from(format!("{name}_compute_").as_str()), 0, body));
     stmts.push(Stmt::return_value(Expr::constant(I32, 0)));
     let plain = |var: Var| Param::from_node(ParamNode { var, buffer: None, output: false });
@@ -121,11 +125,11 @@ pub fn signature(function: &LoweredFunc) -> String {
     format!("{}({})", function.name, params.collect::<Vec<_>>().join(", "))
 }
 
-fn struct_get(of: &Expr, index: i64, field: StructField, dtype: DataType) -> Expr {
+pub(super) fn struct_get(of: &Expr, index: i64, field: StructField, dtype: DataType) -> Expr {
     Expr::builtin(STRUCT_GET, dtype, [of.clone(), Expr::constant(I32, index), Expr::constant(I32, field as i64)])
 }
 
-fn is_null(pointer: &Expr) -> Expr {
+pub(super) fn is_null(pointer: &Expr) -> Expr {
     Expr::builtin(ISNULLPTR, crate::ir::BOOLEAN, [pointer.clone()])
 }
 
@@ -143,7 +147,7 @@ type Value = Option<Handle>;
 /// A tensor whose shape is bound.
 pub(super) struct Tensor {
     pub(super) index: usize,
-    pointer: Var,
+    pub(super) pointer: Var,
     pub(super) buffer: Buffer,
     pub(super) output: bool,
     /// The number of elements.
@@ -151,6 +155,9 @@ pub(super) struct Tensor {
     /// The number of elements from the first to the last one, including those between that do not
     /// belong to the tensor.
     pub(super) span: Var,
+    /// The offset in bytes of the first element from the data pointer; none if the pointer is its
+    /// address.
+    pub(super) offset: Option<Var>,
 }
 
 pub(super) struct Entry {
@@ -158,17 +165,17 @@ pub(super) struct Entry {
     /// The signature, which is part of the text of every assertion.
     signature: Str,
     /// The sizes that arguments have determined, and the place of each.
-    known: HashMap<Var, String>,
+    pub(super) known: HashMap<Var, String>,
     /// Computed extents of sizes that were not known yet: argument, name, actual value, expected
     /// value.
     late: Vec<(usize, String, Expr, Expr)>,
     /// The first tensor's device, and its name.
-    device_id: Option<(Var, String)>,
+    pub(super) device_id: Option<(Var, String)>,
     pub(super) stmts: Vec<Stmt>,
     /// The required alignment of data pointers.
-    alignment: i64,
+    pub(super) alignment: i64,
     /// The device type of the tensors.
-    device_type: i64,
+    pub(super) device_type: i64,
 }
 
 impl Entry {
@@ -305,7 +312,7 @@ impl Entry {
                 span = self.strided(index, &buffer, &strides, &extents, &size);
             }
         }
-        Ok(Tensor { index, pointer, buffer, output, size, span })
+        Ok(Tensor { index, pointer, buffer, output, size, span, offset: None })
     }
 
     /// Checks that the elements are row-major and compact, with any strides for dimensions with one
@@ -412,37 +419,6 @@ impl Entry {
             );
         }
         Ok(())
-    }
-
-    /// Binds the data pointer.
-    pub(super) fn data(&mut self, tensor: &Tensor) {
-        let Tensor { index, pointer, buffer, size, .. } = tensor;
-        let name = buffer.name.to_string();
-        let start = struct_get(pointer, 0, StructField::Data, POINTER);
-        let offset = struct_get(pointer, 0, StructField::ByteOffset, U64);
-        let mut offset = offset.cast(I64);
-        match Var::of(&buffer.elem_offset) {
-            // The pointer already refers to the first element, so the offset is 0.
-            Some(var) if !self.known.contains_key(&var) => {
-                self.stmts.push(Stmt::bind(var.clone(), Expr::constant(var.dtype(), 0)));
-                self.known.insert(var, format!("{name}.byte_offset"));
-            }
-            _ => offset = offset - buffer.elem_offset.cast(I64) * (buffer.dtype.size() as i64),
-        }
-        let data = Expr::builtin(HANDLE_ADD_BYTE_OFFSET, POINTER, [start, offset]);
-        self.stmts.push(Stmt::from_node(StmtNode::Alias { buffer: buffer.clone(), data }));
-        self.check(
-            size.equals(0).or(is_null(&buffer.data).negated()),
-            "ValueError",
-            &format!("{name} data pointer is NULL"),
-            Some((*index, "non-NULL data pointer")),
-        );
-        let alignment = self.alignment;
-        if alignment > 1 {
-            let aligned = (address(buffer) & (alignment - 1)).equals(0);
-            let expected = format!("data alignment={alignment} bytes");
-            self.check(size.equals(0).or(aligned), "ValueError", "Misaligned Tensor data", Some((*index, &expected)));
-        }
     }
 }
 

@@ -19,11 +19,24 @@ impl Entry {
                 if position == other_position || other.output && other_position > position {
                     continue;
                 }
-                let (ours, theirs) = (address(&output.buffer), address(&other.buffer));
-                let apart = (&ours + bytes(output)).less_equal(&theirs).or((&theirs + bytes(other)).less_equal(&ours));
+                let apart = self.apart(output, other);
                 let apart = output.size.equals(0).or(other.size.equals(0)).or(apart);
                 self.check_overlap(apart, output, &format!("memory apart from {}", other.buffer.name));
             }
+        }
+    }
+
+    /// The condition that two tensors do not overlap. Handles are different memory, or the same one.
+    fn apart(&self, a: &Tensor, b: &Tensor) -> Expr {
+        let ranges = |ours: Expr, theirs: Expr| {
+            (&ours + bytes(a)).less_equal(&theirs).or((&theirs + bytes(b)).less_equal(&ours))
+        };
+        match (&a.offset, &b.offset) {
+            (Some(ours), Some(theirs)) if self.has_handles() => {
+                let offsets = ranges(ours.expr().clone(), theirs.expr().clone());
+                address(&a.buffer).differs(address(&b.buffer)).or(offsets)
+            }
+            _ => ranges(a.start(), b.start()),
         }
     }
 
@@ -71,7 +84,7 @@ impl Entry {
     /// Binds the data of a tensor, and writes its row of the table; outputs are identified by their
     /// rows.
     fn located(&mut self, tensor: Tensor, all: &[usize], ranges: &Ranges, named: &mut Vec<(usize, Tensor)>) {
-        self.data(&tensor);
+        let tensor = self.data(tensor);
         let row = all.iter().position(|index| *index == tensor.index).unwrap_or(0);
         self.stmts.extend(ranges.set(row, &tensor));
         if tensor.output {
@@ -97,8 +110,8 @@ impl Ranges {
     /// Writes a row. A tensor without elements is at 0, before all others.
     fn set(&self, row: usize, tensor: &Tensor) -> [Stmt; 2] {
         let is_empty = tensor.size.equals(0);
-        let start = Expr::select(is_empty.clone(), 0, address(&tensor.buffer));
-        let end = Expr::select(is_empty, 0, address(&tensor.buffer) + bytes(tensor));
+        let start = Expr::select(is_empty.clone(), 0, tensor.start());
+        let end = Expr::select(is_empty, 0, tensor.start() + bytes(tensor));
         [Stmt::store(self.starts.clone(), row as i64, start), Stmt::store(self.ends.clone(), row as i64, end)]
     }
 

@@ -3,7 +3,6 @@
 use kernpack::{Any, Result, packed_func};
 
 use super::{PassContext, pipeline};
-use crate::ir::LoweredFunc;
 use crate::schedule::SharedSchedule;
 
 /// Returns the names of the usual passes, in order.
@@ -18,9 +17,16 @@ fn run(program: Any, context: PassContext) -> Result<Any> {
     Ok(pipeline::run(program, &pipeline::of(&context), &context)?)
 }
 
-/// Lowers the loops of a schedule to a function after all passes: the input of `kernpack.build`.
+/// Returns the names of the passes for a device with threads, in order.
+#[packed_func(name = "kernpack.pipeline.device")]
+fn device() -> Vec<String> {
+    pipeline::DEVICE.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// Lowers the loops of a schedule to a program after all passes, the input of `kernpack.build`: a
+/// function, or a module of the host function and its kernels if the pipeline splits them.
 #[packed_func(name = "kernpack.pipeline.lower")]
-fn lower(schedule: SharedSchedule, args: Vec<Any>, name: &str, context: PassContext) -> Result<LoweredFunc> {
+fn lower(schedule: SharedSchedule, args: Vec<Any>, name: &str, context: PassContext) -> Result<Any> {
     let function = crate::schedule::function_of(&schedule, &args, name, &context)?;
-    pipeline::run(function, &pipeline::of(&context), &context)?.to()
+    Ok(pipeline::run(function, &pipeline::of(&context), &context)?)
 }

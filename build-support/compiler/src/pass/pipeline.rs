@@ -50,6 +50,7 @@ pub const DEVICE: &[&str] = &[
     "HoistIf",
     "RemoveNoOp",
     "RewriteUnsafeSelect",
+    "VerifyMemory",
     "ThreadSync",
     "LowerThreadAllreduce",
     "SplitHostDevice",

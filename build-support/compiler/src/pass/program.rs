@@ -8,6 +8,7 @@ use super::{
     common_subexpr_elim, hoist_if, inject_double_buffer, inject_virtual_thread, instrument_bound_checkers,
     loop_partition, lower_thread_allreduce, lower_warp_memory, make_packed_api, narrow_index, remove_no_op,
     rewrite_unsafe_select, simplify, split_host_device, storage_rewrite, thread_sync, unroll_loop, vectorize_loop,
+    verify_memory,
 };
 use crate::error::Result;
 use crate::ir::verify::Stage;
@@ -129,4 +130,5 @@ pub static PASSES: &[Pass] = &[
     each!("ThreadSync", thread_sync::thread_sync),
     each!("UnrollLoop", unroll_loop::unroll_loop),
     each!("VectorizeLoop", vectorize_loop::vectorize_loop).leaving(Stage::Vectorized),
+    each!("VerifyMemory", verify_memory::verify_memory),
 ];

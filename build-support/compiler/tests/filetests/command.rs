@@ -1,5 +1,6 @@
 //! The commands of a case: a job, its options, and conditions that its result has to meet.
 
+use kernpack_compiler::codegen::source::{CUDA, OPENCL, Vocabulary};
 use kernpack_compiler::ir::verify::{Stage, verify_module};
 use kernpack_compiler::pass::{Pass, PassOptions};
 use kernpack_compiler::text;
@@ -17,6 +18,8 @@ enum Job {
     Print,
     /// Schedules a kernel for a target.
     Schedule(String),
+    /// Runs passes, by name, and prints the kernels in a language.
+    Source(&'static Vocabulary, Vec<String>),
 }
 
 /// A run of the program by the interpreter, with arguments.
@@ -113,6 +116,8 @@ impl Commands {
             "verify" => self.job = Some(Job::Verify(stage(rest)?)),
             "print" => self.job = Some(Job::Print),
             "schedule" => self.job = Some(Job::Schedule(rest.to_owned())),
+            "opencl" => self.job = Some(Job::Source(&OPENCL, rest.split_whitespace().map(str::to_owned).collect())),
+            "cuda" => self.job = Some(Job::Source(&CUDA, rest.split_whitespace().map(str::to_owned).collect())),
             "option" => set(&mut self.options, rest)?,
             "run" => self.runs.push(Run::Same(rest.to_owned())),
             "fails-before" => self.runs.push(Run::FailsBefore(rest.to_owned())),
@@ -133,7 +138,7 @@ impl Commands {
 
     /// Runs the job on a program: returns the expected lines, or an unmet condition.
     pub(super) fn run(&self, program: &str) -> Result<String, String> {
-        let job = self.job.as_ref().ok_or("no job: `pass`, `verify`, `print` or `schedule`")?;
+        let job = self.job.as_ref().ok_or("no job: `pass`, `verify`, `print`, `schedule`, `opencl` or `cuda`")?;
         if program.lines().all(|line| line.trim().is_empty() || line.starts_with("//")) {
             return Err("no program".to_owned());
         }
@@ -148,6 +153,7 @@ impl Commands {
                 Err(error) => Err(error.to_string()),
             },
             Job::Schedule(target) => Ok(te::schedule(program, target)?),
+            Job::Source(words, names) => passes::source(self, names, words, program)?,
         };
         let found = self.expected_outcome(outcome)?;
         let found: String = found.lines().map(|line| format!("{}\n", line.trim_end())).collect();

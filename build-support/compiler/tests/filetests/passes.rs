@@ -2,6 +2,7 @@
 
 use kernpack::structural::Options;
 use kernpack::{Any, Array};
+use kernpack_compiler::codegen::source::{self, Vocabulary};
 use kernpack_compiler::ir::visit::{for_each_expr_in, for_each_stmt};
 use kernpack_compiler::ir::{ExprNode, IrModule, StmtNode};
 use kernpack_compiler::pass::{Pass, PassContext, Program, pipeline};
@@ -85,6 +86,23 @@ pub(super) fn run(commands: &Commands, names: &[String], program: &str) -> Resul
         found.push_str(&results(run, &before, &module).map_err(|problem| format!("{problem}\n{found}"))?);
     }
     Ok(Ok(found))
+}
+
+/// The source of the kernels of a program after passes, or the error of a pass or of the generator.
+pub(super) fn source(
+    commands: &Commands,
+    names: &[String],
+    words: &'static Vocabulary,
+    program: &str,
+) -> Result<Result<String, String>, String> {
+    let before = text::parse(program).map_err(|error| error.to_string())?;
+    let context = PassContext::new(commands.options.clone());
+    let passes: Array<Any> = names.iter().map(|name| Any::from(name.as_str())).collect();
+    let after = match pipeline::run(program_of(&before), &passes, &context) {
+        Ok(after) => Program::of(&after).ok_or("the result is not a program")?,
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    Ok(source::source(words, &after.module()).map(|(source, _)| source).map_err(|error| error.to_string()))
 }
 
 /// Checks that passes return their own result without a change.

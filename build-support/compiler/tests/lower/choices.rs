@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 /// The time after which shrinking ends with its current result.
 const LONGEST: Duration = Duration::from_secs(60);
 
+/// The decision of `rarely(5)` for the rare case.
+const THREADS: u32 = 4;
+
 /// A list of decisions. After its end every decision is the first choice.
 #[derive(Clone, Debug)]
 pub(crate) struct Choices {
@@ -29,6 +32,14 @@ impl Choices {
     /// The given decisions.
     pub(crate) fn of(numbers: &[u32]) -> Self {
         Self { numbers: numbers.to_vec(), next: 0 }
+    }
+
+    /// The same decisions, of which the next one is that of a schedule for device threads.
+    pub(crate) fn with_threads(mut self) -> Self {
+        if let Some(number) = self.numbers.get_mut(self.next) {
+            *number = THREADS;
+        }
+        self
     }
 
     /// A number below `count`.

@@ -4,12 +4,18 @@ use kernpack::{Any, Function};
 use kernpack_compiler::ir::{F32, IrModule, LoweredFunc};
 use kernpack_compiler::pass::program::PASSES;
 use kernpack_compiler::pass::{Pass, PassContext, PassOptions, pipeline};
-use kernpack_compiler::te::{compute, placeholder};
+use kernpack_compiler::te::{compute, placeholder, thread_axis};
 use kernpack_compiler::text::{parse_func, print};
 use kernpack_compiler::{CompileError, ErrorKind, Kernel, TargetDescription, take_reported};
 
 fn program() -> LoweredFunc {
     parse_func("func f(a: f32[4], b: mut f32[4]) {\n b[0] = a[0]\n}").unwrap()
+}
+
+/// A function for devices: the host accesses no tensor.
+fn launches() -> LoweredFunc {
+    let body = "attr thread_extent(axis t thread \"threadIdx.x\") = 4 {\n b[t] = a[t]\n }";
+    parse_func(&format!("func f(a: f32[4], b: mut f32[4]) {{\n {body}\n}}")).unwrap()
 }
 
 /// Two errors: the second has a text that is not one of a single line.
@@ -69,6 +75,7 @@ fn built_in_passes_are_functions_too() {
         let global = format!("{}{}", pipeline::PREFIX, pass.name);
         assert!(core::ptr::eq(Pass::find(&global).unwrap(), pass));
         let function = pipeline::find(pass.name).unwrap();
+        let program = || if pass.name == "VerifyMemory" { launches() } else { program() };
         let from_function = function.call((program(), &context)).unwrap().to::<LoweredFunc>().unwrap();
         let passes = [Any::from(pass.name)].into();
         let from_pipeline: LoweredFunc = pipeline::run(program(), &passes, &context).unwrap().to().unwrap();
@@ -80,4 +87,51 @@ fn built_in_passes_are_functions_too() {
         assert!(Pass::find(name).is_some(), "{name}");
     }
     assert!(Pass::find("Vectorise").is_none());
+}
+
+#[test]
+fn the_host_accesses_no_memory_of_the_device() {
+    let passes: kernpack::Array<Any> = [Any::from("VerifyMemory")].into();
+    let run = |function: LoweredFunc| pipeline::run(function, &passes, &PassContext::default());
+    run(launches()).unwrap();
+    let error = run(program()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lower);
+    assert!(error.what().contains("`f` accesses memory of the device from the host: `"), "{error}");
+    // Memory between two kernels is memory of the device.
+    let loops = "for i in 0..4 {\n m[i] = 1.0\n }";
+    let kernel = "attr thread_extent(axis t thread \"threadIdx.x\") = 4 {\n b[t] = m[t]\n }";
+    let function = format!("func f(b: mut f32[4]) {{\n alloc m: f32[4] @global\n {loops}\n {kernel}\n}}");
+    let error = run(parse_func(&function).unwrap()).unwrap_err();
+    assert!(error.what().contains("from the host: `m`"), "{error}");
+    // A view of a tensor, and a number of threads that is an element of a tensor.
+    let rows = [
+        ("alias v: f32[2] align 4 = handle_add_byte_offset::<ptr>(b.data, 4i64)\n v[0] = 1.0", "from the host: `v`"),
+        ("attr thread_extent(axis t thread \"threadIdx.x\") = n[0] {\n b[t] = 1.0\n }", "from the host: `n`"),
+        (
+            "alloc s: f32[4] @shared\n attr thread_extent(axis t thread \"threadIdx.x\") = 4 {\n s[t] = b[t]\n }",
+            "`f` allocates `s` of scope `shared` outside of the kernel that uses it",
+        ),
+    ];
+    for (body, expected) in rows {
+        let function = parse_func(&format!("func f(n: i64[1], b: mut f32[4]) {{\n {body}\n}}")).unwrap();
+        let error = run(function).unwrap_err();
+        assert!(error.what().contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn pipelines_for_devices_return_a_module() {
+    let mut kernel = Kernel::new("k");
+    let x = kernel.input("x", [4], F32);
+    kernel.output("y", compute([4], |[i]| x.at([&i]) * 2.0));
+    kernel.schedule(|s, _| {
+        let tensor = s.outputs[0].output(0);
+        let [i] = s.stage(&tensor).axes()?;
+        s.stage(&tensor).bind(&i, &thread_axis(None, "threadIdx.x")).map(drop)
+    });
+    let context = PassContext::default();
+    context.pipeline.set(pipeline::DEVICE.iter().map(|name| Any::from(*name)).collect());
+    let program = kernel.lower_program(&TargetDescription::x86_64(), &context).unwrap();
+    let names: Vec<String> = program.module().functions.iter().map(|function| function.name.to_string()).collect();
+    assert_eq!(names, ["k", "k_kernel0"]);
 }

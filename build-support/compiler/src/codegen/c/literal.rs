@@ -2,6 +2,7 @@
 
 use kernpack::DataType;
 
+use crate::codegen::number::hex;
 use crate::ir::DataTypeExt;
 
 /// An integer. The type of the literal has at least as many bits as `dtype`.
@@ -30,21 +31,6 @@ pub(super) fn float(dtype: DataType, value: f64) -> String {
     if value.is_sign_negative() { format!("({digits}{suffix})") } else { format!("{digits}{suffix}") }
 }
 
-/// A number in C's hexadecimal format: `0x1.8p+1`.
-pub(super) fn hex(value: f64) -> String {
-    let bits = value.to_bits();
-    let sign = if value.is_sign_negative() { "-" } else { "" };
-    let (exponent, mantissa) = ((bits >> 52 & 0x7ff) as i32, bits & 0x000f_ffff_ffff_ffff);
-    if exponent == 0 && mantissa == 0 {
-        return format!("{sign}0x0p+0");
-    }
-    let (lead, exponent) = if exponent == 0 { (0, -1022) } else { (1, exponent - 1023) };
-    let digits = format!("{mantissa:013x}");
-    let digits = digits.trim_end_matches('0');
-    let point = if digits.is_empty() { "" } else { "." };
-    format!("{sign}0x{lead}{point}{digits}p{exponent:+}")
-}
-
 /// A string literal.
 pub(super) fn text(value: &str) -> String {
     let mut literal = String::from("\"");
@@ -64,7 +50,8 @@ pub(super) fn text(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{float, hex, integer, text};
+    use super::{float, integer, text};
+    use crate::codegen::number::hex;
     use crate::ir::{F32, F64, I8, I32, I64, U64};
 
     #[test]

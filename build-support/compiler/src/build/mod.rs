@@ -1,5 +1,9 @@
 //! Modules of functions that are compiled at run time.
 
+mod device;
+
+pub use device::build_device;
+
 use core::any::Any;
 use std::sync::{Arc, OnceLock};
 
