@@ -1047,7 +1047,8 @@ fn problem_of(random: &fuzz::Random, choices: &choices::Choices) -> Option<Strin
 #[test]
 fn random_schedules_on_opencl() {
     let Some(device) = opencl::device() else { return };
-    let launched = opencl::fuzz(0..48, device);
+    // Not every schedule has threads around all stages.
+    let launched = opencl::fuzz(0..48, device, 12);
     assert!(launched >= 12, "{launched} programs ran");
 }
 

@@ -24,8 +24,9 @@ pub(crate) fn device() -> Option<Device> {
     }
 }
 
-/// Runs the schedules of seeds; returns the number of programs that ran on the device.
-pub(crate) fn fuzz(seeds: std::ops::Range<u64>, device: Device) -> usize {
+/// Runs the schedules of seeds until this many programs have run on the device; returns their
+/// number.
+pub(crate) fn fuzz(seeds: std::ops::Range<u64>, device: Device, enough: usize) -> usize {
     let launched = Cell::new(0);
     let problem = |choices: &mut Choices| {
         let mut random = graphs::Random::graph(choices);
@@ -36,6 +37,9 @@ pub(crate) fn fuzz(seeds: std::ops::Range<u64>, device: Device) -> usize {
         problem
     };
     for seed in seeds {
+        if launched.get() >= enough {
+            break;
+        }
         let mut choices = Choices::of_seed(seed);
         if let Some(found) = problem(&mut choices) {
             let again = |numbers: &[u32]| problem(&mut Choices::of(numbers));

@@ -64,7 +64,7 @@ pub static OPENCL: Vocabulary = Vocabulary {
         vec_step get_group_id get_local_id select popcount rsqrt rint fma",
 };
 
-/// CUDA C++.
+/// CUDA C++, to be compiled with `-fmad=false`: products are not fused with sums.
 pub static CUDA: Vocabulary = Vocabulary {
     name: "CUDA C++",
     preamble: "",
