@@ -185,7 +185,7 @@ mod tests {
         let expected = [
             ("README.md", 1, 1),
             ("docs/first-library.md", 1, 0),
-            ("docs/python.md", 8, 0),
+            ("docs/python.md", 10, 0),
             ("examples/imagekit/README.md", 1, 0),
         ];
         assert_eq!(found, expected);
