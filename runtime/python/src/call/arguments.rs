@@ -303,17 +303,19 @@ impl Arguments {
     #[inline(never)]
     unsafe fn bind_other(&mut self, py: Py, callable: &Callable, object: *mut PyObject, place: usize) -> PyResult<()> {
         let wanted = callable.wanted.get(place).unwrap_or(const { &Wanted::ANY });
-        if wanted.kind == Kind::Function
-            && self.callable.is_none()
-            && self.count < INLINE
-            && py.type_of(object) == py.PyFunction_Type()
-        {
-            // Written in its final place, like simple arguments.
-            // SAFETY: promised by the caller.
-            self.views[self.count].write(unsafe { self.callable.insert(Lent::new(py, object)).view() });
-            self.count += 1;
-            self.owed += 1;
-            return Ok(());
+        // SAFETY: promised by the caller.
+        unsafe {
+            if wanted.kind == Kind::Function
+                && self.callable.is_none()
+                && self.count < INLINE
+                && py.type_of(object) == py.PyFunction_Type()
+            {
+                // Written in its final place, like simple arguments.
+                self.views[self.count].write(self.callable.insert(Lent::new(py, object)).view());
+                self.count += 1;
+                self.owed += 1;
+                return Ok(());
+            }
         }
         // SAFETY: promised by the caller.
         unsafe { self.convert_other(py, object, wanted) }.map_err(|refused| refuse(py, callable.info, place, refused))
