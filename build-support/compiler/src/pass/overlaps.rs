@@ -26,7 +26,8 @@ impl Entry {
         }
     }
 
-    /// The condition that two tensors do not overlap. Handles are different memory, or the same one.
+    /// The condition that two tensors do not overlap. Handles are different memory, or the same
+    /// one.
     fn apart(&self, a: &Tensor, b: &Tensor) -> Expr {
         let ranges = |ours: Expr, theirs: Expr| {
             (&ours + bytes(a)).less_equal(&theirs).or((&theirs + bytes(b)).less_equal(&ours))

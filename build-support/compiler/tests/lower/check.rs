@@ -209,7 +209,8 @@ impl Graph {
             let text = |program: &Any| program.to::<LoweredFunc>().map(|func| print(&func)).unwrap_or_default();
             let run = || -> Result<Any> { Ok(find(name)?.call((&program, &context))?) };
             if *name == "VerifyMemory" {
-                // Random schedules leave stages on the host. In the interpreter both have one memory.
+                // Random schedules leave stages on the host. In the interpreter both have one
+                // memory.
                 is_device = run().is_ok();
                 continue;
             }
