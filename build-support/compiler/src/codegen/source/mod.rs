@@ -17,8 +17,8 @@
 //! use kernpack_compiler::text;
 //!
 //! let module = text::parse(
-//!     "device func twice(p: ptr, n: i64)
-//!          threads [axis b thread \"blockIdx.x\", axis t thread \"threadIdx.x\" in 0..64] {
+//!     "device func twice(p: ptr, n: i64) threads [axis b thread \"blockIdx.x\",
+//!          axis t thread \"threadIdx.x\" in 0..64] {
 //!        alias a: f32[n] align 4 = p
 //!        if b * 64 + t < n { a[b * 64 + t] = a[b * 64 + t] * 2.0 }
 //!      }",
