@@ -90,3 +90,12 @@ fn export_library(module: Module, path: &str, flags: Vec<String>) -> Result<()> 
     let options = flags.into_iter().fold(ExportOptions::new(), ExportOptions::flag);
     module.export_library(path, &options)
 }
+
+/// Registers `ffi.Module.load_from_bytes.<kind>`, unless it exists, so that this process loads
+/// exported libraries that import modules of the kind through libtvm_ffi.
+///
+/// Apache TVM's runtime ends the process if the name of its own loader is taken: load it before.
+#[packed_func(name = "kernpack.module.enable")]
+fn enable(kind: &str) -> Result<()> {
+    kernpack::module::enable(kind)
+}

@@ -253,7 +253,9 @@ def test_threads_of_an_opencl_device(tmp_path):
     np.testing.assert_allclose(np.from_dlpack(to(out, "cpu")), values * 3 + 1, rtol=1e-6)
     with pytest.raises(Exception, match="Mismatched x.device_type on argument #0"):
         kernels.f(values, out)
-    # The kernels travel in the library.
+    # The kernels travel in the library. The loader of their kind is registered on request, because
+    # Apache TVM's runtime has one of the same name.
+    tvm_ffi.get_global_func("kernpack.module.enable")("opencl")
     path = tmp_path / "libdevice.so"
     module.export_library(kernels, str(path), [])
     loaded = tvm_ffi.load_module(str(path))

@@ -7,9 +7,9 @@ use crate::function::{Function, did_you_mean};
 use crate::module::Module;
 use crate::module::device_image::{DeviceImage, OwnedImage};
 use crate::module::implementation::{ModuleImpl, ModuleProperties};
-use crate::module::launch::{DeviceCode, ImageKernel, metadata};
+use crate::module::launch::{DeviceCode, ImageKernel, metadata, set_current_device};
 use crate::module::object::new_module;
-use crate::value::{Bytes, Str};
+use crate::value::{Bytes, Device, Str};
 use crate::{Error, Result};
 
 /// A restored image. The payload is kept unchanged, so saving it gives the same bytes.
@@ -106,6 +106,19 @@ impl Module {
     }
 }
 
+/// Function that the host's half of compiled code calls before it launches kernels, with the kind
+/// and index of their device, because it passes plain pointers, which do not say where they are.
+///
+/// Apache TVM's runtime has a global function of this name, and ends the process if the name is
+/// taken, so it is not registered here. Compiled code searches its imports first, so it finds the
+/// function of the module that launches its kernels, whatever implements the ABI in this process.
+const SET_DEVICE: &str = "__tvm_set_device";
+
+#[inline]
+fn set_device() -> Function {
+    Function::from_fn(|kind: i32, index: i32| set_current_device(Device::new(kind, index)))
+}
+
 impl ModuleImpl for ImageModule {
     #[inline]
     fn kind(&self) -> &str {
@@ -122,7 +135,9 @@ impl ModuleImpl for ImageModule {
 
     #[inline]
     fn find_function(&self, name: &str) -> Result<Option<Function>> {
-        let Some(kernel) = self.image.kernel(name) else { return Ok(None) };
+        let Some(kernel) = self.image.kernel(name) else {
+            return Ok((name == SET_DEVICE).then(set_device));
+        };
         match &self.runner {
             Runner::Code(code) => {
                 ImageKernel::new(self.kind, &kernel, Arc::clone(code)).map(|kernel| Some(kernel.into_function()))

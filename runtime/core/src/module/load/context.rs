@@ -13,9 +13,9 @@ use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::device::workspace;
 use crate::function::{Function, guard_nameless, views};
 use crate::module::library_bin::LIBRARY_BIN_SYMBOL;
-use crate::module::{Module, set_current_device};
+use crate::module::Module;
 use crate::provider::{self, Origin};
-use crate::value::{AnyView, Device, IntoAny};
+use crate::value::{AnyView, IntoAny};
 use crate::{Error, Result, artifact, embedded, thread_pool};
 
 /// Writes the address of each registered context symbol into the library's variable of the same
@@ -260,24 +260,7 @@ unsafe fn find_for_library(library_ctx: *mut TVMFFIObject, name: &AnyView<'_>) -
     let module = unsafe { Module::borrowed(library_ctx) };
     // Functions do not have names that are not UTF-8.
     let Ok(name) = name.get::<&str>() else { return Ok(None) };
-    match module.find_import(name)? {
-        None if name == SET_DEVICE && Function::find_global(name)?.is_none() => Ok(Some(set_device())),
-        found => Ok(found),
-    }
-}
-
-/// Function that code compiled by Apache TVM calls before it launches kernels, with the kind and
-/// index of their device.
-///
-/// It is a global function of Apache TVM's runtime, which ends the process if one of its names is
-/// taken, so it is not registered as a global function here.
-const SET_DEVICE: &str = "__tvm_set_device";
-
-/// Compiled CPU code passes plain pointers to its kernels, which do not say where they are: then
-/// this does.
-#[inline]
-fn set_device() -> Function {
-    Function::from_fn(|kind: i32, index: i32| set_current_device(Device::new(kind, index)))
+    module.find_import(name)
 }
 
 /// Returns the function `name` from the imports of this library, or of a crate that it links. A
