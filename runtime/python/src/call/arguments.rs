@@ -476,10 +476,9 @@ impl Arguments {
         let end = places.iter().rposition(|place| !place.is_null()).map_or(0, |last| last + 1);
         let mut are_named = false;
         for (place, object) in places[..end].iter().enumerate() {
-            let name = callable.info.params[place].name;
             if object.is_null() {
                 if !callable.binds {
-                    let clause = format!("argument '{name}' is missing");
+                    let clause = format!("argument '{}' is missing", callable.info.params[place].name);
                     return Err(exception::raise(py, &callable.info.fault(&clause)));
                 }
                 if !are_named {
@@ -489,7 +488,7 @@ impl Arguments {
                 continue;
             }
             if are_named {
-                self.push_value(Any::from(name));
+                self.push_value(Any::from(callable.info.params[place].name));
             }
             // SAFETY: promised by the caller.
             unsafe { self.bind_one(py, callable, *object, place)? };
