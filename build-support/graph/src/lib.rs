@@ -42,7 +42,7 @@ pub use attrs::{Attr, Attrs};
 pub use build::build;
 pub use constant::{Constant, element_bytes, num_elements, stored};
 pub use dynamic::{Extent, Extents, OpenDim};
-pub use error::{GraphError, Result, with_reported};
+pub use error::{GraphError, Result};
 pub use fuse::Group;
 pub use graph::{Dequantized, Graph, Node, Parts, Sizes, Value, ValueId};
 pub use import::{Imported, import, import_owned};

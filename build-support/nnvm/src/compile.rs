@@ -9,9 +9,9 @@ use kernpack_compiler::codegen::Target;
 use kernpack_compiler::ir::{IrModule, LoweredFunc, Tensor};
 use kernpack_compiler::te::operation::post_order;
 use kernpack_compiler::te::placeholder;
-use kernpack_compiler::{Kernel, PassContext, PassOptions, TargetDescription};
+use kernpack_compiler::{Kernel, PassContext, PassOptions, TargetDescription, with_reported};
 use kernpack_graph::op::{Operand, extents};
-use kernpack_graph::{GraphError, Result, fail, num_elements, require, with_reported};
+use kernpack_graph::{GraphError, Result, fail, num_elements, require};
 use linkme::distributed_slice;
 
 use super::compute::compute;

@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 
 use kernpack::{Any, Array, Function, Map, Shape, Str};
+use kernpack_compiler::with_reported;
 use kernpack_graph::op::extents;
-use kernpack_graph::{GraphError, Result, fail, with_reported};
+use kernpack_graph::{GraphError, Result, fail};
 
 use super::layout::Layout;
 use super::layout_rules::{correct, whole};
