@@ -45,7 +45,7 @@ pub use dynamic::{Extent, Extents, OpenDim};
 pub use error::{GraphError, Result};
 pub use fuse::Group;
 pub use graph::{Dequantized, Graph, Node, Parts, Sizes, Value, ValueId};
-pub use import::{Imported, import, import_owned};
+pub use import::{Imported, import, import_and_dump, import_owned};
 pub use lower::{KernelInfo, LowerOptions, Lowered, Place, Threads, ValueInfo, Weights, lower, lower_apart};
 pub use model::{Argument, Model};
 pub use op::CustomOperator;

@@ -61,6 +61,23 @@ pub fn import(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Re
     optimized(graph, files, options)
 }
 
+/// Like [`import_owned`], but adds the texts of the graph after each pass to `dumps`, also those
+/// before an error. [`Imported::dumps`] is empty.
+///
+/// # Errors
+/// As for [`import`].
+pub fn import_and_dump(
+    bytes: Vec<u8>,
+    folder: Option<&Path>,
+    options: &ModelOptions,
+    dumps: &mut Vec<Dump>,
+) -> Result<Imported> {
+    let (mut graph, files) = read_parts(&bytes, folder, options)?;
+    drop(bytes);
+    optimize::run(&mut graph, options, dumps)?;
+    Ok(Imported { graph, files, dumps: Vec::new() })
+}
+
 /// Like [`import`], but the bytes are dropped as soon as they are read, so at most two copies of
 /// the weights are in memory.
 ///
@@ -73,7 +90,8 @@ pub fn import_owned(bytes: Vec<u8>, folder: Option<&Path>, options: &ModelOption
 }
 
 fn optimized(mut graph: Graph, files: Vec<PathBuf>, options: &ModelOptions) -> Result<Imported> {
-    let dumps = optimize::run(&mut graph, options)?;
+    let mut dumps = Vec::new();
+    optimize::run(&mut graph, options, &mut dumps)?;
     Ok(Imported { graph, files, dumps })
 }
 
