@@ -91,7 +91,7 @@ pub(super) fn compile(graph: &GraphRef) -> Result<GraphRef> {
     let known = entries(graph, &index)?;
     let fused: Vec<Any> = graph.attr("fused_entry")?;
     require!(fused.len() == index.nodes.len(), "the groups are those of another graph: apply GraphFuse again");
-    let target_text: String = graph.attr("target").unwrap_or_else(|_| "llvm".to_owned());
+    let target_text: String = graph.optional_attr("target")?.unwrap_or_else(|| "llvm".to_owned());
     let target = Target::parse(&target_text)?;
     let mut made: HashMap<usize, Value> = HashMap::new();
     let mut functions: Vec<LoweredFunc> = Vec::new();
