@@ -83,7 +83,7 @@ fn all_mistakes_of_a_build_come_at_once_with_their_lines() {
           --> build.rs:7:48
            = operands have one type: write `.cast(F32)` on one of them
 
-        ScheduleError: vectorize: `i` of stage `out` is no loop any more
+        ScheduleError: vectorize: `i` of stage `out` is no longer a loop
           --> build.rs:22:31
            = it was split into `i.outer` and `i.inner` at build.rs:21:31
            = loops of `out` now: i.outer, i.inner, j

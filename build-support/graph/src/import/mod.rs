@@ -297,7 +297,9 @@ impl<'m, 'a> Importer<'m, 'a> {
 
     /// Reads bytes of a file next to the model.
     fn external(&self, location: &str, offset: u64, length: u64) -> Result<Vec<u8>> {
-        let Some(folder) = self.folder else { fail!("its data is in the file '{location}', and the model is no file") };
+        let Some(folder) = self.folder else {
+            fail!("its data is in the file '{location}', and the model is not a file")
+        };
         let (path, bytes) = external::read(folder, location, offset, length)?;
         let mut files = self.files.borrow_mut();
         if !files.contains(&path) {

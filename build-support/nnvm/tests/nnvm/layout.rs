@@ -135,7 +135,7 @@ fn layouts_that_are_none() {
         error(&[("x", "NC")]),
         "pass CorrectLayout: node 'c' (conv2d): its input 0 is in layout NC, which cannot become NCHW"
     );
-    assert_eq!(error(&[("x", "N7")]), "pass CorrectLayout: node 'c' (conv2d): input 0: `N7` is no layout");
+    assert_eq!(error(&[("x", "N7")]), "pass CorrectLayout: node 'c' (conv2d): input 0: `N7` is not a layout");
 }
 
 /// An operator in any language requests layouts, from the current ones and those of the previous
