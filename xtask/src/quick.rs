@@ -1,9 +1,9 @@
 //! `cargo xtask ci --quick`: the checks before a commit, in at most 8 minutes.
 //!
 //! Formatting, lints, floors, words, `rust-version`, links and variables of the book, the public
-//! API, the tests of xtask, and the tests of the packages that changed. A package has changed if git
-//! shows a difference in one of its files: since the commit that this branch and its upstream (else
-//! `main`, else the commit before) have in common, or in the working tree.
+//! API, the tests of xtask, and the tests of the packages that changed. A package has changed if
+//! git shows a difference in one of its files: since the commit that this branch and its upstream
+//! (else `main`, else the commit before) have in common, or in the working tree.
 
 use crate::environment::Environment;
 use crate::step::{self, Show};
