@@ -72,7 +72,7 @@ fn labels(config: &Value) -> Result<Vec<Label>> {
     }
     let usual = config["medium_confidence_threshold"].as_f64().ok_or("no medium_confidence_threshold")?;
     let names = config["target_labels_space"].as_array().ok_or("no target_labels_space")?;
-    let names = names.iter().map(|name| name.as_str().ok_or("a label that is no text"));
+    let names = names.iter().map(|name| name.as_str().ok_or("a label that is not a text"));
     let label = |name: &str| {
         let output = config["overwrite_map"][name].as_str().unwrap_or(name);
         (name.to_owned(), output.to_owned(), config["thresholds"][name].as_f64().unwrap_or(usual))

@@ -47,7 +47,7 @@ for again in (copy.deepcopy(here), pickle.loads(pickle.dumps(here)), extmod.valu
     assert again.name == "here" and own.tolist() == [7.0, 1.0, 2.0] and numbers[0] == 0
 if hasattr(there.tensor, "numpy"):
     for call in (there.tensor.numpy, lambda: np.asarray(there.tensor)):
-        assert message(call) == f"a tensor on opencl:0 is no NumPy array; {advice}"
+        assert message(call) == f"a tensor on opencl:0 is not a NumPy array; {advice}"
     try:
         memoryview(there.tensor)
     except BufferError as error:

@@ -82,7 +82,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   test --aarch64  only the tests that build for 64-bit ARM, and run what they built under qemu
   ci            formatting, lints and documentation, then test, demo, races, fuzz for a minute, conformance, valgrind and asan; suites
                 that have passed with the same inputs (tests/passed) are left out, but with --all
-  ci --quick    before a commit, at most 8 minutes: formatting, lints, floors, words, API, links of the book, and the tests of packages that changed
+  ci --quick    before a commit, at most 8 minutes: formatting, lints, floors, words, msrv, API, links of the book, and the tests of xtask and of packages that changed
   floors        check that each room imports only from floors below it, as ARCHITECTURE.md orders them
   words         check comments and Markdown: first words, 100 columns, terms; words PATH.. lists the problems of these files,
                 words --wrap [PATH..] wraps comments of Rust files

@@ -1,15 +1,15 @@
 //! `cargo xtask ci --quick`: the checks before a commit, in at most 8 minutes.
 //!
-//! Formatting, lints, floors, words, links and variables of the book, the public API, and the tests
-//! of the packages that changed. A package has changed if git shows a difference in one of its
-//! files: since the commit that this branch and its upstream (else `main`, else the commit before)
-//! have in common, or in the working tree.
+//! Formatting, lints, floors, words, `rust-version`, links and variables of the book, the public
+//! API, the tests of xtask, and the tests of the packages that changed. A package has changed if
+//! git shows a difference in one of its files: since the commit that this branch and its upstream
+//! (else `main`, else the commit before) have in common, or in the working tree.
 
 use crate::environment::Environment;
 use crate::step::{self, Show};
 use crate::totals::Totals;
 use crate::workspace::Workspace;
-use crate::{Result, api, book, floors, times, words};
+use crate::{Result, api, book, floors, msrv, times, words};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,10 @@ use std::time::Instant;
 
 /// Packages whose tests take minutes: `cargo xtask test` runs them.
 const LONG: [&str; 3] = ["kernpack-build", "kernpack-cli", "kernpack-tests"];
+
+/// The package whose tests always run: they read the book, the manifests and the inputs of suites,
+/// which belong to other packages, or to none. They take 20 seconds.
+const ALWAYS: &str = "xtask";
 
 /// Checks that only `cargo xtask ci` runs.
 const LEFT_OUT: &str = "documentation, doc tests, Python, Node.js, the blocks of the book, the crates outside the workspace, deny, onnx, fuzz, demo";
@@ -43,27 +47,22 @@ pub(crate) fn run() -> Result {
     keep("fmt", cargo("fmt", &["--all", "--check"]));
     keep("floors", floors::run());
     keep("words", words::run(&[]));
+    keep("msrv", msrv::run());
     keep("book", book::run(&[]));
     keep("clippy", cargo("clippy", &["--workspace", "--all-targets", "--", "-D", "warnings"]));
     keep("api", api::run(false));
-    let (long, short): (Vec<&String>, Vec<&String>) = changed.iter().partition(|name| LONG.contains(&name.as_str()));
+    let (short, long) = short_and_long(&changed);
     let mut totals = Totals::default();
-    if short.is_empty() {
-        println!("no package with short tests has changed");
-    } else {
-        let mut tests = environment.cargo("test");
-        // Unit tests and integration tests: each documentation test would be a program of its own.
-        tests.args(["--no-fail-fast", "--lib", "--bins", "--tests"]);
-        tests.args(short.iter().flat_map(|name| ["--package", name.as_str()]));
-        let names = short.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
-        let finished = step::watch(&format!("tests of {names}"), &mut tests, Show::Warnings)?;
-        totals += Totals::of_cargo(&finished.output);
-        keep("tests", if finished.success { Ok(()) } else { Err(format!("tests: {}", finished.status).into()) });
-    }
+    let mut tests = environment.cargo("test");
+    // Unit tests and integration tests: each documentation test would be a program of its own.
+    tests.args(["--no-fail-fast", "--lib", "--bins", "--tests"]);
+    tests.args(short.iter().flat_map(|name| ["--package", name]));
+    let finished = step::watch(&format!("tests of {}", short.join(", ")), &mut tests, Show::Warnings)?;
+    totals += Totals::of_cargo(&finished.output);
+    keep("tests", if finished.success { Ok(()) } else { Err(format!("tests: {}", finished.status).into()) });
     times::print("cargo xtask ci --quick", start.elapsed());
     if !long.is_empty() {
-        let names = long.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
-        println!("not run here: the tests of {names}, which have changed (they take minutes)");
+        println!("not run here: the tests of {}, which have changed (they take minutes)", long.join(", "));
     }
     println!("not run here: {LEFT_OUT}, and the suites that CONTRIBUTING.md names; `cargo xtask ci` runs them");
     println!("{totals}");
@@ -71,6 +70,16 @@ pub(crate) fn run() -> Result {
         [] => Ok(()),
         _ => Err(format!("ci --quick: failed: {}", failed.join(", ")).into()),
     }
+}
+
+/// The packages whose tests run here, and those that have changed and whose tests take too long.
+fn short_and_long(changed: &BTreeSet<String>) -> (Vec<&str>, Vec<&str>) {
+    let (long, mut short): (Vec<&str>, Vec<&str>) =
+        changed.iter().map(String::as_str).partition(|name| LONG.contains(name));
+    if !short.contains(&ALWAYS) {
+        short.push(ALWAYS);
+    }
+    (short, long)
 }
 
 /// The packages of the workspace that have a changed file.
@@ -145,12 +154,28 @@ mod tests {
     }
 
     #[test]
-    fn long_packages_are_packages_of_the_workspace() {
+    fn tests_of_xtask_run_whatever_changed() {
+        let tests = |changed: &[&str]| {
+            let changed = changed.iter().map(|name| (*name).to_owned()).collect();
+            let (short, long) = short_and_long(&changed);
+            (short.join(" "), long.join(" "))
+        };
+        for (changed, short, long) in [
+            (&[][..], "xtask", ""),
+            (&["kernpack-cli"], "xtask", "kernpack-cli"),
+            (&["kernpack-build", "kernpack-core", "xtask"], "kernpack-core xtask", "kernpack-build"),
+        ] {
+            assert_eq!(tests(changed), (short.to_owned(), long.to_owned()));
+        }
+    }
+
+    #[test]
+    fn listed_packages_are_packages_of_the_workspace() {
         let workspace = Workspace::find().unwrap();
         let mut metadata = workspace.cargo("metadata");
         metadata.args(["--no-deps", "--offline", "--format-version", "1"]);
         let packages = packages(&text_of(&mut metadata).unwrap(), workspace.root()).unwrap();
-        for name in LONG {
+        for name in LONG.into_iter().chain([ALWAYS]) {
             assert!(packages.iter().any(|(_, other)| other == name), "{name}");
         }
     }

@@ -176,7 +176,7 @@ fn refusals() {
     let tested = Tested::new(&["--allow-run"]);
     let script = tested.script("program", "echo ran");
     let output = rpc("runner").args([&tested.address, "--"]).arg(&script).output().unwrap();
-    check(&output, 125, "", "closed the connection: it is no RPC server, or wants a token");
+    check(&output, 125, "", "closed the connection: it is not an RPC server, or wants a token");
     // A program for another machine: this program with another machine number in its header.
     let mut bytes = fs::read(env!("CARGO_BIN_EXE_cargo-kernpack")).unwrap();
     bytes.truncate(4096);

@@ -113,12 +113,6 @@ impl CompileError {
         Some(first)
     }
 
-    /// Adds another error, after those that this one already contains.
-    fn and(mut self, other: Self) -> Self {
-        self.0.others.push(other);
-        self
-    }
-
     /// The kind of the mistake.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -176,6 +170,13 @@ impl CompileError {
             text.push_str(note);
         }
         text
+    }
+}
+
+/// Adds errors after those that this one already contains.
+impl Extend<CompileError> for CompileError {
+    fn extend<I: IntoIterator<Item = Self>>(&mut self, errors: I) {
+        self.0.others.extend(errors);
     }
 }
 

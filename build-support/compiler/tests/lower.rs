@@ -794,10 +794,10 @@ fn arguments_that_do_not_fit() {
     let s = create_schedule(std::slice::from_ref(&c.op));
     let problem = |args: &[Argument]| lower_function(&s, args, "f", &PassContext::default()).unwrap_err().to_string();
     let cases: [(&[Argument], &str); 5] = [
-        (&[(&c).into()], "LowerError: input `a` is no argument"),
-        (&[(&a).into()], "LowerError: output `c` is no argument"),
+        (&[(&c).into()], "LowerError: input `a` is not an argument"),
+        (&[(&a).into()], "LowerError: output `c` is not an argument"),
         (&[(&a).into(), (&b).into(), (&c).into()], "LowerError: argument `b` is neither an input nor an output"),
-        (&[(&a).into(), (&other).into()], "LowerError: argument `other` is no tensor of the schedule"),
+        (&[(&a).into(), (&other).into()], "LowerError: argument `other` is not a tensor of the schedule"),
         (&[(&a).into(), (&c).into(), (&n).into()], ""),
     ];
     for (args, wanted) in cases {
@@ -820,7 +820,7 @@ fn arguments_that_do_not_fit() {
         lower_function(&s, &[(&half).into(), (&n).into()], "f", &PassContext::default()).unwrap_err().to_string();
     assert!(
         problem.starts_with(
-            "LowerError: loop `i` of stage `half` cannot be vectorized: its extent floordiv(n + 1, 2) is no constant"
+            "LowerError: loop `i` of stage `half` cannot be vectorized: its extent floordiv(n + 1, 2) is not a constant"
         ),
         "{problem}"
     );

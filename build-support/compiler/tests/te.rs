@@ -392,12 +392,12 @@ fn mistakes_are_reported_with_the_line_and_the_fix() {
             "create another tensor for further composition",
             Box::new(|| drop(compute([&m], |[i]| sum(sum(a.at([&i, &k]), &k), &k)))),
         ),
-        ("sum: `i` is no axis of a reduction", Box::new(|| drop(compute([&m], |[i]| sum(a.at([&i, &k]), &i))))),
+        ("sum: `i` is not an axis of a reduction", Box::new(|| drop(compute([&m], |[i]| sum(a.at([&i, &k]), &i))))),
         ("sum: no axis to reduce over", Box::new(|| drop(sum(1.0, Vec::new())))),
         ("sum: axis `k` is given twice", Box::new(|| drop(sum(1.0, [&k, &k])))),
         ("sum takes numbers, got bool", Box::new(|| drop(sum(k.less(3), &k)))),
         ("reduce_all takes truth values, got f32", Box::new(|| drop(te::reduce_all(1.0, &k)))),
-        ("only_where of an expression that is no reduction", Box::new(|| drop(Expr::int(1).only_where(true)))),
+        ("only_where of an expression that is not a reduction", Box::new(|| drop(Expr::int(1).only_where(true)))),
         (
             "initial value 0 is of type f64",
             Box::new(|| drop(sum(a.at([&k, &k]), &k).beginning_with(long.at([&k, &k])))),
@@ -454,7 +454,7 @@ fn mistakes_are_reported_with_the_line_and_the_fix() {
             }),
         ),
         (
-            "scan: the state `compute` is no placeholder",
+            "scan: the state `compute` is not a placeholder",
             Box::new(|| {
                 let made = compute((10, &n), |[_, i]| i.cast(F32));
                 drop(te::scan([&made], [&made], [&made]));

@@ -57,7 +57,7 @@ impl Attrs {
         match self.get(name) {
             None => Ok(None),
             Some(Attr::Int(value)) => Ok(Some(*value)),
-            Some(_) => fail!("attribute `{name}` is no integer"),
+            Some(_) => fail!("attribute `{name}` is not an integer"),
         }
     }
 
@@ -85,7 +85,7 @@ impl Attrs {
         match self.get(name) {
             None => Ok(f64::from(default)),
             Some(Attr::Float(value)) => Ok(f64::from(*value)),
-            Some(_) => fail!("attribute `{name}` is no float"),
+            Some(_) => fail!("attribute `{name}` is not a float"),
         }
     }
 
@@ -97,7 +97,7 @@ impl Attrs {
         match self.get(name) {
             None => Ok(default),
             Some(Attr::Text(value)) => Ok(value),
-            Some(_) => fail!("attribute `{name}` is no text"),
+            Some(_) => fail!("attribute `{name}` is not a text"),
         }
     }
 
@@ -111,7 +111,7 @@ impl Attrs {
             Some(Attr::Ints(values)) => Ok(Some(values.clone())),
             // An empty list has no other information than its kind.
             Some(Attr::Floats(values)) if values.is_empty() => Ok(Some(Vec::new())),
-            Some(_) => fail!("attribute `{name}` is no list of integers"),
+            Some(_) => fail!("attribute `{name}` is not a list of integers"),
         }
     }
 

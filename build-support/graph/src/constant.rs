@@ -97,7 +97,7 @@ impl Constant {
     /// Returns an error for extents larger than those of the tensor.
     pub fn corner(&self, extents: &[i64]) -> Result<Self> {
         let fits = extents.len() == self.shape.len() && extents.iter().zip(&self.shape).all(|(own, all)| own <= all);
-        require!(fits, "{extents:?} is no part of {:?}", self.shape);
+        require!(fits, "{extents:?} is not a part of {:?}", self.shape);
         let count = num_elements(extents)?;
         let width = element_bytes(self.dtype);
         let mut bytes = Vec::with_capacity(count * width);
@@ -369,7 +369,7 @@ mod tests {
             let corner = block.corner(extents).unwrap();
             assert_eq!((corner.shape(), &corner.to_ints().unwrap()[..]), (extents, expected));
         }
-        assert_eq!(block.corner(&[4, 1]).unwrap_err().to_string(), "[4, 1] is no part of [3, 4]");
+        assert_eq!(block.corner(&[4, 1]).unwrap_err().to_string(), "[4, 1] is not a part of [3, 4]");
         assert!(block.corner(&[1]).is_err() && block.corner(&[-1, 1]).is_err());
     }
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use kernpack::DataType;
 use kernpack_compiler::ir::Tensor;
+use kernpack_compiler::with_reported;
 
 use crate::attrs::Attrs;
 use crate::constant::{Constant, stored};
-use crate::error::{Result, with_reported};
+use crate::error::Result;
 use crate::op::checks::{Check, Input, checks};
 use crate::op::{Call, NodeOp, Operand, half};
 

@@ -105,7 +105,7 @@ impl Model {
     /// an error of the compiler in a kernel.
     pub fn lower(&self, name: &str, target: &str, context: PassContext, opt_level: i64) -> Result<IrModule> {
         if identifier(name) != name {
-            return Err(error!(ValueError, "`{name}` is no name of a function: take `{}`", identifier(name)));
+            return Err(error!(ValueError, "`{name}` is not a name of a function: take `{}`", identifier(name)));
         }
         let level = match u8::try_from(opt_level) {
             Ok(level @ 0..=3) => level,

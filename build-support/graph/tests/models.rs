@@ -342,7 +342,7 @@ fn what_is_wrong_with_a_model() {
     let options = ModelOptions::default;
     let message =
         |bytes: &[u8]| import(bytes, None, &options()).err().map(|error| error.to_string()).unwrap_or_default();
-    assert_eq!(message(b""), "the file cannot be read: there is no graph in it: this is no ONNX model");
+    assert_eq!(message(b""), "the file cannot be read: there is no graph in it: this is not an ONNX model");
     let truncated = mlp();
     assert!(message(&truncated[..truncated.len() / 2]).starts_with("the file cannot be read: a field of "));
     let unknown = model(

@@ -9,9 +9,9 @@ use kernpack_compiler::codegen::Target;
 use kernpack_compiler::ir::{IrModule, LoweredFunc, Tensor};
 use kernpack_compiler::te::operation::post_order;
 use kernpack_compiler::te::placeholder;
-use kernpack_compiler::{Kernel, PassContext, PassOptions, TargetDescription};
+use kernpack_compiler::{Kernel, PassContext, PassOptions, TargetDescription, with_reported};
 use kernpack_graph::op::{Operand, extents};
-use kernpack_graph::{GraphError, Result, fail, num_elements, require, with_reported};
+use kernpack_graph::{GraphError, Result, fail, num_elements, require};
 use linkme::distributed_slice;
 
 use super::compute::compute;
@@ -91,7 +91,7 @@ pub(super) fn compile(graph: &GraphRef) -> Result<GraphRef> {
     let known = entries(graph, &index)?;
     let fused: Vec<Any> = graph.attr("fused_entry")?;
     require!(fused.len() == index.nodes.len(), "the groups are those of another graph: apply GraphFuse again");
-    let target_text: String = graph.attr("target").unwrap_or_else(|_| "llvm".to_owned());
+    let target_text: String = graph.optional_attr("target")?.unwrap_or_else(|| "llvm".to_owned());
     let target = Target::parse(&target_text)?;
     let mut made: HashMap<usize, Value> = HashMap::new();
     let mut functions: Vec<LoweredFunc> = Vec::new();

@@ -2,9 +2,9 @@
 
 use kernpack::{Any, Array, DataType, Function};
 use kernpack_compiler::ir::Tensor;
-use kernpack_compiler::te;
+use kernpack_compiler::{te, with_reported};
 use kernpack_graph::op::{Operand, extents};
-use kernpack_graph::{Result, fail, require, with_reported};
+use kernpack_graph::{Result, fail, require};
 
 use crate::symbol::registry::Cell;
 use crate::symbol::{Compute, Native, Use};

@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 
 use kernpack::{Any, Array, Function, Map, Shape, Str};
+use kernpack_compiler::with_reported;
 use kernpack_graph::op::extents;
-use kernpack_graph::{GraphError, Result, fail, with_reported};
+use kernpack_graph::{GraphError, Result, fail};
 
 use super::layout::Layout;
 use super::layout_rules::{correct, whole};
@@ -18,7 +19,7 @@ use crate::symbol::{Entry, Graph, GraphRef, IndexedGraph, IndexedNode, LayoutCal
 /// not matter; `layout_inputs` contains those of variables by name.
 pub(super) fn correct_layout(graph: &GraphRef) -> Result<GraphRef> {
     let given: Map<Str, Str> = graph.optional_attr("layout_inputs")?.unwrap_or_default();
-    let last: Vec<String> = graph.attr("layout").unwrap_or_default();
+    let last: Vec<String> = graph.optional_attr("layout")?.unwrap_or_default();
     let mut layouts: Vec<String> = Vec::new();
     let mut changed: HashMap<(usize, String), Value> = HashMap::new();
     let old = IndexedGraph::new(graph)?;
@@ -148,7 +149,7 @@ pub(super) fn alter_op_layout(graph: &GraphRef) -> Result<GraphRef> {
     let altered = keep_inputs(graph, &altered);
     // The next CorrectLayout reads the layouts before: those of the entries that unchanged nodes
     // read and give.
-    let last: Vec<String> = graph.attr("layout").unwrap_or_default();
+    let last: Vec<String> = graph.optional_attr("layout")?.unwrap_or_default();
     let old = IndexedGraph::new(graph)?;
     if last.len() != old.num_entries() {
         return Ok(altered);

@@ -320,7 +320,9 @@ impl ModuleImpl for GraphExecutor {
         let own = self.clone();
         let number = |own: &Self, which: &Any| -> Result<usize> {
             match which.to::<i64>() {
-                Ok(number) => usize::try_from(number).or_else(|_| fail!("{number} is no number of an input or output")),
+                Ok(number) => {
+                    usize::try_from(number).or_else(|_| fail!("{number} is not a number of an input or output"))
+                }
                 Err(_) => own.input_number(&which.to::<String>()?),
             }
         };

@@ -44,15 +44,15 @@ pub(super) struct Groups {
     pattern: Vec<i64>,
 }
 
-fn opt_level(graph: &Graph) -> i64 {
-    graph.attr("opt_level").unwrap_or(2)
+fn opt_level(graph: &Graph) -> Result<i64> {
+    Ok(graph.optional_attr("opt_level")?.unwrap_or(2))
 }
 
 /// Runs pass GraphFindFusibleGroups.
 pub(super) fn find_fusible_groups(graph: &GraphRef) -> Result<GraphRef> {
     let index = IndexedGraph::new(graph)?;
     let shapes: Vec<Shape> = graph.attr("shape")?;
-    let groups = find(&index, &shapes, opt_level(graph) >= 1)?;
+    let groups = find(&index, &shapes, opt_level(graph)? >= 1)?;
     let numbers =
         |values: &[usize]| -> Array<i64> { values.iter().filter_map(|value| i64::try_from(*value).ok()).collect() };
     Ok(graph

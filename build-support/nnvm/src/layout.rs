@@ -48,10 +48,10 @@ impl Layout {
                     };
                     axes.push(Axis { name: letter.to_ascii_uppercase(), part: Some(part) });
                 }
-                other => fail!("layout `{text}`: `{other}` is no axis"),
+                other => fail!("layout `{text}`: `{other}` is not an axis"),
             }
         }
-        require!(factor.is_none() && !axes.is_empty(), "`{text}` is no layout");
+        require!(factor.is_none() && !axes.is_empty(), "`{text}` is not a layout");
         for (place, axis) in axes.iter().enumerate() {
             require!(
                 !axes[..place].contains(axis)

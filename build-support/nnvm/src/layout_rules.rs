@@ -255,13 +255,15 @@ fn axis_at(layout: &Layout, axis: i64) -> Option<Axis> {
 fn concatenate(call: &mut LayoutCall) -> Result<()> {
     let defined = |layouts: &[String]| layouts.iter().find(|layout| !layout.is_empty()).cloned();
     let Some(mut layout) = defined(&call.inputs) else { return Ok(()) };
-    if let Some(last) = defined(&call.last_inputs)
-        && same_axes(&layout, &last)?
-    {
-        let axis = call.used.int("axis")?;
-        if axis_at(&Layout::parse(&layout)?, axis) != axis_at(&Layout::parse(&last)?, axis) {
-            layout = last;
-        }
+    let axis = call.used.int("axis")?;
+    let last = match defined(&call.last_inputs) {
+        Some(last) if same_axes(&layout, &last)? => last,
+        _ => layout.clone(),
+    };
+    let axes = Layout::parse(&last)?.axes().to_vec();
+    let own = axes[axis_of(axis, axes.len())?];
+    if axis_at(&Layout::parse(&layout)?, axis) != Some(own) {
+        layout = last;
     }
     call.inputs.fill(layout.clone());
     call.outputs.fill(layout);

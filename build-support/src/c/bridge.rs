@@ -266,7 +266,7 @@ fn kernel(wanted: &Wanted<'_>, function: &Declared) -> Result<String, String> {
                 let known = of.and_then(element);
                 if of.is_some() && known.is_none() {
                     return Err(format!(
-                        "its parameter `{param}` is no pointer to numbers; write a kernel that calls it"
+                        "its parameter `{param}` is not a pointer to numbers; write a kernel that calls it"
                     ));
                 }
                 let what = if known.is_some() { "elements" } else { "bytes" };
@@ -455,7 +455,7 @@ double norm(double _Complex);
                 "`k` in [k] is neither a number nor an integer parameter; + and * join these",
             ),
             ("fft_run(samples[n], output[n])", "there is no parameter `output`; they are (samples, out, n)"),
-            ("odd", "its result `long double` is no number and not void; write a kernel that calls it"),
+            ("odd", "its result `long double` is neither a number nor void; write a kernel that calls it"),
             (
                 "with_plan(p[0])",
                 "its parameter `plan* p` is a pointer to a struct; wrap it in an object type in Rust, or write a kernel that calls it",
@@ -480,7 +480,7 @@ double norm(double _Complex);
                 "half_of",
                 "the type of its parameter `half h` is not known from this header; write a kernel that calls it",
             ),
-            ("made_half", "its result `half` is no number and not void; write a kernel that calls it"),
+            ("made_half", "its result `half` is neither a number nor void; write a kernel that calls it"),
             (
                 "norm",
                 "the type of its parameter `double _Complex` is not known from this header; write a kernel that calls it",

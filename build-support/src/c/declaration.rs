@@ -85,7 +85,7 @@ pub(super) fn declared(text: &str, header: &str, name: &str, is_cpp: bool) -> Re
             let shown = result.trim();
             match words.contains('*') {
                 true => format!("its result `{shown}` is a pointer; wrap it in an object type in Rust, or write a kernel that calls it"),
-                false => format!("its result `{shown}` is no number and not void; write a kernel that calls it"),
+                false => format!("its result `{shown}` is neither a number nor void; write a kernel that calls it"),
             }
         })?;
         if is_bool {

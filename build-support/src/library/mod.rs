@@ -184,7 +184,8 @@ impl Library {
     }
 
     /// Writes the text of each [`Self::te`] kernel and of each model's graph after each pass to
-    /// files that `cargo kernpack outputs` lists. The kernels are also verified after each pass.
+    /// files that `cargo kernpack outputs` lists. The kernels are also verified after each pass. If
+    /// a pass fails, the error names the folder with the texts before it.
     /// `KERNPACK_DUMP_PASSES=1` has the same effect.
     #[cfg(feature = "compiler")]
     pub fn dump_passes(mut self, yes: bool) -> Self {

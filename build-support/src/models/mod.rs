@@ -53,8 +53,8 @@ struct Read<'a> {
     /// The fingerprint of the file, and of weights in other files.
     content: Digest,
     graph: Graph,
-    /// The graph after each pass, if it is requested.
-    dumps: Vec<Dump>,
+    /// The files with the graph after each pass, if they are requested.
+    dumps: Vec<Output>,
 }
 
 /// Compiles every version of every model. Errors of one model do not hide those of others. The
@@ -71,7 +71,7 @@ pub(crate) fn compile(
     }
     let made = Error::collect(models.iter().map(|model| read(session, model, dump)))?;
     for read in &made {
-        outcome.outputs.extend(keep_dumps(session, read)?);
+        outcome.outputs.extend(read.dumps.iter().cloned());
         for warning in &read.graph.warnings {
             let _ = writeln!(outcome.warnings, "{}: {warning}", read.source);
         }
@@ -138,8 +138,15 @@ fn read<'a>(session: &Session, model: &'a Model, dump: bool) -> Result<Read<'a>>
     // optimization.
     let mut content = Digester::new("model");
     content.field(&bytes);
-    let Imported { graph, files, dumps } =
-        kernpack_graph::import_owned(bytes, full.parent(), &options).map_err(problems(&source))?;
+    let mut dumps = Vec::new();
+    let imported = kernpack_graph::import_and_dump(bytes, full.parent(), &options, &mut dumps);
+    // Also after an error: the last dump is the input of the pass that failed.
+    let folder = session.work_dir.join(&model.name);
+    let kept = keep_dumps(&folder, &model.name, &source, &dumps)?;
+    let Imported { graph, files, .. } = imported.map_err(|error| match dumps.is_empty() {
+        true => problems(&source)(error),
+        false => problems(&source)(error.within(&format!("the graphs before the error are in {}", folder.display()))),
+    })?;
     for file in &files {
         session.tracker.file(file);
     }
@@ -149,17 +156,16 @@ fn read<'a>(session: &Session, model: &'a Model, dump: bool) -> Result<Read<'a>>
             content.field(known.bytes());
         }
     }
-    Ok(Read { model, source, content: content.finish(), graph, dumps })
+    Ok(Read { model, source, content: content.finish(), graph, dumps: kept })
 }
 
 /// Writes the graphs of a model after each pass.
-fn keep_dumps(session: &Session, read: &Read<'_>) -> Result<Vec<Output>> {
-    let name = &read.model.name;
-    let dumps = read.dumps.iter().enumerate().map(|(number, Dump { pass, place, text })| {
-        let path = session.work_dir.join(name).join(format!("{number:04}_{pass}.graph.txt"));
+fn keep_dumps(folder: &Path, name: &str, source: &str, dumps: &[Dump]) -> Result<Vec<Output>> {
+    let dumps = dumps.iter().enumerate().map(|(number, Dump { pass, place, text })| {
+        let path = folder.join(format!("{number:04}_{pass}.graph.txt"));
         let text = if place.is_empty() { text.clone() } else { format!("{place}:\n{text}") };
         keep(&path, &text)?;
-        Ok(Output::of("graph", &path, &read.source, [name.as_str()]))
+        Ok(Output::of("graph", &path, source, [name]))
     });
     dumps.collect()
 }

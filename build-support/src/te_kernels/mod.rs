@@ -103,26 +103,21 @@ fn one(
     let runtime = runtime_of(&machine.triple);
     let target = Target { debug, runtime, ..Target::llvm(&machine.triple, &machine.cpu, &machine.features) };
     let context = PassContext::new(PassOptions { verify: dump, dump, ..PassOptions::default() });
-    let mut module = lowered(kernel, &target, &context).map_err(|error| problems(&error))?;
-    let printed = text::print(&module);
     let version = machine.version;
-    let mut outcome = TeOutcome::default();
+    let lowered = lowered(kernel, &target, &context);
+    // Also after an error: the last dump is the input of the pass that failed.
+    let folder = session.work_dir.join(kernel.name());
+    let dumps: Vec<_> = context.take_dumps().into_iter().map(|(pass, text)| (pass.to_string(), text)).collect();
+    let has_dumps = !dumps.is_empty();
+    let texts = keep_texts(&folder, version, kernel, source, dumps, context.take_notes())?;
+    let mut module = lowered.map_err(|error| match has_dumps {
+        true => problems(&error.note(format!("the programs before the error are in {}", folder.display()))),
+        false => problems(&error),
+    })?;
+    let printed = text::print(&module);
+    let mut outcome = TeOutcome { outputs: texts, warnings: String::new() };
     for warning in context.take_warnings() {
         let _ = writeln!(outcome.warnings, "{}: {warning}", version.source(source));
-    }
-    let folder = session.work_dir.join(kernel.name());
-    if dump {
-        for (number, (pass, text)) in context.take_dumps().into_iter().enumerate() {
-            let path = folder.join(format!("{version}.{number:02}_{pass}.kir"));
-            keep(&path, &text)?;
-            outcome.outputs.push(Output::of("kir", &path, source, [kernel.name()]));
-        }
-    }
-    let notes = context.take_notes();
-    if !notes.is_empty() {
-        let path = folder.join(format!("{version}.notes.txt"));
-        keep(&path, &(notes.join("\n") + "\n"))?;
-        outcome.outputs.push(Output::of("notes", &path, source, [kernel.name()]));
     }
     let passes = codegen::llvm::passes(&module);
     let object = version.product(session, "te", index, Path::new(kernel.name()), "o");
@@ -155,6 +150,29 @@ fn one(
         Ok(Ran { printed: String::new(), inputs: Vec::new() })
     })?;
     Ok((Compiled { source: source.to_owned(), object }, outcome))
+}
+
+/// Writes the dumps and notes of a kernel.
+fn keep_texts(
+    folder: &Path,
+    version: Version,
+    kernel: &Kernel,
+    source: &str,
+    dumps: Vec<(String, String)>,
+    notes: Vec<String>,
+) -> Result<Vec<Output>> {
+    let dumps = dumps.into_iter().enumerate();
+    let mut texts: Vec<(&str, String, String)> =
+        dumps.map(|(number, (pass, text))| ("kir", format!("{version}.{number:02}_{pass}.kir"), text)).collect();
+    if !notes.is_empty() {
+        texts.push(("notes", format!("{version}.notes.txt"), notes.join("\n") + "\n"));
+    }
+    let kept = texts.into_iter().map(|(kind, name, text)| {
+        let path = folder.join(name);
+        keep(&path, &text)?;
+        Ok(Output::of(kind, &path, source, [kernel.name()]))
+    });
+    kept.collect()
 }
 
 /// Writes a file for people, and its folder.

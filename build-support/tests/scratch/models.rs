@@ -293,7 +293,7 @@ fn mistakes_in_models_are_told_at_once() {
 
         perceptron.onnx: the model has no input 'y'; it has: x
 
-        broken.onnx: the file cannot be read: a field of wire type 4: this is no ONNX model
+        broken.onnx: the file cannot be read: a field of wire type 4: this is not an ONNX model
 
         absent.onnx: no such file; paths are relative to the package, DIR
     "#]].assert_eq(&package.message(&[]));

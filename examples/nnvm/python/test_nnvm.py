@@ -341,6 +341,11 @@ def test_initial_values():
     assert state(first)["w"].asnumpy().tolist() == [1, 2] and state(second)["w"].asnumpy().tolist() == [1, 1]
     with pytest.raises(nnvm.NNVMError, match="'w'"):
         state(plain)
+    # An array is copied.
+    value = np.float32([3, 4])
+    net = sym.Variable("w", init=value) + sym.Variable("x")
+    value[:] = 7
+    assert state(net)["w"].asnumpy().tolist() == [3, 4]
     given = np.float32([5, 6])
     params = nnvm.compiler.build(plain, "llvm", shapes, params={"w": given})[2]
     assert params["w"].asnumpy().tolist() == [5, 6]

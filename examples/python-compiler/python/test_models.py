@@ -203,7 +203,7 @@ def test_mistakes_are_named(tmp_path):
         (lambda: models.from_onnx("nothing.onnx"), "nothing.onnx: cannot be read: No such file"),
         (lambda: models.from_onnx(tmp_path / "cut.onnx"), "cut.onnx: "),
         (lambda: models.from_onnx(strange), "operator Snore is not supported, 1 node uses it ('y'): say what it computes, `operators={\"Snore\": compute}`"),
-        (lambda: models.compile(models.from_onnx(PERCEPTRON, dims={"batch": 2}), "7 up"), "`7 up` is no name of a function: take `m7_up`"),
+        (lambda: models.compile(models.from_onnx(PERCEPTRON, dims={"batch": 2}), "7 up"), "`7 up` is not a name of a function: take `m7_up`"),
         (lambda: models.compile(models.from_onnx(PERCEPTRON, dims={"batch": 2}), opt_level=4), "opt_level is 4, and has to be 0, 1, 2 or 3"),
         (lambda: models.graph.from_onnx(3, {}), "a model is the path of a file or its bytes, got int"),
         (lambda: models.graph.from_onnx("a", {"dim": {}}), "unknown option `dim`: the options are dims, dims_up_to, dims_in, inputs,"),

@@ -330,7 +330,7 @@ def test_mistakes_are_named():
     s = schedule.create([c])
     s[c].split(k, 4)
     for call, expected in [
-        (lambda: s[c].split(k, 4), "split: `k` of stage `c` is no loop any more"),
+        (lambda: s[c].split(k, 4), "split: `k` of stage `c` is no longer a loop"),
         (lambda: s[c].vectorise(k), "neither a field nor a function kernpack.schedule.vectorise"),
         (lambda: a[1], "`a`"),
         (lambda: a[1, 2] + w, "argument 'b': expected Union"),

@@ -1,4 +1,9 @@
-//! Tests: more references than a count can hold end the process, whatever adds them.
+//! Tests that too many references for a count end the process, whichever safe operation adds them.
+//!
+//! `cells/too_many.rs` of kernpack-embedded tests the C functions and the functions of the provider
+//! in the same way. Both are needed: the types of this crate add most references without the
+//! provider, by its counting functions. The tests share no code, since code of unit tests is not
+//! visible in another crate.
 
 use core::mem::forget;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +18,8 @@ use crate::{
     Str, Tensor, WeakRef,
 };
 
-/// Environment variable that tells a child process the way to add a reference, and the counts.
+/// The environment variables that pass to a child process the operation to try, and the initial
+/// counts.
 const WAY: &str = "TEST_OF_TOO_MANY_REFERENCES";
 const COUNTS: &str = "TEST_OF_TOO_MANY_REFERENCES_COUNTS";
 

@@ -94,7 +94,7 @@ impl Listen {
         let Self { host, port, .. } = self;
         let addresses = (host.as_str(), *port).to_socket_addrs();
         let addresses: Vec<SocketAddr> = addresses
-            .map_err(|problem| error!(ValueError, "'{host}' is no address of this machine: {problem}"))?
+            .map_err(|problem| error!(ValueError, "'{host}' is not an address of this machine: {problem}"))?
             .collect();
         let is_allowed = self.insecure || self.is_guarded();
         if !is_allowed && addresses.iter().any(|address| !address.ip().is_loopback()) {
@@ -261,7 +261,7 @@ mod tests {
             ("::", 0, Some("12345678"), ":: can be reached from other machines"),
             ("127.0.0.1", 0, Some("short"), "a token has at least 8 letters and no white space"),
             ("127.0.0.1", 0, Some("two words"), "a token has at least 8 letters and no white space"),
-            ("", 0, None, "'' is no address of this machine: "),
+            ("", 0, None, "'' is not an address of this machine: "),
         ] {
             let mut listen = Listen::at(port);
             (listen.host, listen.token) = (host.to_owned(), token.map(str::to_owned));

@@ -37,7 +37,7 @@ fn connections_that_do_not_begin() {
     // A server of another protocol, and one that rejects the client.
     for (bytes, problem) in [
         (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "is this the right port?"),
-        (b"", "closed the connection: it is no RPC server, or wants a token, TLS, or another key"),
+        (b"", "closed the connection: it is not an RPC server, or wants a token, TLS, or another key"),
         (b"\x73\xf2\x0f\0", "another key than 'pi'"),
         (b"\x71\xf2\x0f\0\xff\xff\xff\x7f", "a key of 2147483647 bytes"),
     ] {
@@ -62,7 +62,7 @@ fn connections_that_do_not_begin() {
     for (connect, problem) in [
         (connect("127.0.0.1:1").key("two words"), "a key has no white space in it"),
         (connect("127.0.0.1:1").token("two words"), "a token has no white space in it"),
-        (connect("127.0.0.1:x"), "'127.0.0.1:x' is no address"),
+        (connect("127.0.0.1:x"), "'127.0.0.1:x' is not an address"),
         (connect("127.0.0.1:1").timeout(Duration::ZERO), "a timeout is longer than zero"),
     ] {
         let error = connect.open().unwrap_err();
@@ -192,14 +192,14 @@ fn replies_that_make_no_sense() {
                 values.int(70).tensor(&tensor(&[1], Device::new(129, 0))).opaque(9);
             },
             3,
-            "remote[0]-cpu:0 is no device that",
+            "remote[0]-cpu:0 is not a device that",
         ),
         (
             |values| {
                 values.int(6).device(Device::new(-3, 0));
             },
             2,
-            "is no device that",
+            "is not a device that",
         ),
     ];
     let server = Server::start(|served| {

@@ -92,7 +92,7 @@ impl Clip {
     pub fn parse(text: &str, #[default("text")] meta: &str) -> Result<Self> {
         match text.parse() {
             Ok(x) => Ok(Self::new(x, meta)),
-            Err(_) => bail!(ValueError, "'{text}' is no number"),
+            Err(_) => bail!(ValueError, "'{text}' is not a number"),
         }
     }
 

@@ -92,7 +92,7 @@ impl Model {
             let element = ELEMENTS.iter().find(|(number, ..)| *number == input.element);
             let (Some(shape), Some((_, code, bits))) = (&input.shape, element) else {
                 return Err(format!(
-                    "{shown}: input '{}' is no tensor of numbers with a shape: start the crate without --model, and say `.model_with({:?}, |model| ..)` in build.rs",
+                    "{shown}: input '{}' is not a tensor of numbers with a shape: start the crate without --model, and say `.model_with({:?}, |model| ..)` in build.rs",
                     input.name, file
                 ));
             };

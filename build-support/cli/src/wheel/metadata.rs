@@ -7,10 +7,10 @@ use crate::Result;
 
 /// The required version of `tvm_ffi`.
 ///
-/// At least 0.1.15: a Kernpack library binds to every function of that version's table at load, and
-/// the schemas and attributes that it registers are those that this version reads. Below 0.2: the C
-/// ABI is stable within 0.1 (according to the package), and a change of it would be a new minor
-/// version. Post-releases such as 0.1.15.post2 are in the range.
+/// At least 0.1.15: older versions lack the functions for big integers, and the schemas and
+/// attributes that a library registers are those that this version reads. Below 0.2: the C ABI is
+/// stable within 0.1 (according to the package), and a change of it would be a new minor version.
+/// Post-releases such as 0.1.15.post2 are in the range.
 pub(crate) const TVM_FFI: &str = "apache-tvm-ffi>=0.1.15,<0.2";
 
 /// The oldest Python version that `tvm_ffi` has wheels for.

@@ -35,3 +35,4 @@ pub use interval::ConstInterval;
 pub use linear::{LinearForm, detect_linear};
 pub use modular::ModularSet;
 pub use same::same;
+pub(crate) use wrapping::may_be_data;

@@ -34,20 +34,15 @@ use crate::ir::{BinaryOp, CallKind, DataTypeExt, Expr, ExprNode, Var, with_stack
 impl State {
     /// Marks the variable as data.
     pub(crate) fn mark_data(&mut self, var: &Var) {
-        if var.is_size()
-            || !(var.dtype().is_integer() || var.dtype().is_bool())
-            || self.data.contains_key(&var.address())
-        {
-            return;
+        if may_be_data(var) && !self.data.contains_key(&var.address()) {
+            self.data.insert(var.address(), var.clone());
+            self.clear_memos();
         }
-        self.data.insert(var.address(), var.clone());
-        self.clear_memos();
     }
 
     /// Marks the variable as data if its value is data.
     pub(crate) fn mark_value(&mut self, var: &Var, value: &Expr) {
-        let may_be_data = var.dtype().is_integer() || var.dtype().is_bool();
-        if !var.is_size() && may_be_data && self.is_data(value) {
+        if may_be_data(var) && self.is_data(value) {
             self.mark_data(var);
         }
     }
@@ -182,8 +177,8 @@ impl State {
     /// Returns true if an integer is data, and its simplified form is not. A condition that becomes
     /// constant chooses nothing any more.
     pub(crate) fn loses_data(&mut self, expr: &Expr, new: &Expr) -> bool {
-        let dtype = expr.dtype();
-        (dtype.is_integer() || dtype.is_bool() && new.as_int().is_none())
+        may_be_data(expr)
+            && !(expr.dtype().is_bool() && new.as_int().is_some())
             && !new.same_as(expr)
             && !self.is_data(new)
             && self.is_data(expr)
@@ -257,6 +252,18 @@ impl State {
     pub(crate) fn value_range(&self, sum: &Sum) -> ConstInterval {
         if self.is_exact(sum) { self.range(sum) } else { ConstInterval::of_type(sum.dtype) }
     }
+}
+
+/// Returns true if the value of an expression may be data: an integer or a condition that is not a
+/// size. Arithmetic on numbers of other types is exact, rounds or is not supported, but has no
+/// rules for indices.
+///
+/// The simplifier treats all parameters of this kind as data. The code generators
+/// ([`codegen`](crate::codegen)) treat parameters of 64 bits as indices, because they may be the
+/// sizes and strides of an entry function.
+pub(crate) fn may_be_data(expr: &Expr) -> bool {
+    let dtype = expr.dtype();
+    (dtype.is_integer() || dtype.is_bool()) && !matches!(**expr, ExprNode::Var { size: true, .. })
 }
 
 /// [`State::with_values`].

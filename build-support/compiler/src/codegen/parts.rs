@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::arith::may_be_data;
 use crate::ir::visit::has_part;
 use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, Var, with_stack};
 
@@ -32,8 +33,7 @@ impl IndexFacts {
     /// Records a parameter: numbers that are not sizes are data. Those of 64 bits may be the sizes
     /// and strides of an entry function.
     pub(super) fn note_param(&mut self, var: &Var) {
-        let dtype = var.dtype();
-        if dtype.is_bool() || dtype.is_int() && !var.is_size() && dtype.bits() < 64 {
+        if may_be_data(var) && var.dtype().bits() < 64 {
             self.data.insert(var.clone());
         }
     }
@@ -43,15 +43,14 @@ impl IndexFacts {
         // The bounds are those of an earlier loop with the same variable.
         self.bounds.remove(var);
         self.natural.remove(var);
-        let dtype = var.dtype();
-        if !(dtype.is_int() || dtype.is_bool()) || var.is_size() {
+        if !may_be_data(var) {
             return;
         }
         if !self.is_index(value) {
             self.data.insert(var.clone());
             return;
         }
-        if dtype.is_int() && self.may_be_negative(value) {
+        if var.dtype().is_int() && self.may_be_negative(value) {
             self.negative.insert(var.clone());
         }
         if self.is_natural(value) {

@@ -58,14 +58,21 @@ pub fn collect_reported<T>(work: impl FnOnce() -> T) -> (T, Result<()>) {
 }
 
 /// Runs work, and returns its error, those that operators reported in it, or both. See
-/// [`collect_reported`].
+/// [`collect_reported`]. The error type of the work is [`CompileError`], or one that is made from
+/// such an error and can be extended with another one.
 ///
 /// # Errors
-/// Returns all of these errors as one.
-pub fn with_reported<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+/// Returns all of these errors as one, that of the work first.
+pub fn with_reported<T, E>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E>
+where
+    E: From<CompileError> + Extend<CompileError>,
+{
     match collect_reported(work) {
-        (Err(error), Err(reported)) => Err(error.and(reported)),
+        (Err(mut error), Err(reported)) => {
+            error.extend([reported]);
+            Err(error)
+        }
         (value, Ok(())) => value,
-        (Ok(_), Err(reported)) => Err(reported),
+        (Ok(_), Err(reported)) => Err(reported.into()),
     }
 }

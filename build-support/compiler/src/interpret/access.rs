@@ -174,7 +174,7 @@ impl Run<'_> {
                 .ok_or_else(|| format!("`{}` is larger than the 4 GiB that the interpreter gives", allocation.name))?;
         }
         if allocation.alignment > 0 && !(allocation.alignment as u64).is_power_of_two() {
-            return Err(format!("an alignment of {} is no power of two", allocation.alignment));
+            return Err(format!("an alignment of {} is not a power of two", allocation.alignment));
         }
         if let (Some(group), Some(thread), Some(block)) = (allocation.shared, thread, &mut self.block) {
             // A thread of the group gets the same memory each time.

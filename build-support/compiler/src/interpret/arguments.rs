@@ -117,7 +117,7 @@ impl Run<'_> {
             return Err(format!("{} dimensions are expected, got {}", buffer.shape.len(), content.shape.len()));
         }
         if buffer.alignment > 0 && !address.is_multiple_of(buffer.alignment as u64) {
-            return Err(format!("the address is no multiple of {}, which the function promises", buffer.alignment));
+            return Err(format!("the address is not a multiple of {}, which the function promises", buffer.alignment));
         }
         let strides = content.full_strides();
         let empty = content.shape.contains(&0);
@@ -243,12 +243,12 @@ fn scalar(arg: &Arg, dtype: DataType) -> Result<u64, Fault> {
         Arg::Int(value) if dtype.is_float() => Ok(number::cast(I64, dtype, *value as u64)),
         Arg::Int(value) => {
             if !dtype.can_hold(*value) && dtype != U64 && !dtype.is_handle() {
-                return Err(format!("{value} is no {}", dtype.short_name()));
+                return Err(format!("{value} is not a value of type {}", dtype.short_name()));
             }
             Ok(*value as u64)
         }
         Arg::Float(value) if dtype.is_float() => Ok(number::float_bits(dtype, *value)),
-        Arg::Float(value) => Err(format!("{value} is no {}", dtype.short_name())),
+        Arg::Float(value) => Err(format!("{value} is not a value of type {}", dtype.short_name())),
         Arg::Block(_) => Err(format!("a tensor for a parameter of {}", dtype.short_name())),
     }
 }

@@ -103,7 +103,7 @@ impl Run<'_> {
         let (mask, by, width) = (frame.bits(mask)?, frame.bits(lane)? as i64, frame.bits(width)? as i64);
         let warp_size = i64::from(WARP_SIZE);
         if width <= 0 || width > warp_size || width & (width - 1) != 0 {
-            return Err(format!("a width of {width} is no power of two up to {warp_size}"));
+            return Err(format!("a width of {width} is not a power of two up to {warp_size}"));
         }
         let own = i64::from(members[at].thread().linear) % warp_size;
         let base = own & !(width - 1);

@@ -71,7 +71,7 @@ impl Compiler<'_, '_> {
                 let bits = number::float_bits(*dtype, *value);
                 self.constant(Value::One(bits))
             }
-            ExprNode::Text { .. } => fail!(Run, "a text that is no argument of a call"),
+            ExprNode::Text { .. } => fail!(Run, "a text that is not an argument of a call"),
             ExprNode::Var { name, .. } => {
                 let var = Var::of(expr).expect("a variable");
                 match self.vars.get(&var) {

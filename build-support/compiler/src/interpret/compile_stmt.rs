@@ -77,7 +77,7 @@ impl Compiler<'_, '_> {
                 }
                 "reduce_scope" => {
                     let Ok(reducer) = node.to::<Reducer>() else {
-                        fail!(Run, "`reduce_scope` of something that is no reducer");
+                        fail!(Run, "`reduce_scope` of something that is not a reducer");
                     };
                     self.reducers.push(reducer);
                     self.body(body)?;
@@ -266,7 +266,7 @@ impl Compiler<'_, '_> {
                 builtin::STORAGE_SYNC => {
                     let scope = match args.get(0).as_deref() {
                         Some(ExprNode::Text { value }) => value.to_string(),
-                        _ => fail!(Run, "`storage_sync` of something that is no scope"),
+                        _ => fail!(Run, "`storage_sync` of something that is not a scope"),
                     };
                     let group = match scope.as_str() {
                         "shared" => Group::Block,

@@ -110,13 +110,13 @@ impl Compiler<'_, '_> {
         let mut tags = Vec::new();
         for thread in &args[2 * count + 2..] {
             let Some(reg) = Var::of(thread).and_then(|var| self.vars.get(&var).copied()) else {
-                fail!(Run, "`thread_allreduce` over something that is no thread");
+                fail!(Run, "`thread_allreduce` over something that is not a thread");
             };
             let tag = self.ops.iter().rev().find_map(|op| match op {
                 Op::ThreadIndex { to, tag } if *to == reg => Some(tag.clone()),
                 _ => None,
             });
-            let Some(tag) = tag else { fail!(Run, "`thread_allreduce` over a variable that is no thread") };
+            let Some(tag) = tag else { fail!(Run, "`thread_allreduce` over a variable that is not a thread") };
             tags.push(tag);
         }
         let reducer = self.reducer(&reducer)?;
@@ -164,7 +164,7 @@ pub(super) fn thread_of(node: &kernpack::Any) -> Result<(String, Var)> {
     }
     match node.to::<Var>() {
         Ok(var) => Ok((var.name().to_owned(), var)),
-        Err(_) => fail!(Run, "a thread attribute of something that is no iteration variable"),
+        Err(_) => fail!(Run, "a thread attribute of something that is not an iteration variable"),
     }
 }
 

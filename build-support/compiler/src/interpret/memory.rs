@@ -91,7 +91,7 @@ impl Memory {
         }
         let number = (address >> OFFSET_BITS) as usize;
         let Some(region) = number.checked_sub(1).and_then(|index| self.regions.get(index)) else {
-            return Err(format!("access through {address:#x}, which is no pointer"));
+            return Err(format!("access through {address:#x}, which is not a pointer"));
         };
         let offset = (address & ((1 << OFFSET_BITS) - 1)) as i64 - (ORIGIN + region.misalignment) as i64;
         Ok((number - 1, offset))
@@ -153,10 +153,10 @@ impl Memory {
             ));
         }
         if !address.is_multiple_of(aligned as u64) {
-            return Err(format!("address of byte {offset} of `{}` is no multiple of {aligned}", region.name));
+            return Err(format!("address of byte {offset} of `{}` is not a multiple of {aligned}", region.name));
         }
         if access == Access::Write && !region.writable {
-            return Err(format!("`{}` is written, but is no output", region.name));
+            return Err(format!("`{}` is written, but is not an output", region.name));
         }
         if !self.races.is_empty() {
             let (name, private, length) = (&region.name, region.private, region.bytes.len());

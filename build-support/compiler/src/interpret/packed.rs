@@ -71,7 +71,7 @@ impl PackedCall<'_> {
     /// Returns an error for an argument that is not a pointer, and the errors of a load.
     pub fn tensor(&mut self, index: usize) -> Result<(DataType, Vec<i64>, Vec<u64>)> {
         let Some(PackedValue::Pointer(tensor)) = self.args.get(index).cloned() else {
-            fail!(Run, "argument {index} is no tensor");
+            fail!(Run, "argument {index} is not a tensor");
         };
         let field = |this: &mut Self, at: u64, dtype: DataType| this.read(tensor + at, dtype);
         let ndim = field(self, tensor::NDIM, crate::ir::I32)? as i64;

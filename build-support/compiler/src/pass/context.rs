@@ -137,8 +137,8 @@ impl PassContext {
         self.dumps.lock().unwrap_or_else(PoisonError::into_inner).push((pass.into(), text));
     }
 
-    /// Takes the names of passes with the program after each, in order. Empty unless the option
-    /// `dump` is set.
+    /// Takes the names of passes with the program after each, in order. If a pass failed, the last
+    /// program is its input. Empty unless the option `dump` is set.
     pub fn take_dumps(&self) -> Vec<(Str, String)> {
         std::mem::take(&mut *self.dumps.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -169,8 +169,8 @@ impl PassContextNode {
         std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes pairs of a pass and the text of the program after it, in order. Empty unless the
-    /// option `dump` is set.
+    /// Takes pairs of a pass and the text of the program after it, in order. If a pass failed, the
+    /// last program is its input. Empty unless the option `dump` is set.
     #[method(name = "take_dumps")]
     fn give_dumps(&self) -> Vec<Array<Str>> {
         let dumps = std::mem::take(&mut *self.dumps.lock().unwrap_or_else(PoisonError::into_inner));

@@ -56,7 +56,7 @@ impl Mutate for Lower {
         match &**stmt {
             StmtNode::Attr { key, node, body, .. } if key.as_str() == "reduce_scope" => {
                 let Ok(reducer) = node.to::<Reducer>() else {
-                    crate::error::fail!(Lower, "`reduce_scope` of something that is no reducer");
+                    crate::error::fail!(Lower, "`reduce_scope` of something that is not a reducer");
                 };
                 let outer = self.reducer.replace(reducer);
                 let body = self.mutate_stmt(body);
@@ -93,8 +93,10 @@ fn linear(threads: &[&Threads]) -> Result<(Expr, i64)> {
     let (mut index, mut count) = (Expr::int(0), 1i64);
     for threads in threads {
         let Some(extent) = threads.extent.as_int() else {
-            let what =
-                format!("a reduction across threads: the extent {} of {} is no constant", threads.extent, threads.tag);
+            let what = format!(
+                "a reduction across threads: the extent {} of {} is not a constant",
+                threads.extent, threads.tag
+            );
             return Err(CompileError::new(ErrorKind::Lower, what).note("split by a constant and bind that part"));
         };
         index = index + threads.var.expr().cast(I64) * count;
@@ -122,7 +124,7 @@ impl Lower {
                 }
                 // There is only one thread.
                 _ if thread.is_int(0) => {}
-                _ => crate::error::fail!(Lower, "`thread_allreduce` over {thread}, which is no thread of the block"),
+                _ => crate::error::fail!(Lower, "`thread_allreduce` over {thread}, which is not a thread of the block"),
             }
         }
         let mut inside: Vec<&Threads> = self.threads.iter().filter(|threads| threads.is_inside_block()).collect();

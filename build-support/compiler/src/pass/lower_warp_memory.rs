@@ -112,7 +112,7 @@ impl Lower {
             }
         };
         let Some(size) = buffer.shape.iter().try_fold(1i64, |size, extent| size.checked_mul(extent.as_int()?)) else {
-            return Self::refused(buffer, "its size is no constant", "split by constants");
+            return Self::refused(buffer, "its size is not a constant", "split by constants");
         };
         let mut width = None;
         for stmt in behind {

@@ -71,7 +71,7 @@ pub fn make_packed_api(function: &LoweredFunc, _: &PassContext) -> Result<Lowere
         device_type: function.attr("device_type").and_then(|value| value.to().ok()).unwrap_or(CPU),
     };
     if !u64::try_from(entry.alignment).is_ok_and(u64::is_power_of_two) {
-        let what = format!("`{}`: data_alignment {} is no power of two", function.name, entry.alignment);
+        let what = format!("`{}`: data_alignment {} is not a power of two", function.name, entry.alignment);
         return Err(CompileError::new(ErrorKind::Lower, what));
     }
     let params = function.params.to_vec();

@@ -4,6 +4,13 @@
 //! built-in [`Pass`]; another name is a global function, with or without [`PREFIX`]. Such a
 //! function is a pass of the user: `(program, PassContext) -> program`, where a program is a
 //! lowered function or a module of them.
+//!
+//! The name of a built-in pass always means the built-in pass, also if another function was
+//! registered under its global name: a library in the same process does not change the code of
+//! kernels. To replace a pass, put a function or another name in its place in the pipeline.
+
+use std::any::Any as Payload;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use kernpack::{Any, Array, Function};
 
@@ -78,7 +85,8 @@ pub fn on_functions(
     Ok(with_reported(|| program.map(|function| pass(function, context)))?.into())
 }
 
-/// Returns the function of a pass: of one of the user, or a built-in one.
+/// Returns the global function of a pass: of one of the user, or a built-in one. Pipelines do not
+/// call it for built-in passes.
 ///
 /// # Errors
 /// Returns an error if there is no pass of that name.
@@ -167,7 +175,12 @@ impl Step {
 
     fn run(&self, program: Program, context: &PassContext) -> Result<Program> {
         let (name, function) = match self {
-            Self::BuiltIn { pass, .. } => return (pass.run)(&program, context),
+            Self::BuiltIn { pass, .. } => {
+                // Callers have copies of the program, which is immutable; of the context, locks
+                // that are poisoned stay usable.
+                let after = catch_unwind(AssertUnwindSafe(|| (pass.run)(&program, context)));
+                return after.unwrap_or_else(|payload| Err(panicked(&*payload)));
+            }
             Self::User { name, function } => (name, function),
         };
         let after = function.call((Any::from(program), context))?;
@@ -175,5 +188,27 @@ impl Step {
             let what = format!("pass {name} gave {}; a pass gives the program back", after.type_name());
             CompileError::new(ErrorKind::Lower, what)
         })
+    }
+}
+
+/// The error for a panic of a built-in pass. A panic of a user's pass is an error already, since it
+/// is called as a packed function.
+fn panicked(payload: &(dyn Payload + Send)) -> CompileError {
+    let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let what = format!("panicked: {}", text.unwrap_or("a value that is not text"));
+    CompileError::new(ErrorKind::Internal, what).note("this is a bug in the compiler")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panics_of_built_in_passes_are_errors() {
+        static PANICS: Pass = Pass { name: "Panics", run: |_, _| panic!("out of {}", "luck"), leaves: None };
+        let function = text::parse_func("func f(a: mut f32[4]) {\n a[0] = 1.0\n}").unwrap();
+        let step = Step::BuiltIn { name: "Panics".to_owned(), pass: &PANICS };
+        let error = step.run(Program::Function(function), &PassContext::default()).err().unwrap();
+        assert_eq!((error.kind(), error.what()), (ErrorKind::Internal, "panicked: out of luck"));
     }
 }

@@ -32,16 +32,16 @@ struct Product {
 /// The operands, if a reduction is a product.
 fn product(parts: &Computed) -> core::result::Result<Product, String> {
     let ExprNode::Reduce { reducer, sources, condition, init, .. } = &*parts.body else {
-        return Err("it is no reduction".into());
+        return Err("it is not a reduction".into());
     };
     let is_sum = reducer.results.len() == 1
         && matches!(reducer.results.get(0).as_deref(), Some(ExprNode::Binary { op: BinaryOp::Add, .. }));
     if !is_sum || sources.len() != 1 || !condition.is_true() || !init.is_empty() {
-        return Err("it is no plain sum".into());
+        return Err("it is not a plain sum".into());
     }
     let source = source_of(&parts.body).expect("a reduction has a source");
     let ExprNode::Binary { op: BinaryOp::Mul, .. } = &*source else {
-        return Err("what is summed is no product".into());
+        return Err("what is summed is not a product".into());
     };
     let operands = reads(&source);
     let [x, y] = &operands[..] else { return Err("it does not read two tensors".into()) };
@@ -228,7 +228,7 @@ pub(crate) fn core_of(schedule: &Schedule, id: StageId) -> core::result::Result<
                 && readers(schedule, other) == [id]
         })
         .collect();
-    let [core] = found[..] else { return Err(format!("`{}` is no product and has none of its own", out.name())) };
+    let [core] = found[..] else { return Err(format!("`{}` is not a product and does not contain one", out.name())) };
     if !is_injective(out) || !reads_in_place(schedule, id, core) {
         return Err(format!("`{}` does not read `{}` element by element", out.name(), schedule[core].name()));
     }

@@ -89,17 +89,17 @@ pub(crate) fn find(schedule: &Schedule, id: StageId, lies: Lies) -> Result<core:
 fn factors(parts: &Computed, how: Lies) -> core::result::Result<(Expr, Expr), String> {
     let fail = |reason: &str| Err(reason.to_owned());
     let ExprNode::Reduce { reducer, sources, condition, init, .. } = &*parts.body else {
-        return fail("it is no reduction");
+        return fail("it is not a reduction");
     };
     let is_sum = reducer.results.len() == 1
         && sources.len() == 1
         && matches!(reducer.results.get(0).as_deref(), Some(ExprNode::Binary { op: BinaryOp::Add, .. }));
     let source = source_of(&parts.body).expect("a reduction has a source");
     let ExprNode::Binary { op: BinaryOp::Mul, a, b, dtype } = &*source else {
-        return fail("what is summed is no product");
+        return fail("what is summed is not a product");
     };
     if !is_sum || !condition.is_true() || !init.is_empty() || !dtype.is_float() || !matches!(dtype.bits(), 32 | 64) {
-        return fail("it is no plain sum of f32 or f64");
+        return fail("it is not a plain sum of f32 or f64");
     }
     let ([depth], Some(column)) = (&parts.reduce_axes[..], parts.axes.last()) else {
         return fail("it sums over several axes");

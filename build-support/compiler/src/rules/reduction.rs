@@ -39,7 +39,7 @@ pub(crate) fn is_contiguous(body: &Expr, axis: &IterVar) -> bool {
 pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
     let op = schedule[id].operation().clone();
     if !is_reduction(&op) {
-        decline!("`{}` is no reduction", op.name());
+        decline!("`{}` is not a reduction", op.name());
     }
     if extremum::apply(schedule, id, target)? {
         return Ok(Outcome::Applied);

@@ -69,10 +69,10 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
 
 fn describe(parts: &Computed, op: &Operation) -> core::result::Result<Window, String> {
     let ExprNode::Reduce { reducer, sources, condition, init, .. } = &*parts.body else {
-        return Err("it is no reduction".into());
+        return Err("it is not a reduction".into());
     };
     if reducer.results.len() != 1 || sources.len() != 1 || !condition.is_true() || !init.is_empty() {
-        return Err("it is no plain reduction with one result".into());
+        return Err("it is not a plain reduction with one result".into());
     }
     let source = source_of(&parts.body).expect("a reduction has a source");
     if source.dtype() != op.output(0).dtype {

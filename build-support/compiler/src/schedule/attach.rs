@@ -138,7 +138,7 @@ impl Attachments {
                 let mut error = CompileError::new(
                     ErrorKind::Bound,
                     format!(
-                        "stage `{}` is computed at `{}`, which is no loop of stage `{}`",
+                        "stage `{}` is computed at `{}`, which is not a loop of stage `{}`",
                         schedule[current].name(),
                         axis.var.name(),
                         target.name()

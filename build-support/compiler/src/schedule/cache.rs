@@ -111,7 +111,7 @@ impl Schedule {
                 continue;
             }
             if leaf.kind != IterKind::DataPar {
-                let what = format!("`{}` of stage `{}` is no loop over dimensions", leaf.name(), stage.name());
+                let what = format!("`{}` of stage `{}` is not a loop over dimensions", leaf.name(), stage.name());
                 return Err(context.stage_error(&stage, what).note(
                     "only dimensions make a layout: apply `cache_write` before loops of the reduction are changed",
                 ));

@@ -249,7 +249,7 @@ impl Lowering<'_> {
         Err(CompileError::new(
             ErrorKind::Lower,
             format!(
-                "loop `{}` of stage `{}` cannot be {what}: its extent {} is no constant",
+                "loop `{}` of stage `{}` cannot be {what}: its extent {} is not a constant",
                 leaf.var.name(),
                 stage.name(),
                 crate::text::print(extent)

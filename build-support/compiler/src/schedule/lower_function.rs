@@ -162,7 +162,7 @@ fn is_output(schedule: &Schedule, tensor: &Tensor) -> Result<bool> {
     let Some(id) = schedule.stage_of(&tensor.op) else {
         return Err(CompileError::new(
             ErrorKind::Lower,
-            format!("argument `{}` is no tensor of the schedule: no output depends on it", tensor.name()),
+            format!("argument `{}` is not a tensor of the schedule: no output depends on it", tensor.name()),
         )
         .at(tensor.op.span()));
     };
@@ -194,7 +194,8 @@ fn check_arguments(schedule: &Schedule, memory: &[(Tensor, Buffer)]) -> Result<(
             let tensor = original(schedule, &tensor);
             if !known.contains(&tensor.key()) && !is_state(&tensor) {
                 let what = if stage.is_output { "output" } else { "input" };
-                let error = CompileError::new(ErrorKind::Lower, format!("{what} `{}` is no argument", tensor.name()));
+                let error =
+                    CompileError::new(ErrorKind::Lower, format!("{what} `{}` is not an argument", tensor.name()));
                 missing.push(error.at(tensor.op.span()).note("list it among the arguments of the function"));
             }
         }

@@ -20,7 +20,7 @@ impl Lowering<'_> {
         let stage = &self.schedule[id];
         let op = stage.operation().clone();
         let OperationNode::Scan { scan_axis, init, update, spatial_axes, .. } = &*op else {
-            crate::error::fail!(Internal, "`{}` is no scan", op.name());
+            crate::error::fail!(Internal, "`{}` is not a scan", op.name());
         };
         let leaves: Vec<IterVar> = loops(stage).cloned().collect();
         let is_time = made_of(stage, [scan_axis.clone()]);
@@ -66,7 +66,7 @@ impl Lowering<'_> {
     pub(crate) fn external(&mut self, id: StageId) -> Result<Stmt> {
         let op = self.schedule[id].operation().clone();
         let OperationNode::Extern { inputs, input_buffers, output_buffers, body, .. } = &*op else {
-            crate::error::fail!(Internal, "`{}` is no extern operation", op.name());
+            crate::error::fail!(Internal, "`{}` is not an extern operation", op.name());
         };
         let mut body = Stmt::attr("extern_scope", op.clone(), 0, body.clone());
         let outputs = op.outputs();

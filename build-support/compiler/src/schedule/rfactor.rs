@@ -52,9 +52,8 @@ impl Schedule {
         let op = stage.operation().clone();
         let name = op.name();
         if axis.kind != IterKind::CommReduce {
-            return Err(
-                context.stage_error(&stage, format!("`{}` of stage `{name}` is no axis of a reduction", axis.name()))
-            );
+            return Err(context
+                .stage_error(&stage, format!("`{}` of stage `{name}` is not an axis of a reduction", axis.name())));
         }
         let OperationNode::Compute { axes, reduce_axes, bodies, .. } = &*op else {
             return Err(context.error(format!("`{name}` is not computed by an expression")));
@@ -62,7 +61,7 @@ impl Schedule {
         let first = bodies.get(0);
         let Some(ExprNode::Reduce { reducer, sources, condition: condition_of_all, init, .. }) = first.as_deref()
         else {
-            return Err(context.error(format!("`{name}` is no reduction")));
+            return Err(context.error(format!("`{name}` is not a reduction")));
         };
         let size = axes.len() as i64;
         let position = if dimension < 0 { size + 1 + dimension } else { dimension };

@@ -202,7 +202,7 @@ fn check(
     require!(!axes.is_empty(), Type, "{name}: no axis to reduce over");
     for (position, axis) in axes.iter().enumerate() {
         if axis.kind != IterKind::CommReduce {
-            let error = format!("{name}: `{}` is no axis of a reduction", axis.name());
+            let error = format!("{name}: `{}` is not an axis of a reduction", axis.name());
             return Err(CompileError::new(ErrorKind::Type, error)
                 .note(format!("make one with `reduce_axis(0, extent, \"{}\")`", axis.name())));
         }

@@ -169,7 +169,7 @@ impl Expr {
     ) -> Self {
         let ExprNode::Reduce { reducer, sources, axes, condition, init, .. } = &**self else {
             report(
-                CompileError::new(ErrorKind::Type, format!("{what} of an expression that is no reduction"))
+                CompileError::new(ErrorKind::Type, format!("{what} of an expression that is not a reduction"))
                     .at(place(here)),
             );
             return self.clone();

@@ -114,7 +114,7 @@ fn check(init: &[Tensor], update: &[Tensor], state: &[Tensor]) -> Result<()> {
     for ((init, update), state) in init.iter().zip(update).zip(state) {
         let name = state.name();
         let is_placeholder = matches!(&*state.op, OperationNode::Placeholder { .. });
-        require!(is_placeholder, Type, "scan: the state `{name}` is no placeholder");
+        require!(is_placeholder, Type, "scan: the state `{name}` is not a placeholder");
         let rank = state.shape.len();
         require!(rank > 0, Type, "scan: the state `{name}` has no dimension for time");
         for (what, tensor) in [("init", init), ("update", update)] {

@@ -191,7 +191,7 @@ impl Parser<'_> {
                 i64::try_from(magnitude).is_ok()
             };
             if !fits {
-                return Err(self.error_at(place, format!("{digits} is no {}", dtype.short_name())));
+                return Err(self.error_at(place, format!("{digits} is not a value of type {}", dtype.short_name())));
             }
             let bare = suffix.is_empty().then_some(value as f64);
             return Ok(Value { expr: Expr::from_node(ExprNode::Int { dtype, value }), bare });
@@ -200,7 +200,7 @@ impl Parser<'_> {
         Ok(match dtype {
             Some(dtype) if dtype.is_float() => Expr::from_node(ExprNode::Float { dtype, value: sign * value }).into(),
             Some(dtype) => {
-                return Err(self.error_at(place, format!("{digits} is no {}", dtype.short_name())));
+                return Err(self.error_at(place, format!("{digits} is not a value of type {}", dtype.short_name())));
             }
             None => {
                 // Rounded once, from the digits.

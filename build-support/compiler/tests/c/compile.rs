@@ -83,5 +83,5 @@ pub(crate) fn run(name: &str, way: (&str, &[&str]), functions: &[LoweredFunc], m
 
 /// The numbers that a program prints.
 pub(crate) fn numbers(text: &str) -> Vec<i64> {
-    text.split_whitespace().map(|word| word.parse().unwrap_or_else(|_| panic!("{word} is no number"))).collect()
+    text.split_whitespace().map(|word| word.parse().unwrap_or_else(|_| panic!("{word} is not a number"))).collect()
 }

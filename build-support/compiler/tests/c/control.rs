@@ -220,7 +220,7 @@ fn what_c_does_not_have_is_an_error_with_the_fix() {
             function("f", [memory(&a)], Stmt::store(a.clone(), 0, Expr::builtin("nonsense", F32, []))),
             "C has no builtin `nonsense`",
         ),
-        (returning("1f", [], I32, Stmt::nothing()), "which is no identifier of C"),
+        (returning("1f", [], I32, Stmt::nothing()), "which is not an identifier of C"),
     ];
     for (function, expected) in cases {
         let error = c::source(&IrModule::new([function]), &RuntimeSymbols::Direct).unwrap_err().to_string();

@@ -33,6 +33,7 @@ pub(super) enum Run {
 }
 
 /// The commands of a case.
+#[derive(Default)]
 pub(super) struct Commands {
     job: Option<Job>,
     pub(super) options: PassOptions,
@@ -55,17 +56,8 @@ impl Commands {
     /// Reads the commands of the head and of a case: the job, options and runs of the case replace
     /// those of the head.
     pub(super) fn of(head: &[&str], case: &[&str]) -> Result<Self, String> {
-        let mut commands = Self {
-            job: None,
-            options: PassOptions { verify: true, ..PassOptions::default() },
-            runs: Vec::new(),
-            again: false,
-            clean_loops: None,
-            same: false,
-            error: None,
-            counts: Vec::new(),
-            is_for_passes: false,
-        };
+        let options = PassOptions { verify: true, ..PassOptions::default() };
+        let mut commands = Self { options, ..Self::default() };
         let mut add = |lines: &[&str]| -> Result<(Option<Job>, Vec<Run>), String> {
             for line in lines {
                 if let Some(command) = line.strip_prefix(COMMAND) {
@@ -184,7 +176,7 @@ impl Commands {
     }
 }
 
-/// True for a line that looks like a command, a title or an expected line, and is none.
+/// True for a line that is not a command, a title or an expected line, but begins like one.
 fn is_misspelt(line: &str) -> bool {
     !line.starts_with(TITLE) && ["//!", "//#", "//>"].iter().any(|start| line.trim_start().starts_with(start))
 }

@@ -201,14 +201,14 @@ fn shapes_strides_and_offsets_are_bound() {
     let moved = Block::from_f32(&values).strided(&[3, 3], &[3, 1], 1);
     fails(run_text(compact, &[moved.into()]), &["offset of `a` is 1, expected 0"]);
     let off = Block::from_f32(&values).reshaped(&[3, 4]).misaligned(4);
-    fails(run_text(compact, &[off.into()]), &["the address is no multiple of 64, which the function promises"]);
+    fails(run_text(compact, &[off.into()]), &["the address is not a multiple of 64, which the function promises"]);
     let twice = "func f(a: f32[n], b: f32[n * 2]) {\n}";
     let args = [Block::from_f32(&[0.0; 3]).into(), Block::from_f32(&[0.0; 5]).into()];
     fails(run_text(twice, &args), &["extent 0 of `b` is 5, expected 6"]);
     let wrong = [Block::from_i64(I32, &[1], &[1]).into(), Block::from_f32(&[0.0; 2]).into()];
     fails(run_text(twice, &wrong), &["elements of f32 are expected, got i32"]);
     fails(run_text(twice, &[3.into()]), &["`f` takes 2 arguments, got 1"]);
-    fails(run_text("func f(x: i8) {\n}", &[300.into()]), &["300 is no i8"]);
+    fails(run_text("func f(x: i8) {\n}", &[300.into()]), &["300 is not a value of type i8"]);
 }
 
 #[test]
@@ -230,7 +230,10 @@ fn what_is_undefined_is_found() {
         ),
         ("alias p: f32[2] align 4 = handle_add_byte_offset::<ptr>(o.data, 4i64)\n p[2] = 0.0", "`p`[2] is not in 0..2"),
         ("alias p: f32[1] = handle_add_byte_offset::<ptr>(o.data, 4i64)", "not at a multiple of 64, which it promises"),
-        ("alias p: f32[1] align 1 = handle_add_byte_offset::<ptr>(o.data, 2i64)\n p[0] = 0.0", "is no multiple of 4"),
+        (
+            "alias p: f32[1] align 1 = handle_add_byte_offset::<ptr>(o.data, 2i64)\n p[0] = 0.0",
+            "is not a multiple of 4",
+        ),
         ("alias p: f32[1] align 1 = 0ptr\n p[0] = 0.0", "null pointer"),
         ("packed \"missing\"::<i32>()", "unknown packed function `missing`"),
     ] {
@@ -238,7 +241,7 @@ fn what_is_undefined_is_found() {
         fails(run_text(&source, &args()), &[message, "of function `f`"]);
     }
     let input = "func f(a: f32[1]) {\n a[0] = 1.0\n}";
-    fails(run_text(input, &[Block::from_f32(&[0.0]).into()]), &["`a` is written, but is no output"]);
+    fails(run_text(input, &[Block::from_f32(&[0.0]).into()]), &["`a` is written, but is not an output"]);
     let outside = "func f(o: mut f32[1]) {\n alloc p: i64[1]\n if true {\n  alloc t: f32[1]\n  t[0] = 1.0\n  p[0] = t.data as i64\n }\n alias q: f32[1] = p[0] as ptr\n o[0] = q[0]\n}";
     fails(run_text(outside, &[Block::uninit(F32, &[1]).into()]), &["`t` is used after the end of its scope"]);
     let endless = text::parse_func("func f() {\n while true {\n }\n}").unwrap();

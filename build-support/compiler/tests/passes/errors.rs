@@ -55,6 +55,16 @@ fn functions_of_passes_return_reported_errors() {
 }
 
 #[test]
+fn dumps_end_with_the_input_of_the_pass_that_fails() {
+    let own = Function::from_fn(|_: Any, _: PassContext| -> kernpack::Result<Any> { Err(errors().into()) });
+    let context = PassContext::new(PassOptions { dump: true, ..PassOptions::default() });
+    let passes = [Any::from("Simplify"), Any::from(own), Any::from("Simplify")].into();
+    pipeline::run(program(), &passes, &context).unwrap_err();
+    let dumps = context.take_dumps();
+    assert_eq!(dumps.iter().map(|(pass, _)| pass.as_str()).collect::<Vec<_>>(), ["Flat", "Simplify"]);
+}
+
+#[test]
 fn pipelines_of_kernels_return_a_function() {
     let mut kernel = Kernel::new("k");
     let x = kernel.input("x", [4], F32);
@@ -80,6 +90,14 @@ fn built_in_passes_are_functions_too() {
         let passes = [Any::from(pass.name)].into();
         let from_pipeline: LoweredFunc = pipeline::run(program(), &passes, &context).unwrap().to().unwrap();
         assert_eq!(text(from_function), text(from_pipeline), "{global}");
+        // Pipelines call the built-in pass whatever the global function is.
+        let other = Function::from_fn(|_: Any, _: PassContext| -> kernpack::Result<Any> {
+            Err(kernpack::error!(RuntimeError, "of another library"))
+        });
+        Function::register_global_override(&global, &other).unwrap();
+        assert!(pipeline::find(pass.name).unwrap().call((program(), &context)).is_err());
+        pipeline::run(program(), &passes, &context).unwrap();
+        Function::register_global_override(&global, &function).unwrap();
     }
     let names = Function::list_global_names().unwrap();
     assert_eq!(names.iter().filter(|name| name.starts_with(pipeline::PREFIX)).count(), PASSES.len());

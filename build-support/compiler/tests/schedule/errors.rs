@@ -37,17 +37,17 @@ fn setting() -> Setting {
 fn errors_name_stage_axis_line_and_fix() {
     let rows: Vec<(&str, Wrong)> = vec![
         (
-            "split: `i` of stage `c` is no loop any more\n|it was split into `i.outer` and `i.inner` at |loops of `c` now: i.outer, i.inner, j, k",
+            "split: `i` of stage `c` is no longer a loop\n|it was split into `i.outer` and `i.inner` at |loops of `c` now: i.outer, i.inner, j, k",
             |t| {
                 t.s.stage(&t.c).split(&t.i, 4).unwrap();
                 t.s.stage(&t.c).split(&t.i, 2).unwrap_err()
             },
         ),
-        ("unroll: `j` of stage `c` is no loop any more\n|it was fused into `i.j.fused` at ", |t| {
+        ("unroll: `j` of stage `c` is no longer a loop\n|it was fused into `i.j.fused` at ", |t| {
             t.s.stage(&t.c).fuse(&t.i, &t.j).unwrap();
             t.s.stage(&t.c).unroll(&t.j).unwrap_err()
         }),
-        ("split: `i` is no axis of stage `b`\n|it is an axis of stage `c`", |t| {
+        ("split: `i` is not an axis of stage `b`\n|it is an axis of stage `c`", |t| {
             t.s.stage(&t.b).split(&t.i, 4).unwrap_err()
         }),
         ("split: the factor for `i` is 0\n|it is 1 or more", |t| t.s.stage(&t.c).split(&t.i, 0).unwrap_err()),
@@ -101,7 +101,7 @@ fn errors_name_stage_axis_line_and_fix() {
             t.s.stage(&t.c).parallel(&t.i).unwrap();
             t.s.stage(&t.c).unroll(&t.i).unwrap_err()
         }),
-        ("bind: `j` is no thread\n|make one with `thread_axis", |t| t.s.stage(&t.c).bind(&t.i, &t.j).unwrap_err()),
+        ("bind: `j` is not a thread\n|make one with `thread_axis", |t| t.s.stage(&t.c).bind(&t.i, &t.j).unwrap_err()),
         ("bind: `i` of stage `c` has the thread `threadIdx.x` already", |t| {
             let thread = thread_axis(None, "threadIdx.x");
             t.s.stage(&t.c).bind(&t.i, &thread).unwrap();
@@ -111,16 +111,18 @@ fn errors_name_stage_axis_line_and_fix() {
             t.s.stage(&t.c).bind(&t.i, &thread_axis(None, "threadIdx.x")).unwrap();
             t.s.stage(&t.c).bind(&t.i, &thread_axis(None, "threadIdx.y")).unwrap_err()
         }),
-        ("env_threads: `c` is no scan\n|bind loops to threads with `bind`", |t| {
+        ("env_threads: `c` is not a scan\n|bind loops to threads with `bind`", |t| {
             t.s.stage(&t.c).env_threads(&[]).unwrap_err()
         }),
         ("pragma: an empty key for `i`", |t| t.s.stage(&t.c).pragma(&t.i, "", 1).unwrap_err()),
         ("prefetch: stage `c` does not read `a`", |t| t.s.stage(&t.c).prefetch(&t.a, &t.k, 1).unwrap_err()),
-        ("prefetch: the distance for `k` is no integer", |t| t.s.stage(&t.c).prefetch(&t.b, &t.k, 1.0).unwrap_err()),
+        ("prefetch: the distance for `k` is not an integer", |t| {
+            t.s.stage(&t.c).prefetch(&t.b, &t.k, 1.0).unwrap_err()
+        }),
         ("compute_at: `d` is an output", |t| t.s.stage(&t.d).compute_at(&t.c, &t.i).unwrap_err()),
         ("compute_at: `b` inside a loop of its own", |t| t.s.stage(&t.b).compute_at(&t.b, &t.i).unwrap_err()),
         ("compute_at: `a` is an input: it is not computed", |t| t.s.stage(&t.a).compute_at(&t.c, &t.i).unwrap_err()),
-        ("compute_at: `k` is no axis of stage `d`\n|it is an axis of stage `c`", |t| {
+        ("compute_at: `k` is not an axis of stage `d`\n|it is an axis of stage `c`", |t| {
             t.s.stage(&t.c).compute_at(&t.d, &t.k).unwrap_err()
         }),
         ("compute_at: `c` is computed in a loop of `b` itself", |t| {
@@ -153,7 +155,7 @@ fn errors_name_stage_axis_line_and_fix() {
             t.s.stage(group).set_scope("local").unwrap_err()
         }),
         ("set_store_predicate: a condition of type i64", |t| t.s.stage(&t.b).set_store_predicate(1).unwrap_err()),
-        ("storage_align: `k` is no dimension of `c`", |t| t.s.stage(&t.c).storage_align(&t.k, 8, 0).unwrap_err()),
+        ("storage_align: `k` is not a dimension of `c`", |t| t.s.stage(&t.c).storage_align(&t.k, 8, 0).unwrap_err()),
         ("storage_align: a stride of `i` that is a multiple of 0 plus 1", |t| {
             t.s.stage(&t.c).storage_align(&t.i, 0, 1).unwrap_err()
         }),
@@ -162,7 +164,7 @@ fn errors_name_stage_axis_line_and_fix() {
             t.s.stage(&t.b).compute_inline().unwrap();
             t.s.stage(&t.b).double_buffer().unwrap_err()
         }),
-        ("bind: `k` of stage `c` is an axis of a reduction, and `vthread` is no thread of its own", |t| {
+        ("bind: `k` of stage `c` is an axis of a reduction, and `vthread` is not a thread of its own", |t| {
             t.s.stage(&t.c).bind(&t.k, &thread_axis(Some(2), "vthread")).unwrap_err()
         }),
         ("bind: `i` of stage `c` was vectorized at ", |t| {
@@ -193,7 +195,7 @@ fn errors_name_stage_axis_line_and_fix() {
             t.s.stage(&t.c).prefetch(&t.b, &t.i, 1).unwrap();
             t.s.stage(&t.c).split(&t.i, 2).unwrap_err()
         }),
-        ("rfactor: `i` of stage `b` is no axis of a reduction", |t| {
+        ("rfactor: `i` of stage `b` is not an axis of a reduction", |t| {
             let [i, _] = t.s.stage(&t.b).axes().unwrap();
             t.s.rfactor(&t.b, &i).unwrap_err()
         }),
@@ -207,7 +209,7 @@ fn errors_name_stage_axis_line_and_fix() {
         }),
         ("cache_read: unknown scope ``", |t| t.s.cache_read(&t.a, "", [&t.b]).unwrap_err()),
         ("cache_write: `a` is not computed by an expression", |t| t.s.cache_write(&t.a, "local").unwrap_err()),
-        ("cache_write: `k.outer` of stage `c` is no loop over dimensions\n|only dimensions make a layout", |t| {
+        ("cache_write: `k.outer` of stage `c` is not a loop over dimensions\n|only dimensions make a layout", |t| {
             t.s.stage(&t.c).split(&t.k, 4).unwrap();
             t.s.cache_write(&t.c, "local").unwrap_err()
         }),
@@ -215,7 +217,7 @@ fn errors_name_stage_axis_line_and_fix() {
             t.s.stage(&t.c).unroll(&t.i).unwrap();
             t.s.cache_write(&t.c, "local").unwrap_err()
         }),
-        ("rfactor: `i` of stage `c` is no axis of a reduction", |t| t.s.rfactor(&t.c, &t.i).unwrap_err()),
+        ("rfactor: `i` of stage `c` is not an axis of a reduction", |t| t.s.rfactor(&t.c, &t.i).unwrap_err()),
         ("rfactor: `k` of stage `c` was unrolled at ", |t| {
             t.s.stage(&t.c).unroll(&t.k).unwrap();
             t.s.rfactor(&t.c, &t.k).unwrap_err()

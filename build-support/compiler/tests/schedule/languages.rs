@@ -48,7 +48,7 @@ fn other_languages_build_and_schedule_with_global_functions() {
     );
 
     let error = global("kernpack.schedule.split", &[stage.clone(), k.into(), 2.into()]).unwrap_err().to_string();
-    assert!(error.contains("split: `k` of stage `rows` is no loop any more"), "{error}");
+    assert!(error.contains("split: `k` of stage `rows` is no longer a loop"), "{error}");
     assert!(error.contains("it was split into `k.outer` and `k.inner`\n"), "no line of ours: {error}");
     assert!(!error.contains(".rs:"), "{error}");
     let error = global("kernpack.schedule.split", &[stage, inner.into(), "x".into()]).unwrap_err().to_string();

@@ -67,7 +67,7 @@ fn recurrences_keep_their_order() {
             t.s.stage(&t.steps).env_threads(&[thread]).unwrap();
             t.s.stage(&t.steps).env_threads(&[thread_axis(Some(4), "threadIdx.y")]).unwrap_err()
         }),
-        ("env_threads: `t` is no thread", |t| {
+        ("env_threads: `t` is not a thread", |t| {
             let [time, ..] = t.s.stage(&t.steps).loops::<2>().unwrap();
             t.s.stage(&t.steps).env_threads(&[time]).unwrap_err()
         }),
@@ -138,13 +138,13 @@ fn what_bounds_tell_is_an_error_with_the_line() {
     let rows: [(ErrorKind, &str, Wrong); 8] = [
         (
             ErrorKind::Lower,
-            "loop `i` of stage `c` cannot be vectorized: its extent n is no constant\n|split the axis by a constant factor",
+            "loop `i` of stage `c` cannot be vectorized: its extent n is not a constant\n|split the axis by a constant factor",
             |s, _, c| {
                 let [i] = s.stage(c).axes()?;
                 s.stage(c).vectorize(&i).map(drop)
             },
         ),
-        (ErrorKind::Lower, "loop `i` of stage `c` cannot be unrolled: its extent n is no constant", |s, _, c| {
+        (ErrorKind::Lower, "loop `i` of stage `c` cannot be unrolled: its extent n is not a constant", |s, _, c| {
             let [i] = s.stage(c).axes()?;
             s.stage(c).unroll(&i).map(drop)
         }),

@@ -61,13 +61,13 @@ fn a_panic_keeps_those_of_the_work_around() {
 
 #[test]
 fn errors_of_the_work_come_before_those_of_its_operators() {
-    let both = with_reported::<()>(|| {
+    let both = with_reported::<(), _>(|| {
         wrong("inner");
         Err(CompileError::new(ErrorKind::Schedule, "first"))
     });
     let both = both.unwrap_err();
     assert_eq!((both.kind(), both.problems().len()), (ErrorKind::Schedule, 2), "{both}");
-    assert_eq!(with_reported(|| Ok(3)).unwrap(), 3);
+    assert_eq!(with_reported::<_, CompileError>(|| Ok(3)).unwrap(), 3);
 }
 
 #[test]

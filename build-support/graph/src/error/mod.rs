@@ -87,26 +87,17 @@ impl GraphError {
     }
 }
 
-/// Runs work, and returns its error, those that operators reported in it, or all of them. Like the
-/// function of this name in the compiler.
-///
-/// # Errors
-/// Returns all of these errors as one.
-pub fn with_reported<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    match kernpack_compiler::collect_reported(work) {
-        (Ok(value), Ok(())) => Ok(value),
-        (Err(error), Ok(())) => Err(error),
-        (Ok(_), Err(reported)) => Err(reported.into()),
-        (Err(mut error), Err(reported)) => {
-            error.problems.extend(GraphError::from(reported).problems);
-            Err(error)
-        }
-    }
-}
-
 impl From<CompileError> for GraphError {
     fn from(error: CompileError) -> Self {
         Self { problems: error.problems().into_iter().map(|what| Problem { what, fix: None }).collect() }
+    }
+}
+
+/// Adds the problems of errors of the compiler after its own, for
+/// [`with_reported`](kernpack_compiler::with_reported).
+impl Extend<CompileError> for GraphError {
+    fn extend<I: IntoIterator<Item = CompileError>>(&mut self, errors: I) {
+        self.problems.extend(errors.into_iter().flat_map(|error| Self::from(error).problems));
     }
 }
 

@@ -40,7 +40,7 @@ impl<'n, 'a> Control<'n, 'a> {
         let values = match self.attribute(name) {
             None => vec![0; count],
             Some(AttributeValue::Ints(values)) => values.clone(),
-            Some(_) => fail!("attribute `{name}` is no list of integers"),
+            Some(_) => fail!("attribute `{name}` is not a list of integers"),
         };
         require!(values.len() == count, "attribute `{name}` has {} numbers, not {count}", values.len());
         Ok(values)

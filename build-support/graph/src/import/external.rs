@@ -40,7 +40,7 @@ pub(super) fn read(folder: &Path, location: &str, offset: u64, length: u64) -> R
 fn bytes_of(path: &Path, offset: u64, length: u64) -> std::io::Result<Vec<u8>> {
     // Opening a pipe would wait for its writer.
     if !std::fs::symlink_metadata(path)?.is_file() {
-        return Err(Error::other("it is no file"));
+        return Err(Error::other("it is not a file"));
     }
     let mut file = File::open(path)?;
     let size = file.metadata()?.len();

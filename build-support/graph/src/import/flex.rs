@@ -39,7 +39,7 @@ impl<'a> Importer<'_, 'a> {
         require!(fits, "queries {q_shape:?}, keys {k_shape:?} and values {v_shape:?} do not fit");
         require!(
             kv_heads > 0 && heads % kv_heads == 0,
-            "{heads} heads of queries are no multiple of {kv_heads} heads of keys"
+            "{heads} heads of queries are not a multiple of {kv_heads} heads of keys"
         );
         require!(size > 0, "queries {q_shape:?} have no elements in a head");
         let own = number_of(dtype)?;
@@ -54,12 +54,12 @@ impl<'a> Importer<'_, 'a> {
             Some(AttributeValue::Int(number)) => {
                 number_of(dtype_of(*number)?).map_err(|error| error.within("attribute `softmax_precision`"))?
             }
-            Some(_) => fail!("attribute `softmax_precision` is no integer"),
+            Some(_) => fail!("attribute `softmax_precision` is not an integer"),
         };
         let scale = match control.attribute("scale") {
             None => 1.0 / (size as f64).sqrt(),
             Some(AttributeValue::Float(scale)) => f64::from(*scale),
-            Some(_) => fail!("attribute `scale` is no float"),
+            Some(_) => fail!("attribute `scale` is not a float"),
         };
         let grouped = [batch, kv_heads, heads / kv_heads * length];
         // Products of narrow floats would lose precision.

@@ -61,6 +61,23 @@ pub fn import(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Re
     optimized(graph, files, options)
 }
 
+/// Like [`import_owned`], but adds the texts of the graph after each pass to `dumps`, also those
+/// before an error. [`Imported::dumps`] is empty.
+///
+/// # Errors
+/// As for [`import`].
+pub fn import_and_dump(
+    bytes: Vec<u8>,
+    folder: Option<&Path>,
+    options: &ModelOptions,
+    dumps: &mut Vec<Dump>,
+) -> Result<Imported> {
+    let (mut graph, files) = read_parts(&bytes, folder, options)?;
+    drop(bytes);
+    optimize::run(&mut graph, options, dumps)?;
+    Ok(Imported { graph, files, dumps: Vec::new() })
+}
+
 /// Like [`import`], but the bytes are dropped as soon as they are read, so at most two copies of
 /// the weights are in memory.
 ///
@@ -73,7 +90,8 @@ pub fn import_owned(bytes: Vec<u8>, folder: Option<&Path>, options: &ModelOption
 }
 
 fn optimized(mut graph: Graph, files: Vec<PathBuf>, options: &ModelOptions) -> Result<Imported> {
-    let dumps = optimize::run(&mut graph, options)?;
+    let mut dumps = Vec::new();
+    optimize::run(&mut graph, options, &mut dumps)?;
     Ok(Imported { graph, files, dumps })
 }
 
@@ -279,7 +297,9 @@ impl<'m, 'a> Importer<'m, 'a> {
 
     /// Reads bytes of a file next to the model.
     fn external(&self, location: &str, offset: u64, length: u64) -> Result<Vec<u8>> {
-        let Some(folder) = self.folder else { fail!("its data is in the file '{location}', and the model is no file") };
+        let Some(folder) = self.folder else {
+            fail!("its data is in the file '{location}', and the model is not a file")
+        };
         let (path, bytes) = external::read(folder, location, offset, length)?;
         let mut files = self.files.borrow_mut();
         if !files.contains(&path) {

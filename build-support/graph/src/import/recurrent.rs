@@ -39,14 +39,14 @@ fn activations(attrs: &Attrs, kind: &Kind, directions: usize) -> Result<Vec<(Str
             all.map(|name| (*name).to_owned()).collect()
         }
         Some(Attr::Texts(names)) => names.clone(),
-        Some(_) => fail!("attribute `activations` is no list of texts"),
+        Some(_) => fail!("attribute `activations` is not a list of texts"),
     };
     let count = directions * kind.activations.len();
     require!(names.len() == count, "attribute `activations` has {} names, not {count}", names.len());
     let numbers = |name: &str| match attrs.get(name) {
         Some(Attr::Floats(values)) => Ok(values.clone()),
         None => Ok(Vec::new()),
-        Some(_) => fail!("attribute `{name}` is no list of floats"),
+        Some(_) => fail!("attribute `{name}` is not a list of floats"),
     };
     let (mut alphas, mut betas) = (numbers("activation_alpha")?.into_iter(), numbers("activation_beta")?.into_iter());
     let mut all = Vec::new();

@@ -2,14 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use kernpack_compiler::Kernel;
 use kernpack_compiler::ir::{FuncKind, LoweredFunc, LoweredFuncNode, Operation, Tensor};
 use kernpack_compiler::te::operation::post_order;
 use kernpack_compiler::te::placeholder;
+use kernpack_compiler::{Kernel, with_reported};
 
 use super::Kernels;
 use crate::constant::stored;
-use crate::error::{Result, with_reported};
+use crate::error::Result;
 use crate::fuse::Group;
 use crate::graph::{Graph, ValueId};
 use crate::op::extents;

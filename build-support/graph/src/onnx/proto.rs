@@ -243,7 +243,7 @@ pub fn read_model(bytes: &[u8]) -> Result<Model<'_>> {
         Ok(())
     })
     .map_err(|error| error.within("the file cannot be read"))?;
-    require!(has_graph, "the file cannot be read: there is no graph in it: this is no ONNX model");
+    require!(has_graph, "the file cannot be read: there is no graph in it: this is not an ONNX model");
     Ok(model)
 }
 
@@ -420,7 +420,7 @@ pub fn read_optional(bytes: &[u8]) -> Result<Option<&[u8]>> {
     each(bytes, 1, |number, value| {
         match number {
             3 | 5 => inner = Some(value.bytes()?),
-            4 | 6 | 7 => fail!("an optional value that is no tensor and no sequence of tensors"),
+            4 | 6 | 7 => fail!("an optional value that is neither a tensor nor a sequence of tensors"),
             _ => {}
         }
         Ok(())

@@ -135,7 +135,7 @@ fn from_file(tensor: &RawTensor<'_>, expected: usize, external: &External<'_>) -
         None => Ok(None),
         Some(text) => match text.parse::<u64>() {
             Ok(number) => Ok(Some(number)),
-            Err(_) => fail!("the {key} of its external data is no number: '{text}'"),
+            Err(_) => fail!("the {key} of its external data is not a number: '{text}'"),
         },
     };
     let Some(location) = value("location") else { fail!("its external data has no location") };

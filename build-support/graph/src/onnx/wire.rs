@@ -66,9 +66,9 @@ impl<'a> Fields<'a> {
                 Wire::Bytes(self.take(length)?)
             }
             5 => Wire::Fixed32(u32::from_le_bytes(self.take(4)?.try_into().expect("four bytes"))),
-            other => fail!("a field of wire type {other}: this is no ONNX model"),
+            other => fail!("a field of wire type {other}: this is not an ONNX model"),
         };
-        require!(key >> 3 != 0, "a field of number 0: this is no ONNX model");
+        require!(key >> 3 != 0, "a field of number 0: this is not an ONNX model");
         Ok(Some((key >> 3, value)))
     }
 }
@@ -163,8 +163,8 @@ mod tests {
                 &[0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01],
                 "a field of 18446744073709551615 bytes, but only 0 bytes are left",
             ),
-            (&[0x0b], "a field of wire type 3: this is no ONNX model"),
-            (&[0x00, 0x00], "a field of number 0: this is no ONNX model"),
+            (&[0x0b], "a field of wire type 3: this is not an ONNX model"),
+            (&[0x00, 0x00], "a field of number 0: this is not an ONNX model"),
             (&[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02], "a varint does not fit into 64 bits"),
             (&[0x1d, 1, 2], "a field of 4 bytes, but only 2 bytes are left"),
         ] {

@@ -106,7 +106,7 @@ fn attention(call: &Call) -> Result<Vec<Tensor>> {
     );
     require!(
         k.heads > 0 && q.heads % k.heads == 0,
-        "{} heads of queries are no multiple of {} heads of keys",
+        "{} heads of queries are not a multiple of {} heads of keys",
         q.heads,
         k.heads
     );

@@ -109,7 +109,7 @@ fn zero(dtype: DataType) -> Expr {
 pub fn axis_of(axis: i64, rank: usize) -> Result<usize> {
     let count = i64::try_from(rank).unwrap_or(i64::MAX);
     let index = if axis < 0 { axis + count } else { axis };
-    require!((0..count).contains(&index), "there is no axis {axis} of a tensor of {rank} dimensions");
+    require!((0..count).contains(&index), "axis {axis} is out of range: the tensor has {rank} dimensions");
     Ok(usize::try_from(index).expect("an axis of the tensor"))
 }
 

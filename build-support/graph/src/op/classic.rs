@@ -261,7 +261,7 @@ fn tree_tables(attrs: &Attrs) -> Result<Vec<Constant>> {
     }
     require!(
         targets.iter().all(|target| (0..n_targets).contains(target)) && roots.iter().all(|root| inside(*root, 0)),
-        "a leaf has a target that is none of the {n_targets}, or a tree a root that is no node"
+        "a leaf has a target that is not one of the {n_targets}, or a tree has a root that is not a node"
     );
     let members = match members {
         Some(members) if !members.is_empty() => members,

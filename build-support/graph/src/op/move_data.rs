@@ -34,7 +34,7 @@ fn transpose(call: &Call) -> Result<Vec<Tensor>> {
     };
     let mut sorted = order.clone();
     sorted.sort_unstable();
-    require!(sorted == (0..x.rank()).collect::<Vec<_>>(), "{order:?} is no order of {} axes", x.rank());
+    require!(sorted == (0..x.rank()).collect::<Vec<_>>(), "{order:?} is not an order of {} axes", x.rank());
     let shape: Vec<i64> = order.iter().map(|axis| x.shape[*axis]).collect();
     Ok(vec![tensor(&shape, |position| {
         let mut at = position.to_vec();

@@ -98,7 +98,7 @@ impl<'a> Linear<'a> {
         let q = Heads::new(call.input(0)?, Some(q_heads), "q_num_heads")?;
         let k = Heads::new(call.input(1)?, Some(kv_heads), "kv_num_heads")?;
         let v = Heads::new(call.input(2)?, Some(kv_heads), "kv_num_heads")?;
-        require!(q_heads % kv_heads == 0, "{q_heads} heads of queries are no multiple of {kv_heads} heads of keys");
+        require!(q_heads % kv_heads == 0, "{q_heads} heads of queries are not a multiple of {kv_heads} heads of keys");
         let rows = [q.batch, q.length];
         require!(
             rows == [k.batch, k.length] && rows == [v.batch, v.length] && q.size == k.size,

@@ -116,22 +116,20 @@ pub struct Dump {
     pub text: String,
 }
 
-/// Runs the passes on a graph, and on the graphs inside it. Returns the dumps, those of inner
-/// graphs first.
+/// Runs the passes on a graph, and on the graphs inside it. Adds the dumps, those of inner graphs
+/// first. If a pass fails, the last one is its input.
 ///
 /// # Errors
 /// Returns the errors of the passes.
-pub(crate) fn run(graph: &mut Graph, options: &ModelOptions) -> Result<Vec<Dump>> {
-    let mut driver = Driver { passes: PASSES, options, dumps: Vec::new() };
-    driver.run(graph, "")?;
-    Ok(driver.dumps)
+pub(crate) fn run(graph: &mut Graph, options: &ModelOptions, dumps: &mut Vec<Dump>) -> Result<()> {
+    Driver { passes: PASSES, options, dumps }.run(graph, "")
 }
 
 /// The driver of the passes.
 struct Driver<'a> {
     passes: &'a [Pass],
     options: &'a ModelOptions,
-    dumps: Vec<Dump>,
+    dumps: &'a mut Vec<Dump>,
 }
 
 impl Driver<'_> {
@@ -198,6 +196,7 @@ mod tests {
     use super::*;
     use crate::attrs::Attrs;
     use crate::constant::Constant;
+    use crate::error::GraphError;
     use crate::graph::Value;
     use crate::op::find;
     use kernpack_compiler::ir::F32;
@@ -222,8 +221,17 @@ mod tests {
 
     fn error_of(pass: fn(&mut Graph, &ModelOptions) -> Result<()>, leaves_dead_values: bool) -> String {
         let passes = [Pass { name: "broken", applies: |_| true, run: pass, leaves_dead_values }];
-        let mut driver = Driver { passes: &passes, options: &ModelOptions::default(), dumps: Vec::new() };
+        let mut driver = Driver { passes: &passes, options: &ModelOptions::default(), dumps: &mut Vec::new() };
         driver.run(&mut graph(), "").err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn dumps_before_an_error_are_kept() {
+        let pass = |name, run| Pass { name, applies: |_| true, run, leaves_dead_values: false };
+        let passes = [pass("first", |_, _| Ok(())), pass("broken", |_, _| Err(GraphError::new("fails")))];
+        let (options, mut dumps) = (ModelOptions { dump: true, ..ModelOptions::default() }, Vec::new());
+        Driver { passes: &passes, options: &options, dumps: &mut dumps }.run(&mut graph(), "").unwrap_err();
+        assert_eq!(dumps.iter().map(|dump| dump.pass).collect::<Vec<_>>(), [IMPORTED, "first"]);
     }
 
     #[test]

@@ -72,7 +72,7 @@ fn parsed(texts: &Texts, dtype: DataType) -> Result<Constant> {
     let mut bytes = Vec::with_capacity(texts.texts.len() * width);
     for text in &texts.texts {
         let trimmed = text.trim();
-        let wrong = || -> Result<()> { fail!("'{text}' is no number of {dtype}") };
+        let wrong = || -> Result<()> { fail!("'{text}' is not a number of {dtype}") };
         if dtype == F32 {
             match trimmed.parse::<f32>() {
                 Ok(value) => bytes.extend(value.to_le_bytes()),
@@ -134,7 +134,7 @@ mod tests {
         assert!(floats[1].is_nan());
         assert_eq!((floats[0], floats[2], floats[3], floats[4]), (1.5, f64::INFINITY, f64::NEG_INFINITY, 2000.0));
         assert_eq!(parsed(&texts(&["-128", "127"]), I8).unwrap().to_ints().unwrap(), [-128, 127]);
-        assert_eq!(parsed(&texts(&["256"]), U8).unwrap_err().to_string(), "'256' is no number of uint8");
+        assert_eq!(parsed(&texts(&["256"]), U8).unwrap_err().to_string(), "'256' is not a number of uint8");
         assert!(parsed(&texts(&["one"]), F64).is_err() && parsed(&texts(&["1.5"]), I8).is_err());
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn prepare(node: &onnx::Node<'_>, attrs: &Attrs) -> Result<Run> {
         }
         ("", "RegexFullMatch") => {
             let pattern = attrs.text("pattern", "")?;
-            let failed = |error| GraphError::new(format!("attribute `pattern` is no pattern: {error}"));
+            let failed = |error| GraphError::new(format!("attribute `pattern` is not a pattern: {error}"));
             let pattern = Regex::new(&format!(r"\A(?:{pattern})\z")).map_err(failed)?;
             Box::new(move |inputs| {
                 let texts = texts(inputs, 0)?;
@@ -163,7 +163,7 @@ fn normalizer(attrs: &Attrs) -> Result<Run> {
         Some(Attr::Texts(words)) => words.iter().map(|word| as_compared(word)).collect(),
         // An empty list has no other information than its kind.
         Some(Attr::Floats(none)) if none.is_empty() => Vec::new(),
-        Some(_) => fail!("attribute `stopwords` is no list of texts"),
+        Some(_) => fail!("attribute `stopwords` is not a list of texts"),
     };
     Ok(Box::new(move |inputs| {
         let texts = texts(inputs, 0)?;

@@ -1,7 +1,5 @@
 //! Models with as many arguments as decoders with a cache.
 
-use std::time::{Duration, Instant};
-
 use kernpack::{Any, Tensor};
 use kernpack_compiler::codegen::Target;
 use kernpack_compiler::ir::FuncKind;
@@ -36,11 +34,8 @@ fn given(pair: usize) -> Vec<f32> {
 #[test]
 fn two_hundred_arguments() {
     let (bytes, inputs) = cache(PAIRS);
-    let start = Instant::now();
     let graph = import(&bytes, None, &ModelOptions::default()).unwrap().graph;
     let (module, _) = build(&graph, "cache", &Target::host(), LowerOptions::default()).unwrap();
-    let took = start.elapsed();
-    assert!(took < Duration::from_secs(20), "{took:?}");
     let mut tensors: Vec<Tensor> = inputs.iter().map(|(_, value)| tensor_of(value)).collect();
     tensors.extend((0..PAIRS).map(|_| Tensor::zeros::<f32>(&[1, 2, 3]).unwrap()));
     let function = module.function("cache").unwrap();
@@ -91,6 +86,8 @@ fn size_of_code(pairs: usize) -> [(&'static str, usize); 3] {
     [("statements", statements), ("expressions", expressions), ("lines of assembly", object)]
 }
 
+/// Checks without a clock that many arguments do not take long to compile. Code for each pair of an
+/// output and another argument took three minutes for 200 arguments; its size is quadratic.
 #[test]
 fn the_code_of_an_entry_grows_as_its_arguments_do() {
     let sizes = [25, 50, 100, 200].map(size_of_code);

@@ -44,7 +44,7 @@ fn data_outside_of_the_folder() {
     assert!(short.starts_with("tensor 'w': ") && short.ends_with("bytes 0 to 0 + 8 of a file of 4 bytes"), "{short}");
     std::fs::create_dir_all(inner.join("folder")).unwrap();
     let not_a_file = refused(&beside("folder", None), Some(&inner));
-    assert!(not_a_file.ends_with("folder: it is no file"), "{not_a_file}");
+    assert!(not_a_file.ends_with("folder: it is not a file"), "{not_a_file}");
     let missing = refused(&beside("missing", None), Some(&inner));
     assert!(missing.contains("missing: No such file"), "{missing}");
     // The number of bytes is not trusted.
@@ -52,11 +52,11 @@ fn data_outside_of_the_folder() {
     assert_eq!(long, "tensor 'w': its external data has 1099511627776 bytes, its shape 8");
     assert_eq!(
         refused(&beside("whole", Some("many")), Some(&inner)),
-        "tensor 'w': the length of its external data is no number: 'many'"
+        "tensor 'w': the length of its external data is not a number: 'many'"
     );
     assert_eq!(
         refused(&beside("whole", None), None),
-        "tensor 'w': its data is in the file 'whole', and the model is no file"
+        "tensor 'w': its data is in the file 'whole', and the model is not a file"
     );
     assert_eq!(refused(&beside("whole", None), Some(&inner)), "");
     std::fs::remove_dir_all(folder).unwrap();
@@ -126,7 +126,7 @@ fn links_out_of_the_folder() {
             );
         }
         let pipe = refused(&beside("pipe", None), Some(folder));
-        assert!(pipe.ends_with("pipe: it is no file"), "{pipe}");
+        assert!(pipe.ends_with("pipe: it is not a file"), "{pipe}");
     }
     symlink("missing", inner.join("dangling")).unwrap();
     let dangling = refused(&beside("dangling", None), Some(&inner));

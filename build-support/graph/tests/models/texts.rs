@@ -110,7 +110,7 @@ fn what_is_no_model_of_texts() {
     let both = Message::default().int(1, 8).message(7, graph).message(8, Message::default().text(1, "").int(2, 20)).0;
     let all = message(&both);
     assert!(all.contains("node 'y' (Relu): it is not supported in a model of texts"), "{all}");
-    assert!(all.contains("node 'z' (RegexFullMatch): attribute `pattern` is no pattern: "), "{all}");
+    assert!(all.contains("node 'z' (RegexFullMatch): attribute `pattern` is not a pattern: "), "{all}");
     let whole = words();
     for cut in 0..whole.len() {
         // The opsets at the end are optional; everything else is required.

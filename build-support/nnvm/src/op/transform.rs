@@ -125,7 +125,7 @@ fn order(used: &Use, rank: usize) -> Result<Vec<usize>> {
     let order = axes.iter().map(|axis| axis_of(*axis, rank)).collect::<Result<Vec<usize>>>()?;
     let mut sorted = order.clone();
     sorted.sort_unstable();
-    require!(sorted == (0..rank).collect::<Vec<_>>(), "{axes:?} is no order of {rank} axes");
+    require!(sorted == (0..rank).collect::<Vec<_>>(), "{axes:?} is not an order of {rank} axes");
     Ok(order)
 }
 

@@ -207,7 +207,7 @@ pub fn type_of_code(code: i64) -> Result<Option<DataType>> {
     }
     match usize::try_from(code).ok().and_then(|code| DATA_TYPES.get(code)) {
         Some(dtype) => Ok(Some(*dtype)),
-        None => fail!("{code} is no element type: they have the numbers 0 to 10, and -1 is unknown"),
+        None => fail!("{code} is not an element type: they have the numbers 0 to 10, and -1 is unknown"),
     }
 }
 

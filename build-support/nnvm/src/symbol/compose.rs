@@ -82,7 +82,7 @@ pub fn apply_named(
     for index in used.indices("FMutateInputs").map_err(|error| error.within(&place))? {
         let Some(value) = values.get(index) else { continue };
         if !value.node.is_variable() {
-            let what = format!("input {index} is written to, and is no variable but {}", value.node.place());
+            let what = format!("input {index} is written to, but is not a variable: it is {}", value.node.place());
             return Err(GraphError::new(what).within(&place));
         }
         value.node.written();

@@ -18,7 +18,7 @@ const MOST: i64 = 1 << 20;
 /// Returns an error if the text is not a graph, with the position in the text or the name of the
 /// node.
 pub fn load(text: &str) -> Result<GraphRef> {
-    let json = json_text::read(text).map_err(|error| error.within("the graph is no JSON"))?;
+    let json = json_text::read(text).map_err(|error| error.within("the graph is not JSON"))?;
     graph(&json, "the graph", 0)
 }
 
@@ -94,7 +94,7 @@ fn check_arguments(members: &Members, nodes: &[NodeRef]) -> Result<()> {
         let node = usize::try_from(number).ok().and_then(|number| nodes.get(number));
         require!(
             node.is_some_and(|node| node.is_variable()),
-            "`arg_nodes` has {number}, which is no variable: the graph has {} nodes",
+            "`arg_nodes` has {number}, which is not a variable: the graph has {} nodes",
             nodes.len()
         );
     }
@@ -171,8 +171,8 @@ fn entry(json: &Json, nodes: &[NodeRef]) -> Result<Value> {
         [node, index, version] => (node, index, version),
         _ => fail!("an entry has {} numbers, not 2 or 3", numbers.len()),
     };
-    require!((0..MOST).contains(&index), "{index} is no output of a node");
-    require!((0..MOST).contains(&version), "{version} is no version of a variable");
+    require!((0..MOST).contains(&index), "{index} is not an output of a node");
+    require!((0..MOST).contains(&version), "{version} is not a version of a variable");
     Ok(Value { node: earlier(node, nodes)?, index: usize::try_from(index).unwrap_or(0), version })
 }
 

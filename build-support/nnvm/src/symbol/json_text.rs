@@ -144,7 +144,7 @@ impl Reader<'_> {
         }
         match text.parse() {
             Ok(float) => Ok(Json::Float(float)),
-            Err(_) => self.error(&format!("`{text}` is no number")),
+            Err(_) => self.error(&format!("`{text}` is not a number")),
         }
     }
 
@@ -181,7 +181,7 @@ impl Reader<'_> {
                                 code
                             };
                             let Some(letter) = char::from_u32(scalar) else {
-                                return self.error("an escaped character is none");
+                                return self.error("an escape sequence is invalid");
                             };
                             bytes.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
                         }

@@ -517,7 +517,7 @@ impl<'a> Use<'a> {
             Arity::Foreign(count) => {
                 let count: i64 = count.call_as((self.attrs,))?;
                 usize::try_from(count)
-                    .map_err(|_| GraphError::new(format!("{count} is no number of inputs or outputs")))
+                    .map_err(|_| GraphError::new(format!("{count} is not a number of inputs or outputs")))
             }
         }
     }

@@ -329,6 +329,26 @@ fn a_registered_function_alters_layouts() {
     assert_near(&results[1], &results[0]);
 }
 
+#[test]
+fn graph_attributes_of_a_wrong_type_are_errors() {
+    let net = graph(&[&op("exp", &[&var("x")], &[])]);
+    let shapes: Map<Str, Shape> = [(Str::from("x"), Shape::new(&[4]))].into_iter().collect();
+    let types: Map<Str, Any> = [(Str::from("x"), Any::from("float32"))].into_iter().collect();
+    let net = net.with_attr("shape_inputs", shapes).with_attr("dtype_inputs", types);
+    let passes = ["InferShape", "InferType", "GraphFindFusibleGroups", "GraphFuse", "GraphCompile"];
+    for (name, value, first) in [
+        ("opt_level", Any::from("two"), "InferShape"),
+        ("target", Any::from(1i64), "InferShape"),
+        ("layout", Any::from(1i64), "CorrectLayout"),
+    ] {
+        let all: Vec<&str> = [first].into_iter().chain(passes).collect();
+        let error = symbol::apply_passes(&net.with_attr(name, value), &all).unwrap_err().to_string();
+        assert!(error.contains(&format!("graph attribute `{name}`")), "{error}");
+    }
+    let net = net.with_attr("opt_level", 0i64).with_attr("target", "llvm");
+    symbol::apply_passes(&net, &passes).unwrap();
+}
+
 /// The pass names of NNVM's first compiler.
 #[test]
 fn older_names_of_passes() {

@@ -75,7 +75,7 @@ fn old_spellings() {
 #[test]
 fn what_is_wrong_with_json() {
     let message = |text: &str| symbol::load_json(text).err().map(|error| error.to_string()).unwrap_or_default();
-    assert_eq!(message("{"), "the graph is no JSON: expected a text at line 1, column 2");
+    assert_eq!(message("{"), "the graph is not JSON: expected a text at line 1, column 2");
     assert_eq!(message("[]"), "the graph is a list, not an object");
     assert_eq!(message("{}"), "the graph: `nodes` is missing");
     let node = |inputs: &str, heads: &str| {
@@ -89,7 +89,7 @@ fn what_is_wrong_with_json() {
         message(&node("[[0, 0, 0]]", "[[1, 1, 0]]")),
         "the graph: node 'r' (relu): output 1 is read, and there are 1"
     );
-    assert!(message(&node("[[0, 99999999999, 0]]", "[[1, 0, 0]]")).contains("is no output of a node"));
+    assert!(message(&node("[[0, 99999999999, 0]]", "[[1, 0, 0]]")).contains("is not an output of a node"));
     assert!(message(&node("[[0, 0, 0, 0]]", "[[1, 0, 0]]")).contains("has 4 numbers, not 2 or 3"));
     assert!(message(&"[".repeat(100_000)).contains("nested too deeply"));
 }
@@ -186,7 +186,7 @@ fn what_is_wrong_with_a_node() {
     );
     assert_eq!(message("relu", &[var("x"), var("y")], &[]), "node 'n' (relu): 2 inputs, and it takes 1: data");
     let relu = op("relu", &[&var("x")], &[]);
-    assert!(message("_assign", &[relu, var("y")], &[]).contains("input 0 is written to, and is no variable"));
+    assert!(message("_assign", &[relu, var("y")], &[]).contains("input 0 is written to, but is not a variable"));
 }
 
 #[test]

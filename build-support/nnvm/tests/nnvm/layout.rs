@@ -135,7 +135,7 @@ fn layouts_that_are_none() {
         error(&[("x", "NC")]),
         "pass CorrectLayout: node 'c' (conv2d): its input 0 is in layout NC, which cannot become NCHW"
     );
-    assert_eq!(error(&[("x", "N7")]), "pass CorrectLayout: node 'c' (conv2d): input 0: `N7` is no layout");
+    assert_eq!(error(&[("x", "N7")]), "pass CorrectLayout: node 'c' (conv2d): input 0: `N7` is not a layout");
 }
 
 /// An operator in any language requests layouts, from the current ones and those of the previous
@@ -204,6 +204,13 @@ fn joined_axes_stay_where_they_are() {
     let [_, second] = twice(&joined, &both("HW"), &both("HW16w"));
     let expected = "x HW16w, x_HW=__layout_transform__ HW, y HW16w, y_HW=__layout_transform__ HW, c=concatenate HW";
     assert_eq!(second, expected);
+    // Axes that the layout does not have.
+    for axis in ["2", "-3"] {
+        let joined = named("concatenate", "c", &[&var("x"), &var("y")], &[("axis", axis)]);
+        let error = corrected(&graph(&[&joined]), &both("HW")).unwrap_err();
+        let expected = format!("axis {axis} is out of range: the tensor has 2 dimensions");
+        assert!(error.contains(&expected) && error.contains("'c' (concatenate)"), "{error}");
+    }
 }
 
 #[test]

@@ -184,6 +184,8 @@ def Variable(name, init=None, **attrs):
         raise TypeError(f"the name of a variable is a string, not {type(name).__name__}")
     if hasattr(init, "asnumpy"):
         init = init.asnumpy()
+    if isinstance(init, np.ndarray):
+        init = init.copy()  # the caller may change the array later
     has_value = isinstance(init, (Symbol, np.ndarray))
     if init is not None and not has_value:
         attrs["init"] = init

@@ -1,4 +1,6 @@
-//! Tests that too many references for a count end the process, whichever operation adds them.
+//! Tests that too many references for a count end the process, whichever operation of the provider
+//! adds them. `too_many.rs` of kernpack-core tests the safe operations of Rust in the same way, and
+//! says why it is a test of its own.
 
 use core::ffi::c_void;
 use core::ptr::{null, null_mut};

@@ -298,7 +298,7 @@ unsafe extern "C" fn numpy(this: *mut PyObject, _: *mut PyObject) -> *mut PyObje
         let (py, _, tensor) = of(this);
         let device = Device::from_raw(tensor.device);
         if !device.is_host_accessible() {
-            let text = format!("a tensor on {device} is no NumPy array; copy it to the CPU first");
+            let text = format!("a tensor on {device} is not a NumPy array; copy it to the CPU first");
             py.raise(py.PyExc_ValueError(), &text);
             return ptr::null_mut();
         }

@@ -200,7 +200,7 @@ fn checked(py: Py, class: Owned, kind: &str) -> PyResult<Owned> {
     }
     Err(py.raise(
         py.PyExc_RuntimeError(),
-        &format!("the class of errors of kind {kind} was replaced by what is no class of exceptions"),
+        &format!("the class of errors of kind {kind} was replaced by an object that is not a class of exceptions"),
     ))
 }
 

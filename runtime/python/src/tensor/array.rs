@@ -116,7 +116,7 @@ pub(crate) unsafe fn of_buffer(
         let item_size = buffer.item_size.max(1) as i64;
         let strides: Vec<i64> = extents(buffer.strides);
         if strides.iter().any(|stride| stride % item_size != 0) {
-            return Err(refused("ValueError", "the array's strides are no multiples of its elements; pass a copy"));
+            return Err(refused("ValueError", "the array's strides are not multiples of its elements; pass a copy"));
         }
         let strides: Vec<i64> = strides.into_iter().map(|stride| stride / item_size).collect();
         let strides = (strides.len() == ndim).then_some(strides.as_slice());

@@ -34,7 +34,8 @@ pub(crate) struct Stored {
 
 impl Stored {
     /// Returns the storage of an array whose class has the method `untyped_storage`; `None` for
-    /// other arrays. Capsules of PyTorch 1 ignore the negative bit, so it is checked there, too.
+    /// other arrays. The tensors of PyTorch 1 are such arrays: their storage is not held (see the
+    /// page "Import from Python"). Their capsules ignore the negative bit, so it is checked, too.
     ///
     /// # Errors
     /// A tensor whose elements differ from its memory.

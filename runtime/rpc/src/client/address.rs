@@ -19,7 +19,7 @@ pub(crate) fn host_and_port(address: &str) -> Result<(&str, u16)> {
 
 fn host_and_port_or(address: &str, usual: u16) -> Result<(&str, u16)> {
     let wrong =
-        || error!(ValueError, "'{address}' is no address; write host:port, such as 192.168.0.7:9090 or [::1]:9090");
+        || error!(ValueError, "'{address}' is not an address; write host:port, such as 192.168.0.7:9090 or [::1]:9090");
     let (host, port) = match address.strip_prefix('[') {
         Some(rest) => {
             let (host, rest) = rest.split_once(']').ok_or_else(wrong)?;

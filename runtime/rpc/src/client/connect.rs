@@ -215,7 +215,7 @@ impl Connect {
             WireError::Closed | WireError::Cut => Error::new(
                 "ConnectionError",
                 format!(
-                    "the server {address} closed the connection: it is no RPC server, or wants a token, TLS, or another key"
+                    "the server {address} closed the connection: it is not an RPC server, or wants a token, TLS, or another key"
                 ),
             ),
             WireError::Content(problem) => {

@@ -79,7 +79,7 @@ impl Shared {
     pub(super) fn device(&self, device: Device) -> Result<Device> {
         device
             .in_session(self.number())
-            .ok_or_else(|| error!(ValueError, "{device} is no device that {} can have", self.peer))
+            .ok_or_else(|| error!(ValueError, "{device} is not a device that {} can have", self.peer))
     }
 
     /// Converts a device of the session to the server's numbering; a device of this process is

@@ -127,7 +127,7 @@ impl Runner {
             (Some(start), Some(poll)) => (start, poll),
             _ => bail!(
                 RuntimeError,
-                "{} runs no programs: it is no server of Kernpack, or an older one; start `kernpack-rpc-server` or `cargo kernpack rpc serve` there",
+                "{} runs no programs: it is not a server of Kernpack, or an older one; start `kernpack-rpc-server` or `cargo kernpack rpc serve` there",
                 session.peer()
             ),
         };
@@ -206,9 +206,8 @@ impl Runner {
                 input = None;
             }
             let answer: Bytes = poll.call_as((&bytes[..], ends, wait.as_millis() as i64))?;
-            let pieces = Output::read(answer.as_slice()).ok_or_else(|| {
-                Error::new("ConnectionError", format!("{} has sent output that is none", session.peer()))
-            })?;
+            let pieces = Output::read(answer.as_slice())
+                .ok_or_else(|| Error::new("ConnectionError", format!("{} has sent invalid output", session.peer())))?;
             may_send = true;
             for piece in pieces {
                 match piece {

@@ -27,7 +27,7 @@ impl Files {
         ensure!(
             !name.is_empty() && !name.contains('\0') && Path::new(name).components().all(inside),
             ValueError,
-            "'{}' is no name of a file of the session; give a relative path without `..`",
+            "'{}' is not a name of a file of the session; give a relative path without `..`",
             name.escape_debug()
         );
         Ok(self.folder.join(name))

@@ -39,7 +39,7 @@ pub(super) fn connect(values: &[Value]) -> Result<Upstream> {
             "rpc.Connect(host, port, key, enable_logging, ...): expected a host, a port, a key and a flag"
         );
     };
-    let Ok(port) = u16::try_from(*port) else { bail!(ValueError, "rpc.Connect: {port} is no port") };
+    let Ok(port) = u16::try_from(*port) else { bail!(ValueError, "rpc.Connect: {port} is not a port") };
     let mut stream = dial(host, port)?;
     let key = Key::parse(&format!("client:{key}"))?;
     greet(&mut stream, &key, WAIT)?;

@@ -121,7 +121,7 @@ impl TlsConnector {
     /// if it takes too long.
     pub fn connect(&self, host: &str, stream: TcpStream, within: Duration) -> Result<TlsStream> {
         let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| error!(ValueError, "'{host}' is no name that a certificate can be for"))?;
+            .map_err(|_| error!(ValueError, "'{host}' is not a name that a certificate can be for"))?;
         let connection = ClientConnection::new(Arc::clone(&self.config), name)
             .map_err(|problem| error!(RuntimeError, "no TLS: {problem}"))?;
         TlsStream::begin(connection, stream, within).map_err(|problem| {

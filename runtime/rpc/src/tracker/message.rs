@@ -245,7 +245,7 @@ impl Line {
             self.read_until(&mut bytes[begin..], rest, deadline, rest_time)?;
         }
         serde_json::from_slice(&bytes)
-            .map_err(|error| WireError::Protocol(format!("a message that is no JSON: {error}")))
+            .map_err(|error| WireError::Protocol(format!("a message that is not JSON: {error}")))
     }
 
     /// Tracker: lets a peer prove that it knows the token, within this time; it gets the tracker's
@@ -285,7 +285,7 @@ impl Line {
             let text =
                 answer.get(1).and_then(Value::as_str).filter(|_| answer.get(0).and_then(Value::as_i64) == Some(0));
             text.map(ToOwned::to_owned)
-                .ok_or_else(|| WireError::Protocol("it wants no token, or is no tracker of Kernpack".to_owned()))
+                .ok_or_else(|| WireError::Protocol("it wants no token, or is not a tracker of Kernpack".to_owned()))
         };
         let own = nonce().map_err(WireError::Io)?;
         let asked = told(self, json!([Code::Token as i64, own, role_of(relation)]))?;

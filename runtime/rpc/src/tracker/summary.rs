@@ -87,7 +87,7 @@ impl Summary {
 
     /// Decodes a tracker's answer.
     pub(super) fn from_json(value: &Value) -> Result<Self> {
-        let wrong = || error!(RuntimeError, "the tracker's summary is none: {}", shortened(value));
+        let wrong = || error!(RuntimeError, "the tracker's summary is invalid: {}", shortened(value));
         let infos = value.get("server_info").and_then(Value::as_array).ok_or_else(wrong)?;
         let mut servers: Vec<ServerStatus> = infos.iter().filter_map(of_server).collect();
         servers.sort_by(|a, b| (&a.key, &a.address).cmp(&(&b.key, &b.address)));
@@ -172,7 +172,7 @@ mod tests {
              pi     2        1     1     0\n"
         );
         for wrong in [json!(null), json!({"queue_info": []}), json!({"server_info": [], "queue_info": {"a": 1}})] {
-            assert!(Summary::from_json(&wrong).unwrap_err().to_string().contains("is none"));
+            assert!(Summary::from_json(&wrong).unwrap_err().to_string().contains("is invalid"));
         }
     }
 

@@ -77,7 +77,7 @@ impl<'a> Graph<'a> {
             "ir.GlobalVar" => self.text(self.field(index, "name_hint")?),
             _ => match self.data(index).as_str() {
                 Some(text) => Ok(text.to_owned()),
-                None => Err(problem(format!("node {index} ({}) is no text", self.key(index)?))),
+                None => Err(problem(format!("node {index} ({}) is not a text", self.key(index)?))),
             },
         }
     }
@@ -96,7 +96,7 @@ impl<'a> Graph<'a> {
             }
             _ => match self.data(index).as_i64() {
                 Some(value) => Ok(value),
-                None => Err(problem(format!("node {index} ({}) is no integer", self.key(index)?))),
+                None => Err(problem(format!("node {index} ({}) is not an integer", self.key(index)?))),
             },
         }
     }

@@ -25,7 +25,7 @@ impl Api {
                 }
                 (Some(_), _) => {
                     return Err(format!(
-                        "`shown` names '{wanted}', which is no kernel of a device: it is shown anyway"
+                        "`shown` names '{wanted}', which is not a kernel of a device: it is shown anyway"
                     ));
                 }
                 (None, _) => return Err(format!("`shown` names '{wanted}', which the library does not have")),

@@ -55,7 +55,7 @@ impl Body<'_> {
             ExprNode::Text { value } => flat(literal::text(value.as_str())),
             ExprNode::Var { .. } => match Var::of(expr) {
                 Some(var) => flat(self.local(&var)?.name),
-                None => fail!(Internal, "a variable is no variable"),
+                None => fail!(Internal, "a variable node that is not a variable"),
             },
             ExprNode::Cast { dtype, value } => {
                 let from = value.dtype();

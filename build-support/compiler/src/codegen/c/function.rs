@@ -45,7 +45,7 @@ fn symbol(function: &LoweredFunc) -> Result<String> {
     let valid = symbol.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         && symbol.chars().next().is_some_and(|c| !c.is_ascii_digit());
     if !valid {
-        fail!(Target, "function `{name}` has the symbol `{symbol}`, which is no identifier of C");
+        fail!(Target, "function `{name}` has the symbol `{symbol}`, which is not an identifier of C");
     }
     Ok(symbol)
 }

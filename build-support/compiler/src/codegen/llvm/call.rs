@@ -233,7 +233,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                 };
                 Ok(self.element_address(buffer, &first)?.into())
             }
-            _ => fail!(Type, "the address of what is no load"),
+            _ => fail!(Type, "the address of what is not a load"),
         }
     }
 

@@ -243,7 +243,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
 
     /// Continues if a status is 0; otherwise ends the function with the error that was raised.
     pub(super) fn check_status(&mut self, status: Value<'ctx>) -> Result<()> {
-        let Value::IntValue(status) = status else { fail!(Internal, "a status that is no integer") };
+        let Value::IntValue(status) = status else { fail!(Internal, "a status that is not an integer") };
         let zero = status.get_type().const_zero();
         let fine = self.builder.build_int_compare(IntPredicate::EQ, status, zero, "")?;
         let failure = self.failure_block()?;

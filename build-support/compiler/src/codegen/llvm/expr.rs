@@ -61,8 +61,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             ExprNode::Float { dtype, value } => self.float_constant(*dtype, *value)?,
             ExprNode::Text { value } => self.string(value.as_str()).into(),
             ExprNode::Var { .. } => {
-                let var =
-                    Var::of(expr).ok_or_else(|| CompileError::new(ErrorKind::Internal, "a variable that is none"))?;
+                let var = Var::of(expr)
+                    .ok_or_else(|| CompileError::new(ErrorKind::Internal, "a variable node that is not a variable"))?;
                 self.variable(&var)?
             }
             ExprNode::Cast { dtype, value } => {

@@ -121,7 +121,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             let Some(task) = self.state.task.filter(|task| task.is_open) else {
                 fail!(
                     Lower,
-                    "function `{name}` is called by the tasks of a launch, and this is no place where all of them are"
+                    "function `{name}` is called by the tasks of a launch, and this is not a place where all of them are"
                 )
             };
             values.push(task.id.into());

@@ -88,7 +88,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         let Some(constants) = function.attr("constants") else { return Ok(()) };
         let name = function.name.as_str();
         let Ok(constants) = constants.to::<Map<Str, Any>>() else {
-            fail!(Type, "attribute `constants` of `{name}` is no map from texts to bytes or symbols")
+            fail!(Type, "attribute `constants` of `{name}` is not a map from texts to bytes or symbols")
         };
         for (key, data) in constants.iter() {
             let global = if let Ok(symbol) = data.to::<Str>() {

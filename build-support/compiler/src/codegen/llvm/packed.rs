@@ -97,7 +97,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         } else {
             self.cast(I64, dtype, whole)?
         };
-        let Value::IntValue(address) = whole else { fail!(Internal, "a payload that is no integer") };
+        let Value::IntValue(address) = whole else { fail!(Internal, "a payload that is not an integer") };
         let object = self.builder.build_int_to_ptr(address, self.pointer_type(), "")?;
         let releaser = self.releaser()?;
         self.builder.build_direct_call(releaser, &[type_index.into(), object.into()], "")?;

@@ -177,7 +177,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         // Computes the length, then writes.
         let length = self.builder.build_direct_call(joiner, &[none.into(), parts.into(), count.into()], "")?;
         let Some(Value::IntValue(length)) = length.try_as_basic_value().basic() else {
-            fail!(Internal, "a length that is no integer")
+            fail!(Internal, "a length that is not an integer")
         };
         let message = self.builder.build_array_alloca(self.context.i8_type(), length, "message")?;
         self.builder.build_direct_call(joiner, &[message.into(), parts.into(), count.into()], "")?;

@@ -86,7 +86,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         let args = [wide.const_int(ALIGNMENT, false).into(), rounded.into()];
         let call = self.builder.build_direct_call(function, &args, "")?;
         let Some(Value::PointerValue(memory)) = call.try_as_basic_value().basic() else {
-            fail!(Internal, "memory that is no pointer")
+            fail!(Internal, "memory that is not a pointer")
         };
         let current = self.builder.get_insert_block().and_then(|block| block.get_parent());
         let Some(current) = current else { fail!(Internal, "memory outside of a function") };

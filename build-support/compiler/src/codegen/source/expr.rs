@@ -47,7 +47,7 @@ impl Body<'_> {
             ExprNode::Text { .. } => fail!(Target, "{} has no text values", self.unit.words.name),
             ExprNode::Var { .. } => match Var::of(expr) {
                 Some(var) => Text::flat(self.local(&var)?.name),
-                None => fail!(Internal, "a variable is no variable"),
+                None => fail!(Internal, "a variable node that is not a variable"),
             },
             ExprNode::Cast { dtype, value } => {
                 let from = value.dtype();

@@ -74,7 +74,11 @@ impl Verifier {
                     name(*dtype)
                 );
                 let whole = dtype.bits() == 64;
-                ensure!(whole || dtype.can_hold(*value), "the constant {value} is no {}", name(*dtype));
+                ensure!(
+                    whole || dtype.can_hold(*value),
+                    "the constant {value} is not a value of type {}",
+                    name(*dtype)
+                );
                 Ok(())
             }
             ExprNode::Float { dtype, .. } => {
@@ -212,7 +216,7 @@ impl Verifier {
             }
             builtin::ADDRESS_OF => {
                 let is_load = matches!(args, [arg] if matches!(**arg, ExprNode::Load { .. }));
-                ensure!(is_load, "`address_of` of something that is no load");
+                ensure!(is_load, "`address_of` of something that is not a load");
             }
             builtin::REINTERPRET => {
                 let bits = |dtype: DataType| u32::from(dtype.bits()) * u32::from(dtype.lanes());

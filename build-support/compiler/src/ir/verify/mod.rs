@@ -136,7 +136,11 @@ impl Verifier {
             self.define(&param.var)?;
             if let Some(buffer) = &param.buffer {
                 let same = buffer.data == param.var;
-                ensure!(same || param.var.dtype().is_handle(), "tensor parameter `{}` is no pointer", param.var.name());
+                ensure!(
+                    same || param.var.dtype().is_handle(),
+                    "tensor parameter `{}` is not a pointer",
+                    param.var.name()
+                );
                 if !same {
                     self.define(&buffer.data)?;
                 }
@@ -159,7 +163,7 @@ impl Verifier {
             self.buffer(buffer)?;
         }
         for axis in func.thread_axes.iter() {
-            ensure!(func.kind == FuncKind::Device, "threads of a function that is no kernel");
+            ensure!(func.kind == FuncKind::Device, "threads of a function that is not a kernel");
             self.define_thread(&axis)?;
         }
         self.body(&func.body)

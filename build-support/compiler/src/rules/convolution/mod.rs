@@ -353,20 +353,20 @@ fn describe(
     let fail = |reason: &str| Err(reason.to_owned());
     let dtype = out_op.output(0).dtype;
     let ExprNode::Reduce { reducer, sources, condition, init, .. } = &*parts.body else {
-        return fail("it is no reduction");
+        return fail("it is not a reduction");
     };
     let is_sum = reducer.results.len() == 1
         && sources.len() == 1
         && matches!(reducer.results.get(0).as_deref(), Some(ExprNode::Binary { op: BinaryOp::Add, .. }));
     if !is_sum || !condition.is_true() || !init.is_empty() {
-        return fail("it is no plain sum");
+        return fail("it is not a plain sum");
     }
     let summed = source_of(&parts.body).expect("a reduction has a source");
     let ExprNode::Binary { op: BinaryOp::Mul, a, b, .. } = &*summed else {
-        return fail("what is summed is no product");
+        return fail("what is summed is not a product");
     };
     if !matches!(dtype.bits(), 32 | 64) || !dtype.is_float() || core_op.output(0).dtype != dtype {
-        return fail("its elements are no f32 or f64");
+        return fail("its elements are not f32 or f64");
     }
     // The axes of the convolution, expressed as those of the result.
     let out_of: Vec<Expr> = if is_whole {

@@ -98,7 +98,7 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
     let vectors = Vectors { dtype, lanes: target.lanes(dtype.bits()) };
     let (depth, channels) = (convolution.depth, convolution.channels);
     if depth % vectors.lanes != 0 || channels % vectors.lanes != 0 {
-        return Err(format!("its channels are no multiples of {}", vectors.lanes));
+        return Err(format!("its channels are not multiples of {}", vectors.lanes));
     }
     let result = convolution.tiles.as_ref().map_or(RESULT, |(_, result)| *result);
     pays(&convolution.spatial, channels, depth, result)?;

@@ -120,7 +120,9 @@ fn find(schedule: &Schedule, id: StageId) -> Result<core::result::Result<Found, 
         };
         schedule.stages().filter(is_core).collect()
     };
-    let [core] = found[..] else { return Ok(Err(format!("`{name}` is no product of bytes and has none of its own"))) };
+    let [core] = found[..] else {
+        return Ok(Err(format!("`{name}` is not a product of bytes and does not contain one")));
+    };
     if !is_whole && (!is_injective(schedule[id].operation()) || !reads_in_place(schedule, id, core)) {
         return Ok(Err(format!("`{name}` does not read `{}` element by element", schedule[core].name())));
     }
@@ -159,20 +161,20 @@ fn find(schedule: &Schedule, id: StageId) -> Result<core::result::Result<Found, 
 fn factors(parts: &Computed) -> core::result::Result<(Expr, Expr), String> {
     let fail = |reason: &str| Err(reason.to_owned());
     let ExprNode::Reduce { reducer, sources, condition, init, .. } = &*parts.body else {
-        return fail("it is no reduction");
+        return fail("it is not a reduction");
     };
     let is_sum = reducer.results.len() == 1
         && sources.len() == 1
         && matches!(reducer.results.get(0).as_deref(), Some(ExprNode::Binary { op: BinaryOp::Add, .. }));
     if !is_sum || !condition.is_true() || !init.is_empty() {
-        return fail("it is no plain sum");
+        return fail("it is not a plain sum");
     }
     let source = source_of(&parts.body).expect("a reduction has a source");
     let ExprNode::Binary { op: BinaryOp::Mul, a, b, dtype } = &*source else {
-        return fail("what is summed is no product");
+        return fail("what is summed is not a product");
     };
     if *dtype != I32 {
-        return fail("it is no sum of 32-bit integers");
+        return fail("it is not a sum of 32-bit integers");
     }
     let byte = |factor: &Expr| match &**factor {
         ExprNode::Cast { value, .. } if value.dtype().is_integer() && value.dtype().bits() == 8 => Some(value.clone()),
@@ -180,7 +182,7 @@ fn factors(parts: &Computed) -> core::result::Result<(Expr, Expr), String> {
     };
     match (byte(a), byte(b)) {
         (Some(a), Some(b)) => Ok((a, b)),
-        _ => fail("its factors are no bytes"),
+        _ => fail("its factors are not bytes"),
     }
 }
 

@@ -108,7 +108,7 @@ impl StageHandle<'_> {
         let (id, _) = self.leaf(&context, axis)?;
         let stage = &self.schedule[id];
         if thread.kind != IterKind::ThreadIndex {
-            let what = format!("`{}` is no thread", thread.name());
+            let what = format!("`{}` is not a thread", thread.name());
             return Err(context.stage_error(stage, what).note("make one with `thread_axis(None, \"threadIdx.x\")`"));
         }
         if !matches!(axis.kind, IterKind::DataPar | IterKind::CommReduce) {
@@ -128,7 +128,7 @@ impl StageHandle<'_> {
         let is_virtual = thread.thread_tag.starts_with("vthread") || thread.thread_tag == "cthread";
         if is_virtual && axis.kind == IterKind::CommReduce {
             let what = format!(
-                "`{}` of stage `{}` is an axis of a reduction, and `{}` is no thread of its own",
+                "`{}` of stage `{}` is an axis of a reduction, and `{}` is not a thread of its own",
                 axis.name(),
                 stage.name(),
                 thread.thread_tag
@@ -160,14 +160,14 @@ impl StageHandle<'_> {
         let is_scan = stage.op.as_ref().is_some_and(|op| matches!(**op, OperationNode::Scan { .. }));
         if !is_scan {
             return Err(context
-                .error(format!("`{}` is no scan", stage.name()))
+                .error(format!("`{}` is not a scan", stage.name()))
                 .note("bind loops to threads with `bind`"));
         }
         if !stage.env_threads.is_empty() {
             return Err(context.error(format!("`{}` has its threads already", stage.name())));
         }
         if let Some(other) = threads.iter().find(|axis| axis.kind != IterKind::ThreadIndex) {
-            return Err(context.error(format!("`{}` is no thread", other.name())));
+            return Err(context.error(format!("`{}` is not a thread", other.name())));
         }
         let stage = &mut self.schedule[id];
         stage.env_threads = threads.to_vec();
@@ -224,7 +224,7 @@ impl StageHandle<'_> {
         }
         let ahead = as_index(ahead.into());
         if ahead.dtype() != I64 {
-            return Err(context.stage_error(stage, format!("the distance for `{}` is no integer", axis.name())));
+            return Err(context.stage_error(stage, format!("the distance for `{}` is not an integer", axis.name())));
         }
         let attr = self.attr(id, axis);
         attr.prefetch.push((tensor, ahead));

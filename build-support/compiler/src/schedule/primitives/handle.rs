@@ -237,11 +237,11 @@ impl Schedule {
         }
         let (axis_name, name) = (axis.name(), stage.name());
         if let Some(how) = stage.consumed.get(axis) {
-            let what = format!("`{axis_name}` of stage `{name}` is no loop any more");
+            let what = format!("`{axis_name}` of stage `{name}` is no longer a loop");
             let error = context.error(what).note(format!("it was {how}"));
             return Err(error.note(loops_of(stage)));
         }
-        let what = format!("`{axis_name}` is no axis of stage `{name}`");
+        let what = format!("`{axis_name}` is not an axis of stage `{name}`");
         let mut error = context.stage_error(stage, what);
         if let Some(other) = self.arena.iter().find(|other| other.all_axes.contains(axis)) {
             error = error.note(format!("it is an axis of stage `{}`", other.name()));

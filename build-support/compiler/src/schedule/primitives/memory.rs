@@ -75,7 +75,7 @@ impl StageHandle<'_> {
         let stage = &self.schedule[id];
         let is_dimension = matches!(stage.op.as_deref(), Some(OperationNode::Compute { axes, .. }) if axes.iter().any(|own| own == *axis));
         if !is_dimension {
-            let what = format!("`{}` is no dimension of `{}`", axis.name(), stage.name());
+            let what = format!("`{}` is not a dimension of `{}`", axis.name(), stage.name());
             return Err(context
                 .stage_error(stage, what)
                 .note("the axes of the tensor itself have strides, not the loops made of them"));

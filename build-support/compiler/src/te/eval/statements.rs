@@ -120,7 +120,7 @@ impl Memory<'_> {
 
     fn position(&self, buffer: &Buffer, index: i64) -> Result<usize> {
         let count = self.buffers.get(&buffer.data).map(Elements::len);
-        let Some(count) = count else { fail!(Run, "`{}` is no buffer of the operation", buffer.name) };
+        let Some(count) = count else { fail!(Run, "`{}` is not a buffer of the operation", buffer.name) };
         match usize::try_from(index) {
             Ok(position) if position < count => Ok(position),
             _ => fail!(Run, "element {index} of `{}`, which has {count}", buffer.name),

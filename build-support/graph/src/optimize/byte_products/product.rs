@@ -18,7 +18,7 @@ pub(super) static PRODUCT: Operator = Operator { name: "ByteProduct", pattern: P
 
 fn product(call: &Call) -> Result<Vec<Tensor>> {
     let (a, panels, offsets) = (call.input(0)?, call.input(1)?, call.input(2)?);
-    require!(a.rank() >= 2, "{:?} is no matrix", a.shape);
+    require!(a.rank() >= 2, "{:?} is not a matrix", a.shape);
     let (last, columns) = (a.rank() - 1, offsets.shape[0]);
     let depth = a.shape[last];
     let mut shape = a.shape.clone();
