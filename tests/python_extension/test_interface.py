@@ -76,6 +76,10 @@ def test_comparisons(site):
     assert program(site, "comparisons.py") == "passed\n"
 
 
+def test_setters(site):
+    assert program(site, "setters.py") == "passed\n"
+
+
 def test_copies_of_tensors_on_a_device(site):
     output = program(site, "device_copies.py")
     if output.startswith("no device: "):

@@ -11,6 +11,7 @@ pub(super) enum Role {
     Method { name: Option<LitStr>, signature: Option<LitStr>, is_class: bool },
     Init { signature: Option<LitStr> },
     Getter { name: Option<LitStr> },
+    Setter { name: Option<LitStr> },
     Operator(Operator),
     TypeAttr { name: LitStr },
     Constant { name: Option<LitStr> },
@@ -36,7 +37,7 @@ pub(super) fn take(attributes: &mut Vec<Attribute>, mistakes: &mut Mistakes) -> 
         if let Some(second) = ours.get(1) {
             mistakes.at(
                 second,
-                "one function has one of #[method], #[init], #[getter], #[operator], #[type_attr], #[skip]; keep one",
+                "one function has one of #[method], #[init], #[getter], #[setter], #[operator], #[type_attr], #[skip]; keep one",
             );
             return Err(());
         }
@@ -54,7 +55,7 @@ fn advice(name: &str) -> Option<String> {
         ("constructor", "write #[init] on the constructor"),
         ("property", "write #[getter]"),
         ("get", "write #[getter]"),
-        ("set", "write a method: properties cannot be set"),
+        ("set", "write #[setter]"),
         ("staticmethod", "remove it: a function without `self` is a static method"),
         ("classmethod", "write #[method(class)] on a function that returns `Self`"),
         ("static_method", "remove it: a function without `self` is a static method"),
@@ -87,6 +88,9 @@ fn role(attribute: &Attribute, mistakes: &mut Mistakes) -> Option<Role> {
     if path.is_ident("getter") {
         return Some(Role::Getter { name: options(attribute, NAME, mistakes)?.name });
     }
+    if path.is_ident("setter") {
+        return Some(Role::Setter { name: options(attribute, NAME, mistakes)?.name });
+    }
     if path.is_ident("constant") {
         return Some(Role::Constant { name: options(attribute, NAME, mistakes)?.name });
     }
@@ -103,14 +107,6 @@ fn role(attribute: &Attribute, mistakes: &mut Mistakes) -> Option<Role> {
             mistakes.at(&name, fault);
         }
         return Some(Role::TypeAttr { name });
-    }
-    if path.is_ident("setter") {
-        mistakes.at(
-            attribute,
-            "setters are not supported: properties are computed from the fields; write a method, or make the field a `Field<T>` or \
-             an atomic with #[field(writable)]",
-        );
-        return None;
     }
     if !matches!(attribute.meta, Meta::Path(_)) {
         let name = path.get_ident().map(Ident::to_string).unwrap_or_default();

@@ -88,6 +88,7 @@ impl Callable<'_> {
         match self.member.kind {
             Kind::ClassConstant(_) => FunctionRole::Constant,
             Kind::ClassMethod(_) => FunctionRole::ClassMethod,
+            Kind::Setter(_) => FunctionRole::Setter,
             _ => FunctionRole::Function,
         }
     }
@@ -234,10 +235,14 @@ impl Callable<'_> {
             if index == 1 && matches!(self.member.kind, Kind::Comparison(..)) {
                 return self.operand(&ty, &argument.written, [local, &args, &place]);
             }
+            let convert = match self.member.kind {
+                Kind::Setter(_) if index == 1 => format_ident!("value_to_set"),
+                _ => format_ident!("arg"),
+            };
             // Errors about the type are shown at the type.
             let converted = quote_spanned! {inside(&argument.written)=>
                 // SAFETY: each argument is converted once, and the result lives in this call.
-                unsafe { __k::arg::<#ty>(&#info, #args, #index) }?
+                unsafe { __k::#convert::<#ty>(&#info, #args, #index) }?
             };
             match &argument.default {
                 None => quote!(let #local = #converted;),

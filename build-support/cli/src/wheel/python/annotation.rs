@@ -378,6 +378,7 @@ mod tests {
             doc: String::new(),
             fields: Vec::new(),
             methods: Vec::new(),
+            setters: Vec::new(),
             constructor: Constructor::None,
             variants: Vec::new(),
             comparison: Comparison { equal: false, hash: false, order: false },
@@ -412,6 +413,7 @@ mod tests {
             kinds: None,
             is_constant: false,
             is_class_method: false,
+            is_setter: false,
         };
         for (host, end) in [(Host::TvmFfi, ", /"), (Host::Extension, "")] {
             let annotations = Annotations::new(&api, host);
