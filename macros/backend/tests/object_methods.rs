@@ -521,6 +521,8 @@ fn roles() {
             "`set_a` is called `set_a` as well",
         ),
         ("#[setter] const A: i64 = 1;", "this attribute is for functions"),
+        ("#[method(detach = 1)] fn f(&self) {}", "`detach` takes"),
+        ("#[getter(detach)] fn f(&self) -> i64 {}", "unknown option `detach`"),
         ("#[skip(x)] fn f() {}", "#[skip] takes no options"),
         ("#[method(name = x)] fn f() {}", "`name` takes a string literal"),
         ("#[method(doc = \"\")] fn f() {}", "unknown option `doc`"),
@@ -559,6 +561,27 @@ fn setters() {
         ] {
             assert!(code.contains(part), "{item}: no {part:?} in {code}");
         }
+    }
+}
+
+/// The lock of the host is released as for functions.
+#[test]
+fn detached() {
+    for (item, expect) in [
+        ("#[method(detach)] fn f(&self) {}", "Some (true)"),
+        ("#[method(class, detach = true)] fn f() -> Self {}", "Some (true)"),
+        ("#[method(name = \"g\", detach = false)] fn f(x: Function) {}", "Some (false)"),
+        ("#[init(detach)] fn f() -> Self {}", "Some (true)"),
+        ("#[init(signature = \"(*, x)\", detach)] fn f(x: i64) -> Self {}", "Some (true)"),
+        ("#[setter(detach)] fn set_f(&self, x: i64) {}", "Some (true)"),
+        ("#[method] fn f(&self) {}", "None"),
+        ("#[init] fn f() -> Self {}", "None"),
+        ("#[getter] fn f(&self) -> i64 { 0 }", "None"),
+    ] {
+        let output = expand_object_methods(tokens(""), tokens(&format!("impl Point {{ {item} }}")), &environment());
+        let code = output.to_string();
+        assert_eq!(mistakes(output), [""; 0], "{item}");
+        assert!(code.contains(&format!("detach : :: core :: option :: Option :: {expect} ,")), "{item}: {code}");
     }
 }
 

@@ -78,8 +78,10 @@ fn role_of(item: &mut ImplItem, mistakes: &mut Mistakes) -> Option<Role> {
         ImplItem::Fn(item) => {
             let is_public = matches!(item.vis, Visibility::Public(_));
             let role = take(&mut item.attrs, mistakes).ok()?;
-            role.or_else(|| is_public.then_some(Role::Method { name: None, signature: None, is_class: false }))
-                .filter(|role| !matches!(role, Role::Skip))
+            role.or_else(|| {
+                is_public.then_some(Role::Method { name: None, signature: None, is_class: false, detach: None })
+            })
+            .filter(|role| !matches!(role, Role::Skip))
         }
         ImplItem::Const(item) => take(&mut item.attrs, mistakes).ok()?,
         ImplItem::Type(item) => {

@@ -120,6 +120,10 @@ impl Callable<'_> {
         };
         let file = quote_spanned!(here=> ::core::file!());
         let line = quote_spanned!(here=> ::core::line!());
+        let detach = match self.member.detach {
+            Some(detach) => quote!(::core::option::Option::Some(#detach)),
+            None => quote!(::core::option::Option::None),
+        };
         let body = self.body_function(self_type, krate);
         let entry_point = self.entry_point();
         quote! {
@@ -132,7 +136,7 @@ impl Callable<'_> {
                 #defaults
                 ret: <#result as __k::IntoReturn>::TYPE,
                 call: #call,
-                detach: ::core::option::Option::None,
+                detach: #detach,
                 crate_name: #crate_name,
                 file: #file,
                 line: #line,

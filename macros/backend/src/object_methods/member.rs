@@ -20,6 +20,9 @@ pub(super) struct Member {
     pub(super) doc: Doc,
     /// `#[cfg]` attributes, which the generated items need as well.
     pub(super) conditions: Vec<Attribute>,
+    /// True if Python's lock is released for the duration of a call; `None` if the parameters
+    /// decide.
+    pub(super) detach: Option<bool>,
     pub(super) kind: Kind,
 }
 
@@ -86,6 +89,10 @@ impl Member {
         let shape = result.as_ref().map_or(Shape::AsIs, |ty| self_type.result_shape(ty));
         let read = Signature { arguments, kinds, result, shape };
         let ident = signature.ident.clone();
+        let detach = match &role {
+            Role::Method { detach, .. } | Role::Init { detach, .. } | Role::Setter { detach, .. } => *detach,
+            _ => None,
+        };
         let (name, kind) = match role {
             Role::Method { name, is_class: false, .. } => {
                 (member_name(&ident, name, "method", mistakes), Kind::Method(read))
@@ -98,7 +105,7 @@ impl Member {
                 check_getter(item, &read, mistakes);
                 (member_name(&ident, name, "getter", mistakes), Kind::Getter(read))
             }
-            Role::Setter { name } => {
+            Role::Setter { name, .. } => {
                 check_setter(item, &read, mistakes);
                 (setter_name(&ident, name, mistakes), Kind::Setter(read))
             }
@@ -121,7 +128,7 @@ impl Member {
             }
             Role::Skip => return None,
         };
-        Some(Self { ident, name, doc: Doc::of(&item.attrs), conditions: conditions(&item.attrs), kind })
+        Some(Self { ident, name, doc: Doc::of(&item.attrs), conditions: conditions(&item.attrs), detach, kind })
     }
 
     /// Reads a constant. Returns `None` if it is not a member, or is not supported, which was
@@ -154,7 +161,7 @@ impl Member {
         };
         signature::check_result(&item.ty, mistakes);
         let (doc, conditions) = (Doc::of(&item.attrs), conditions(&item.attrs));
-        Some(Self { ident, name, doc, conditions, kind })
+        Some(Self { ident, name, doc, conditions, detach: None, kind })
     }
 
     /// Returns the name that no second member may be registered under, with its namespace.
@@ -211,7 +218,7 @@ pub(super) enum Place {
 /// Returns the kinds of the arguments, if a signature declares them, and completes their defaults.
 fn kinds(arguments: &mut [Argument], role: &Role, mistakes: &mut Mistakes) -> Option<Vec<ParameterKind>> {
     match role {
-        Role::Method { signature: Some(text), .. } | Role::Init { signature: Some(text) } => {
+        Role::Method { signature: Some(text), .. } | Role::Init { signature: Some(text), .. } => {
             let has_self = arguments.first().is_some_and(Argument::is_self);
             return declared::apply(text, arguments, has_self, mistakes);
         }
