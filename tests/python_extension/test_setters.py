@@ -122,6 +122,8 @@ def test_copies_call_no_setter(extmod, dial):
 def test_an_object_of_another_class_is_refused(extmod, dial):
     with pytest.raises(TypeError):
         extmod.Dial.angle.__set__(extmod.Mark(3), 1.0)
+    with pytest.raises(TypeError):
+        extmod.Stop.place.__set__(extmod.Mark(3), 1)
     with pytest.raises(ValueError, match="its constructor was not called"):
         extmod.Dial.angle.__set__(extmod.Dial.__new__(extmod.Dial), 1.0)
 

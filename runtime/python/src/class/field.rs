@@ -38,7 +38,7 @@ pub(crate) fn attributes(py: Py, info: TypeInfo, key: &str) -> PyResult<Vec<PyGe
             .lineage()
             .find_map(|owner| owner.own_fields().find(|field| field.name() == setter.name).map(|field| (owner, field)));
         all.push(match field {
-            Some((owner, field)) => Property::new(py, owner, &owner.key(), field, Some(setter)).attribute(&doc),
+            Some((owner, field)) => Property::new(py, info, &owner.key(), field, Some(setter)).attribute(&doc),
             None => PyGetSet {
                 name: leaked(&setter.name),
                 get: None,
@@ -194,7 +194,7 @@ impl Read {
 }
 
 impl Property {
-    /// Creates the property for a field of a type with this key.
+    /// Creates the property of a type for a field of the type or ancestor with this key.
     fn new(py: Py, info: TypeInfo, key: &str, field: Field, setter: Option<Setter>) -> Self {
         let name = field.name();
         let read = own_field(py, key, &name).map_or(Read::Getter, Read::of);
