@@ -516,6 +516,14 @@ pub fn object(item: TokenStream) -> TokenStream {
 ///   then, and a `Function` cannot be copied. The stock library also computes it before it leaves
 ///   it out of JSON: if the property returns an error, JSON, `pickle` and deep copies of that
 ///   object return it, too. Make such properties methods.
+/// - `#[setter]` on `set_x`, `#[setter(name = "x")]`: a method with one parameter beside the
+///   object, which returns nothing or a `Result<()>`. In Python it writes the attribute `x`: a
+///   `#[getter]`, a field that is not `writable`, also one of an ancestor, or an attribute that can
+///   only be written. For callers through the C ABI it is the method `set_x`. Constructors, copies,
+///   JSON and structural operations do not call it.
+/// - `#[method(detach)]`, `#[init(detach)]`, `#[setter(detach)]`: an extension module releases
+///   Python's lock for the duration of a call, as for [`packed_func`](macro@packed_func);
+///   `detach = false` keeps it whatever the parameters are.
 /// - `#[operator(...)]`: an operation that languages perform on an object without naming a method:
 ///   - `repr`: `fn(&self) -> String`. Python's `repr()` and, unless the type has another, `str()`.
 ///   - `str`: `fn(&self) -> String`. The method `__str__`; without a `repr`, it is that as well.

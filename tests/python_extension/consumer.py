@@ -99,3 +99,14 @@ try:
 except extmod.FilterFault as error:
     problem = str(error)
 assert problem == "a filter of size 0"
+# Attributes with setters.
+dial = extmod.Dial(360)
+dial.angle = 90
+dial.limit, dial.note = 180, "a note"
+angle: float = dial.angle
+limit: int = dial.limit
+note: str | None = dial.note
+stop = extmod.Stop(3)
+stop.place = 10
+place: int = stop.place + stop.moved
+assert (angle, limit, note, place) == (90.0, 180, "a note", 10)

@@ -76,6 +76,10 @@ def test_comparisons(site):
     assert program(site, "comparisons.py") == "passed\n"
 
 
+def test_setters(site):
+    assert program(site, "setters.py") == "passed\n"
+
+
 def test_copies_of_tensors_on_a_device(site):
     output = program(site, "device_copies.py")
     if output.startswith("no device: "):
@@ -177,7 +181,7 @@ def test_the_stub_says_what_is_there(package, site, kind):
             functions = [(value, node)] if isinstance(node, ast.FunctionDef) else []
             if isinstance(node, ast.ClassDef):
                 methods = [part for part in node.body if isinstance(part, ast.FunctionDef) and not part.name.startswith("__")]
-                functions += [(getattr(value, part.name), part) for part in methods if not any(getattr(mark, "id", "") == "property" for mark in part.decorator_list)]
+                functions += [(getattr(value, part.name), part) for part in methods if not any("property" in ast.unparse(mark) or "setter" in ast.unparse(mark) for mark in part.decorator_list)]
                 for part in node.body:
                     if isinstance(part, ast.Assign) and kind == "extension" and getattr(part.targets[0], "id", "").istitle() and not isinstance(part.value, ast.Constant):
                         assert isinstance(getattr(value, part.targets[0].id), type), part.targets[0].id

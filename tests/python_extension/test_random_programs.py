@@ -19,7 +19,7 @@ STEPS = 30
 # Types that the two intentionally convert differently: names of devices and element types.
 LEFT_OUT_TYPES = {"Device", "DataType", "ffi.Module"}
 # Functions with effects that outlast a call, and counts of live objects.
-LEFT_OUT = {"keep", "keep_tensor", "call_kept", "on_a_thread", "explain", "panics", "panic", "alive", "track", "hit"}
+LEFT_OUT = {"keep", "keep_tensor", "call_kept", "on_a_thread", "explain", "panics", "panic", "alive", "track", "hit", "set_turn"}
 
 
 def key_of_class(module, cls):
@@ -193,6 +193,12 @@ class Program:
         params = schema(method.metadata)["named_args"]["params"][0 if method.is_static else 1 :]
         left, right = self.many(params, len(params) - len(method.metadata.get("arg_defaults", [])))
         name = method.name
+        if "setter" in method.metadata:
+            # An attribute on one way, and a method on the other.
+            if len(left) == 1:
+                attribute = name.removeprefix("set_")
+                self.step(f"{ours!r}.{attribute} = {left}", lambda: setattr(ours, attribute, left[0]), lambda: getattr(theirs, name)(*right))
+            return
         self.step(f"{ours!r}.{name}({left})", lambda: getattr(ours, name)(*left), lambda: getattr(theirs, name)(*right))
 
     def function(self):

@@ -10,7 +10,19 @@ pub struct Counter {
 #[object_methods]
 impl Counter {
     #[setter]
-    pub fn set_count(&self, _n: i64) {}
+    pub fn set_count(&self) {}
+
+    #[setter]
+    pub fn set_step(&self, step: i64) -> i64 {
+        step
+    }
+
+    pub fn size(&self) -> i64 {
+        self.count
+    }
+
+    #[setter]
+    pub fn set_size(&self, _size: i64) {}
 }
 
 fn main() {}

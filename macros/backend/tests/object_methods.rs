@@ -498,7 +498,31 @@ fn roles() {
         ("#[getter] fn f(&self, a: i64) -> i64 {}", "takes `&self` alone"),
         ("#[getter] fn f(&self) {}", "a property has a value"),
         ("#[getter] #[method] fn f(&self) -> i64 {}", "one function has one of"),
-        ("#[setter] fn f(&self, a: i64) {}", "setters are not supported"),
+        ("#[setter] fn set_f(a: i64) {}", "a setter takes `&self` and the value"),
+        ("#[setter] fn set_f(&self) {}", "a setter takes `&self` and the value"),
+        ("#[setter] fn set_f(&self, a: i64, b: i64) {}", "a setter takes `&self` and the value"),
+        ("#[setter] fn set_f(&self, a: i64) -> i64 {}", "a setter returns nothing"),
+        ("#[setter] fn set_f(&self, a: i64) -> Result<i64> {}", "a setter returns nothing"),
+        ("#[setter] fn set_f(&self, #[default(1)] a: i64) {}", "a setter always gets its value"),
+        ("#[setter] fn set_mro(&self, a: i64) {}", "Python would not see `mro`"),
+        ("#[setter(name = \"a.b\")] fn f(&self, a: i64) {}", "every language can write"),
+        ("#[setter(doc = \"\")] fn set_f(&self, a: i64) {}", "unknown option `doc`"),
+        (
+            "pub fn a(&self) {} #[setter] fn set_a(&self, a: i64) {}",
+            "a setter writes a #[getter] or a field, and `a` is `a`",
+        ),
+        ("#[constant] const A: i64 = 1; #[setter(name = \"A\")] fn set_a(&self, a: i64) {}", "`A` is `A`"),
+        (
+            "#[setter] fn set_a(&self, a: i64) {} #[setter(name = \"a\")] fn put(&self, a: i64) {}",
+            "`set_a` is called `set_a` as well",
+        ),
+        (
+            "pub fn set_a(&self) {} #[setter(name = \"a\")] fn put(&self, a: i64) {}",
+            "`set_a` is called `set_a` as well",
+        ),
+        ("#[setter] const A: i64 = 1;", "this attribute is for functions"),
+        ("#[method(detach = 1)] fn f(&self) {}", "`detach` takes"),
+        ("#[getter(detach)] fn f(&self) -> i64 {}", "unknown option `detach`"),
         ("#[skip(x)] fn f() {}", "#[skip] takes no options"),
         ("#[method(name = x)] fn f() {}", "`name` takes a string literal"),
         ("#[method(doc = \"\")] fn f() {}", "unknown option `doc`"),
@@ -513,6 +537,51 @@ fn roles() {
         ("#[getter] fn a(&self) -> i64 {} #[method(name = \"a\")] fn b(&self) {}", "`a` is called `a` as well"),
     ] {
         check_items(item, &[says]);
+    }
+}
+
+/// A setter is a method behind the prefix, whose value has the messages of a field.
+#[test]
+fn setters() {
+    for item in [
+        "#[getter] fn x(&self) -> i64 { 0 } #[setter] fn set_x(&self, value: Option<i64>) {}",
+        "#[setter] fn x(this: &ObjRef<Self>, value: &[u8]) -> Result<()> {}",
+        "#[setter(name = \"x\")] fn put(&self, value: f64) -> () {}",
+    ] {
+        let output = expand_object_methods(tokens(""), tokens(&format!("impl Point {{ {item} }}")), &environment());
+        let code = output.to_string();
+        assert_eq!(mistakes(output), [""; 0], "{item}");
+        for part in [
+            "name : \"set_x\" , info",
+            "is_static : false",
+            "more_metadata : \",\\\"setter\\\":true\"",
+            "role : __k :: FunctionRole :: Setter",
+            "__k :: value_to_set ::",
+            "call_packed :: < 2usize >",
+        ] {
+            assert!(code.contains(part), "{item}: no {part:?} in {code}");
+        }
+    }
+}
+
+/// The lock of the host is released as for functions.
+#[test]
+fn detached() {
+    for (item, expect) in [
+        ("#[method(detach)] fn f(&self) {}", "Some (true)"),
+        ("#[method(class, detach = true)] fn f() -> Self {}", "Some (true)"),
+        ("#[method(name = \"g\", detach = false)] fn f(x: Function) {}", "Some (false)"),
+        ("#[init(detach)] fn f() -> Self {}", "Some (true)"),
+        ("#[init(signature = \"(*, x)\", detach)] fn f(x: i64) -> Self {}", "Some (true)"),
+        ("#[setter(detach)] fn set_f(&self, x: i64) {}", "Some (true)"),
+        ("#[method] fn f(&self) {}", "None"),
+        ("#[init] fn f() -> Self {}", "None"),
+        ("#[getter] fn f(&self) -> i64 { 0 }", "None"),
+    ] {
+        let output = expand_object_methods(tokens(""), tokens(&format!("impl Point {{ {item} }}")), &environment());
+        let code = output.to_string();
+        assert_eq!(mistakes(output), [""; 0], "{item}");
+        assert!(code.contains(&format!("detach : :: core :: option :: Option :: {expect} ,")), "{item}: {code}");
     }
 }
 

@@ -9,7 +9,7 @@ pub use crate::embedded::{HEADER_SIZE as OBJECT_HEADER_SIZE, ObjectCell};
 pub use crate::function::{ExceptionInfo, register_exception};
 pub use crate::function::{
     FunctionInfo, FunctionRole, ParamInfo, ParamKind, arg, call_bound, call_getter, call_packed, no_entry_point,
-    return_doc, return_metadata,
+    return_doc, return_metadata, value_to_set,
 };
 pub use crate::kernel::{
     DeviceKernelInfo, HostKernelTypes, Kernel, KernelInfo, call_device_kernel, call_kernel, device_kernel_metadata,

@@ -3,8 +3,10 @@
 //! rows of tests/python/conversions.json run through extension modules as well.
 
 pub mod comparison;
+pub mod detached;
 pub mod interface;
 pub mod places;
+pub mod setters;
 pub mod shared;
 pub mod signatures;
 pub mod tensors;

@@ -82,7 +82,13 @@ fn write_type(out: &mut String, ty: &Value) -> std::fmt::Result {
     }
     for method in list("methods") {
         let signature = signature::of_function(&metadata(method)).unwrap_or_else(|| "(...)".to_owned());
-        writeln!(out, "    {}{}", text(method, "name"), shown(&signature))?;
+        let name = text(method, "name");
+        let is_setter = signature::schema_of_function(&metadata(method)).is_some_and(|schema| schema.is_setter);
+        let note = match name.strip_prefix("set_").filter(|_| is_setter) {
+            Some(attribute) => format!("  (sets {attribute})"),
+            None => String::new(),
+        };
+        writeln!(out, "    {name}{}{note}", shown(&signature))?;
     }
     Ok(())
 }

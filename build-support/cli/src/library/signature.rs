@@ -21,6 +21,8 @@ pub(crate) struct Schema {
     pub(crate) is_constant: bool,
     /// True for a class method, which returns an object of the class that it is called on.
     pub(crate) is_class_method: bool,
+    /// True for a method that writes an attribute of its object.
+    pub(crate) is_setter: bool,
 }
 
 /// The kind of a parameter, as in `inspect.Parameter.kind`.
@@ -121,6 +123,7 @@ pub(crate) fn schema_of_function(metadata: &str) -> Option<Schema> {
         kinds,
         is_constant: has_member(metadata, "constant"),
         is_class_method: has_member(metadata, "class_method"),
+        is_setter: has_member(metadata, "setter"),
     })
 }
 

@@ -8,9 +8,10 @@ use crate::options::entries;
 
 /// The role that an attribute gives to a function or constant.
 pub(super) enum Role {
-    Method { name: Option<LitStr>, signature: Option<LitStr>, is_class: bool },
-    Init { signature: Option<LitStr> },
+    Method { name: Option<LitStr>, signature: Option<LitStr>, is_class: bool, detach: Option<bool> },
+    Init { signature: Option<LitStr>, detach: Option<bool> },
     Getter { name: Option<LitStr> },
+    Setter { name: Option<LitStr>, detach: Option<bool> },
     Operator(Operator),
     TypeAttr { name: LitStr },
     Constant { name: Option<LitStr> },
@@ -36,7 +37,7 @@ pub(super) fn take(attributes: &mut Vec<Attribute>, mistakes: &mut Mistakes) -> 
         if let Some(second) = ours.get(1) {
             mistakes.at(
                 second,
-                "one function has one of #[method], #[init], #[getter], #[operator], #[type_attr], #[skip]; keep one",
+                "one function has one of #[method], #[init], #[getter], #[setter], #[operator], #[type_attr], #[skip]; keep one",
             );
             return Err(());
         }
@@ -54,7 +55,7 @@ fn advice(name: &str) -> Option<String> {
         ("constructor", "write #[init] on the constructor"),
         ("property", "write #[getter]"),
         ("get", "write #[getter]"),
-        ("set", "write a method: properties cannot be set"),
+        ("set", "write #[setter]"),
         ("staticmethod", "remove it: a function without `self` is a static method"),
         ("classmethod", "write #[method(class)] on a function that returns `Self`"),
         ("static_method", "remove it: a function without `self` is a static method"),
@@ -78,14 +79,19 @@ fn advice(name: &str) -> Option<String> {
 fn role(attribute: &Attribute, mistakes: &mut Mistakes) -> Option<Role> {
     let path = attribute.path();
     if path.is_ident("method") {
-        let Options { name, signature, is_class } = options(attribute, OF_METHOD, mistakes)?;
-        return Some(Role::Method { name, signature, is_class });
+        let Options { name, signature, is_class, detach } = options(attribute, OF_METHOD, mistakes)?;
+        return Some(Role::Method { name, signature, is_class, detach });
     }
     if path.is_ident("init") {
-        return Some(Role::Init { signature: options(attribute, SIGNATURE, mistakes)?.signature });
+        let Options { signature, detach, .. } = options(attribute, OF_INIT, mistakes)?;
+        return Some(Role::Init { signature, detach });
     }
     if path.is_ident("getter") {
         return Some(Role::Getter { name: options(attribute, NAME, mistakes)?.name });
+    }
+    if path.is_ident("setter") {
+        let Options { name, detach, .. } = options(attribute, OF_SETTER, mistakes)?;
+        return Some(Role::Setter { name, detach });
     }
     if path.is_ident("constant") {
         return Some(Role::Constant { name: options(attribute, NAME, mistakes)?.name });
@@ -104,14 +110,6 @@ fn role(attribute: &Attribute, mistakes: &mut Mistakes) -> Option<Role> {
         }
         return Some(Role::TypeAttr { name });
     }
-    if path.is_ident("setter") {
-        mistakes.at(
-            attribute,
-            "setters are not supported: properties are computed from the fields; write a method, or make the field a `Field<T>` or \
-             an atomic with #[field(writable)]",
-        );
-        return None;
-    }
     if !matches!(attribute.meta, Meta::Path(_)) {
         let name = path.get_ident().map(Ident::to_string).unwrap_or_default();
         mistakes.at(attribute, format_args!("#[{name}] takes no options; write #[{name}]"));
@@ -122,9 +120,11 @@ fn role(attribute: &Attribute, mistakes: &mut Mistakes) -> Option<Role> {
 /// The option of an attribute that only takes a name.
 const NAME: &str = "`name = \"...\"`";
 /// The options of a method.
-const OF_METHOD: &str = "`name = \"...\"`, `signature = \"...\"` and `class`";
-/// The option of a constructor.
-const SIGNATURE: &str = "`signature = \"...\"`";
+const OF_METHOD: &str = "`name = \"...\"`, `signature = \"...\"`, `class` and `detach`";
+/// The options of a constructor.
+const OF_INIT: &str = "`signature = \"...\"` and `detach`";
+/// The options of a setter.
+const OF_SETTER: &str = "`name = \"...\"` and `detach`";
 
 /// The options of an attribute.
 #[derive(Default)]
@@ -132,6 +132,7 @@ struct Options {
     name: Option<LitStr>,
     signature: Option<LitStr>,
     is_class: bool,
+    detach: Option<bool>,
 }
 
 /// Reads the options that are among the known ones. Returns `None` if an error was reported.
@@ -156,6 +157,8 @@ fn options(attribute: &Attribute, known: &'static str, mistakes: &mut Mistakes) 
         } else if is_known && entry.key == "class" {
             entry.flag(mistakes);
             options.is_class = true;
+        } else if is_known && entry.key == "detach" {
+            options.detach = Some(entry.flag_or_boolean(mistakes)?);
         } else {
             entry.unknown(known, mistakes);
             return None;

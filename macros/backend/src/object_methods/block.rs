@@ -46,6 +46,7 @@ impl Block {
             members = members.into_iter().map(Member::into_method).collect();
         }
         check_names(&members, mistakes);
+        check_setters(&members, mistakes);
         block.items.iter_mut().for_each(strip);
         let conditions = block.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).cloned().collect();
         (block.to_token_stream(), self_type.map(|self_type| Self { self_type, conditions, members }))
@@ -77,8 +78,10 @@ fn role_of(item: &mut ImplItem, mistakes: &mut Mistakes) -> Option<Role> {
         ImplItem::Fn(item) => {
             let is_public = matches!(item.vis, Visibility::Public(_));
             let role = take(&mut item.attrs, mistakes).ok()?;
-            role.or_else(|| is_public.then_some(Role::Method { name: None, signature: None, is_class: false }))
-                .filter(|role| !matches!(role, Role::Skip))
+            role.or_else(|| {
+                is_public.then_some(Role::Method { name: None, signature: None, is_class: false, detach: None })
+            })
+            .filter(|role| !matches!(role, Role::Skip))
         }
         ImplItem::Const(item) => take(&mut item.attrs, mistakes).ok()?,
         ImplItem::Type(item) => {
@@ -122,6 +125,22 @@ fn check_names(members: &[Member], mistakes: &mut Mistakes) {
                 &member.ident,
                 format_args!("`{earlier}` is registered as the type attribute `{name}` as well; remove one of them"),
             ),
+        }
+    }
+}
+
+/// Reports setters of an attribute that is a method or a constant.
+fn check_setters(members: &[Member], mistakes: &mut Mistakes) {
+    for setter in members {
+        let Some(written) = setter.written_attribute() else { continue };
+        let taken = members.iter().find(|member| {
+            !matches!(member.kind, Kind::Getter(_)) && matches!(member.place(), (Place::Name, name) if name == written)
+        });
+        if let Some(Member { ident, .. }) = taken {
+            mistakes.at(
+                &setter.ident,
+                format_args!("a setter writes a #[getter] or a field, and `{written}` is `{ident}`; use another name"),
+            );
         }
     }
 }

@@ -88,6 +88,7 @@ impl Callable<'_> {
         match self.member.kind {
             Kind::ClassConstant(_) => FunctionRole::Constant,
             Kind::ClassMethod(_) => FunctionRole::ClassMethod,
+            Kind::Setter(_) => FunctionRole::Setter,
             _ => FunctionRole::Function,
         }
     }
@@ -119,6 +120,10 @@ impl Callable<'_> {
         };
         let file = quote_spanned!(here=> ::core::file!());
         let line = quote_spanned!(here=> ::core::line!());
+        let detach = match self.member.detach {
+            Some(detach) => quote!(::core::option::Option::Some(#detach)),
+            None => quote!(::core::option::Option::None),
+        };
         let body = self.body_function(self_type, krate);
         let entry_point = self.entry_point();
         quote! {
@@ -131,7 +136,7 @@ impl Callable<'_> {
                 #defaults
                 ret: <#result as __k::IntoReturn>::TYPE,
                 call: #call,
-                detach: ::core::option::Option::None,
+                detach: #detach,
                 crate_name: #crate_name,
                 file: #file,
                 line: #line,
@@ -234,10 +239,14 @@ impl Callable<'_> {
             if index == 1 && matches!(self.member.kind, Kind::Comparison(..)) {
                 return self.operand(&ty, &argument.written, [local, &args, &place]);
             }
+            let convert = match self.member.kind {
+                Kind::Setter(_) if index == 1 => format_ident!("value_to_set"),
+                _ => format_ident!("arg"),
+            };
             // Errors about the type are shown at the type.
             let converted = quote_spanned! {inside(&argument.written)=>
                 // SAFETY: each argument is converted once, and the result lives in this call.
-                unsafe { __k::arg::<#ty>(&#info, #args, #index) }?
+                unsafe { __k::#convert::<#ty>(&#info, #args, #index) }?
             };
             match &argument.default {
                 None => quote!(let #local = #converted;),

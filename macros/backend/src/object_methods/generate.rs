@@ -29,6 +29,7 @@ pub(super) fn generate(block: &Block, krate: &CratePath, crate_name: &str) -> To
                 Kind::Method(signature)
                 | Kind::Init(signature)
                 | Kind::Getter(signature)
+                | Kind::Setter(signature)
                 | Kind::Operator(_, signature)
                 | Kind::Comparison(_, signature)
                 | Kind::ClassMethod(signature)
@@ -83,9 +84,12 @@ pub(super) fn generate(block: &Block, krate: &CratePath, crate_name: &str) -> To
 fn entries<'a>(member: &'a Member, members: &[Member]) -> Vec<(Entry, &'a str)> {
     let name = member.name.as_str();
     match member.kind {
-        Kind::Method(_) | Kind::Hook(_) | Kind::Constant(_) | Kind::ClassMethod(_) | Kind::ClassConstant(_) => {
-            vec![(Entry::Function, name)]
-        }
+        Kind::Method(_)
+        | Kind::Setter(_)
+        | Kind::Hook(_)
+        | Kind::Constant(_)
+        | Kind::ClassMethod(_)
+        | Kind::ClassConstant(_) => vec![(Entry::Function, name)],
         Kind::Init(_) => vec![(Entry::Init, name)],
         Kind::Getter(_) => vec![(Entry::Getter, name)],
         Kind::Operator(Operator::Str, _) => {

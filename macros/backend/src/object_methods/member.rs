@@ -5,12 +5,12 @@ use syn::{Attribute, Ident, ImplItemConst, ImplItemFn, LitStr, Type};
 use super::argument::Argument;
 use super::attributes::{Role, method_name_fault};
 use super::operator::Operator;
-use super::self_type::{SelfType, Shape};
+use super::self_type::{SelfType, Shape, wrapper};
 use crate::doc::Doc;
 use crate::mistakes::Mistakes;
 use crate::name::plain;
 use crate::signature::declared::{self, ParameterKind};
-use crate::signature::{self, Subject, default};
+use crate::signature::{self, Subject, default, without_group};
 
 /// A function or constant that is exported to other languages.
 pub(super) struct Member {
@@ -20,6 +20,9 @@ pub(super) struct Member {
     pub(super) doc: Doc,
     /// `#[cfg]` attributes, which the generated items need as well.
     pub(super) conditions: Vec<Attribute>,
+    /// True if Python's lock is released for the duration of a call; `None` if the parameters
+    /// decide.
+    pub(super) detach: Option<bool>,
     pub(super) kind: Kind,
 }
 
@@ -27,6 +30,8 @@ pub(super) enum Kind {
     Method(Signature),
     Init(Signature),
     Getter(Signature),
+    /// A method that writes an attribute.
+    Setter(Signature),
     Operator(Operator, Signature),
     /// A comparison that is exported as methods of Python.
     Comparison(Operator, Signature),
@@ -84,6 +89,10 @@ impl Member {
         let shape = result.as_ref().map_or(Shape::AsIs, |ty| self_type.result_shape(ty));
         let read = Signature { arguments, kinds, result, shape };
         let ident = signature.ident.clone();
+        let detach = match &role {
+            Role::Method { detach, .. } | Role::Init { detach, .. } | Role::Setter { detach, .. } => *detach,
+            _ => None,
+        };
         let (name, kind) = match role {
             Role::Method { name, is_class: false, .. } => {
                 (member_name(&ident, name, "method", mistakes), Kind::Method(read))
@@ -95,6 +104,10 @@ impl Member {
             Role::Getter { name } => {
                 check_getter(item, &read, mistakes);
                 (member_name(&ident, name, "getter", mistakes), Kind::Getter(read))
+            }
+            Role::Setter { name, .. } => {
+                check_setter(item, &read, mistakes);
+                (setter_name(&ident, name, mistakes), Kind::Setter(read))
             }
             Role::Init { .. } => {
                 check_init(item, &read, self_type, mistakes);
@@ -115,7 +128,7 @@ impl Member {
             }
             Role::Skip => return None,
         };
-        Some(Self { ident, name, doc: Doc::of(&item.attrs), conditions: conditions(&item.attrs), kind })
+        Some(Self { ident, name, doc: Doc::of(&item.attrs), conditions: conditions(&item.attrs), detach, kind })
     }
 
     /// Reads a constant. Returns `None` if it is not a member, or is not supported, which was
@@ -148,7 +161,7 @@ impl Member {
         };
         signature::check_result(&item.ty, mistakes);
         let (doc, conditions) = (Doc::of(&item.attrs), conditions(&item.attrs));
-        Some(Self { ident, name, doc, conditions, kind })
+        Some(Self { ident, name, doc, conditions, detach: None, kind })
     }
 
     /// Returns the name that no second member may be registered under, with its namespace.
@@ -159,10 +172,20 @@ impl Member {
                 return (Place::Attribute, operator.attribute());
             }
             Kind::Comparison(..) => Place::Operator,
-            Kind::Method(_) | Kind::Getter(_) | Kind::ClassMethod(_) | Kind::ClassConstant(_) => Place::Name,
+            Kind::Method(_) | Kind::Getter(_) | Kind::Setter(_) | Kind::ClassMethod(_) | Kind::ClassConstant(_) => {
+                Place::Name
+            }
             Kind::Init(_) | Kind::Operator(..) | Kind::Hook(_) | Kind::Constant(_) => Place::Attribute,
         };
         (place, &self.name)
+    }
+
+    /// Returns the attribute that the member writes, if it is a setter.
+    pub(super) fn written_attribute(&self) -> Option<&str> {
+        match self.kind {
+            Kind::Setter(_) => self.name.strip_prefix(SETTER),
+            _ => None,
+        }
     }
 
     /// Returns true if the member is this operator.
@@ -181,6 +204,9 @@ impl Member {
     }
 }
 
+/// The prefix of the method that writes an attribute.
+const SETTER: &str = "set_";
+
 /// The namespaces of exported names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Place {
@@ -192,7 +218,7 @@ pub(super) enum Place {
 /// Returns the kinds of the arguments, if a signature declares them, and completes their defaults.
 fn kinds(arguments: &mut [Argument], role: &Role, mistakes: &mut Mistakes) -> Option<Vec<ParameterKind>> {
     match role {
-        Role::Method { signature: Some(text), .. } | Role::Init { signature: Some(text) } => {
+        Role::Method { signature: Some(text), .. } | Role::Init { signature: Some(text), .. } => {
             let has_self = arguments.first().is_some_and(Argument::is_self);
             return declared::apply(text, arguments, has_self, mistakes);
         }
@@ -216,6 +242,38 @@ fn member_name(ident: &Ident, name: Option<LitStr>, attribute: &str, mistakes: &
         }
     }
     text
+}
+
+/// Returns the name of the method that a setter is exported as: the attribute, which an option may
+/// set, behind the prefix.
+fn setter_name(ident: &Ident, name: Option<LitStr>, mistakes: &mut Mistakes) -> String {
+    let plain = plain(ident);
+    let written = name.as_ref().map_or_else(|| plain.strip_prefix(SETTER).unwrap_or(&plain).to_owned(), LitStr::value);
+    if let Some(fault) = method_name_fault(&written) {
+        match name {
+            Some(name) => mistakes.at(name, fault),
+            None => mistakes.at(ident, format_args!("{fault}; #[setter(name = \"...\")] sets the name")),
+        }
+    }
+    format!("{SETTER}{written}")
+}
+
+fn check_setter(item: &ImplItemFn, signature: &Signature, mistakes: &mut Mistakes) {
+    const FORM: &str = "write `fn set_size(&self, value: i64)`, with or without a result `Result<()>`";
+    let ident = &item.sig.ident;
+    if signature.is_static() || signature.arguments.len() != 2 {
+        mistakes.at(ident, format_args!("a setter takes `&self` and the value; {FORM}"));
+    }
+    if let Some(argument) = signature.arguments.iter().find(|argument| argument.default.is_some()) {
+        mistakes.at(&argument.default, "a setter always gets its value; remove #[default(...)]");
+    }
+    let is_nothing = |ty: &Type| matches!(without_group(ty), Type::Tuple(tuple) if tuple.elems.is_empty());
+    if let Some(ty) = &signature.result
+        && !is_nothing(ty)
+        && !matches!(wrapper(ty), Some(("Result", inner)) if is_nothing(inner))
+    {
+        mistakes.at(ty, format_args!("a setter returns nothing; {FORM}"));
+    }
 }
 
 fn check_getter(item: &ImplItemFn, signature: &Signature, mistakes: &mut Mistakes) {

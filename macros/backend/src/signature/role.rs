@@ -9,6 +9,7 @@ pub(crate) enum FunctionRole {
     Function,
     Constant,
     ClassMethod,
+    Setter,
 }
 
 impl FunctionRole {
@@ -18,6 +19,7 @@ impl FunctionRole {
             Self::Function => "",
             Self::Constant => ",\"constant\":true",
             Self::ClassMethod => ",\"class_method\":true",
+            Self::Setter => ",\"setter\":true",
         }
     }
 }

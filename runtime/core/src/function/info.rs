@@ -60,6 +60,8 @@ pub enum FunctionRole {
     Constant,
     /// A class method: a static method that returns a new object of the class that it is called on.
     ClassMethod,
+    /// A method that writes an attribute of its object: `set_x` writes `x`.
+    Setter,
 }
 
 /// The ways in which a caller in Python passes an argument, as in `inspect.Parameter.kind`. Calls

@@ -23,6 +23,7 @@ mod nearest;
 mod packed;
 mod panic;
 mod registry;
+mod setter;
 mod typed;
 
 pub use args::Args;
@@ -46,4 +47,5 @@ pub use packed::{arg, call_packed, return_doc, return_metadata};
 #[doc(hidden)]
 pub use panic::guard_nameless;
 pub(crate) use panic::{caught, install_hook};
+pub use setter::value_to_set;
 pub use typed::TypedFunction;

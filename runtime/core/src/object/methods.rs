@@ -10,7 +10,7 @@ use crate::abi::{
     TVMFFIAny, TVMFFIByteArray, TVMFFIFieldGetter, TVMFFIFieldInfo, TVMFFIFieldSetter, TVMFFIMethodInfo, field_flag,
     type_index,
 };
-use crate::function::{FunctionInfo, guard_nameless};
+use crate::function::{FunctionInfo, FunctionRole, guard_nameless};
 use crate::value::Any;
 use crate::{Error, Result, embedded, provider};
 
@@ -186,6 +186,11 @@ fn check_name(
     if is_attribute {
         return Ok(());
     }
+    if let MethodDef::Method { name, info, .. } = member
+        && info.role == FunctionRole::Setter
+    {
+        check_setter(def, name)?;
+    }
     let mut owner = Some(def);
     while let Some(ty) = owner {
         if ty.fields.iter().any(|field| field.name == name) {
@@ -202,6 +207,27 @@ fn check_name(
                 "'{name}' is a function of its ancestor {} already, and Python's classes keep that one; use another name, or one function in \
                  {} that does what each type needs",
                 ty.key, ty.key
+            ));
+        }
+        owner = (ty.parent_def)();
+    }
+    Ok(())
+}
+
+/// Checks that the attribute of a setter, a method of this name, can be read at most.
+fn check_setter(def: &'static TypeDef, name: &str) -> core::result::Result<(), String> {
+    let attribute = name.strip_prefix("set_").unwrap_or(name);
+    let mut owner = Some(def);
+    while let Some(ty) = owner {
+        let is_writable =
+            ty.fields.iter().any(|field| field.name == attribute && field.flags & field_flag::WRITABLE != 0);
+        let is_method =
+            members(ty).any(|(_, other)| matches!(other, MethodDef::Method { name: taken, .. } if *taken == attribute));
+        if is_writable || is_method {
+            let what = if is_writable { "a writable field" } else { "a method" };
+            return Err(format!(
+                "'{attribute}' is {what} of {} already, so a setter cannot write it; use another name with #[setter(name = \"...\")]",
+                ty.key
             ));
         }
         owner = (ty.parent_def)();

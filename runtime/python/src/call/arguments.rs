@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::OnceLock;
 
 use kernpack_core::abi::{TVMFFIAny, TVMFFIObject};
-use kernpack_core::function::{FunctionInfo, did_you_mean};
+use kernpack_core::function::{FunctionInfo, FunctionRole, did_you_mean};
 use kernpack_core::value::Access;
 use kernpack_core::{Any, Error, Function};
 
@@ -562,6 +562,9 @@ fn refuse(py: Py, info: &FunctionInfo, place: usize, refused: Refused) -> Raised
         Refused::Raised(raised) => return raised,
         Refused::Because { kind, clause } => (kind, clause),
     };
+    if info.role == FunctionRole::Setter {
+        return exception::raise(py, &info.wrong_value(kind, &clause));
+    }
     let message = match info.params.get(place) {
         Some(param) if !param.name.is_empty() => format!("argument '{}': {clause}", param.name),
         _ => format!("argument {place}: {clause}"),

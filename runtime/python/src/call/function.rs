@@ -42,7 +42,7 @@ pub(crate) fn add(
     let Some(name) = path.last().cloned() else { return Ok(()) };
     let function = match info.role {
         FunctionRole::Constant => constant(py, info)?,
-        FunctionRole::Function | FunctionRole::ClassMethod => {
+        FunctionRole::Function | FunctionRole::ClassMethod | FunctionRole::Setter => {
             let callable = Box::leak(Box::new(Callable::new(py, info, root, path, origin)?));
             new(py, callable, module_name)?
         }
@@ -148,7 +148,7 @@ pub(crate) unsafe fn run(py: Py, callable: &Callable, given: Given) -> PyResult<
 /// # Safety
 /// The arguments live for the call.
 #[inline(never)]
-unsafe fn run_in_general(py: Py, callable: &Callable, given: Given) -> PyResult<Owned> {
+pub(crate) unsafe fn run_in_general(py: Py, callable: &Callable, given: Given) -> PyResult<Owned> {
     // Until the arguments are dropped, including the functions created from callables.
     let _call = callable.calls_back.then(|| Call::enter(py));
     let mut arguments = Arguments::new();

@@ -9,8 +9,7 @@ use kernpack_core::generated_code::{FunctionRole, MethodDef};
 use kernpack_core::reflect::TypeInfo;
 
 use super::declared::{blocks, path};
-use super::field::Property;
-use super::{construct, deep_copy, gc, iteration, operators, pickle};
+use super::{construct, deep_copy, field, gc, iteration, operators, pickle};
 use crate::call::{function, method};
 use crate::convert::to_python;
 use crate::cpython::capi::{Py, PyGetSet, PyMember, PyMethodDef, PyObject, Slot, constant};
@@ -81,19 +80,7 @@ fn make(py: Py, info: TypeInfo) -> PyResult<Class> {
         Some(parent) => of_type(py, parent.index())?,
         None => State::get(py).object,
     };
-    let mut properties: Vec<PyGetSet> = Vec::new();
-    for field in info.own_fields() {
-        let property = Property::new(py, info, &key, field);
-        // SAFETY: the table keeps the text forever.
-        let doc = String::from_utf8_lossy(unsafe { field.as_raw().doc.as_slice() });
-        properties.push(PyGetSet {
-            name: leaked(&field.name()),
-            get: Some(Property::get),
-            set: field.has(field_flag::WRITABLE).then_some(Property::set as _),
-            doc: leaked(&doc),
-            closure: Box::into_raw(Box::new(property)).cast(),
-        });
-    }
+    let mut properties = field::attributes(py, info, &key)?;
     properties.push(PyGetSet::END);
     // SAFETY: the table keeps the text forever.
     let doc = info.metadata().map_or(&b""[..], |metadata| unsafe { metadata.doc.as_slice() });
@@ -170,7 +157,12 @@ fn add_methods(py: Py, info: TypeInfo, key: &str, class: &Owned) -> PyResult<()>
             let attribute = match (is_static, info.role) {
                 (true, FunctionRole::Constant) => function::constant(py, info)?,
                 (true, FunctionRole::ClassMethod) => class_method(function::of_class(py, info, name)?)?,
-                (true, FunctionRole::Function) => static_method(function::of_class(py, info, name)?)?,
+                (true, _) => static_method(function::of_class(py, info, name)?)?,
+                // An attribute, not a method.
+                (false, FunctionRole::Setter) => {
+                    own.push(name);
+                    continue;
+                }
                 (false, _) => method::new(py, class, info, name)?,
             };
             match name {
@@ -186,7 +178,8 @@ fn add_methods(py: Py, info: TypeInfo, key: &str, class: &Owned) -> PyResult<()>
     for method in info.own_methods() {
         let name = String::from_utf8_lossy(method.name_bytes());
         let value = method.value();
-        if name.starts_with("__ffi_") || own.contains(&&*name) || value.type_index() != type_index::FUNCTION {
+        let is_hidden = name.starts_with("__ffi_") || own.contains(&&*name) || field::is_setter(method);
+        if is_hidden || value.type_index() != type_index::FUNCTION {
             continue;
         }
         let Some(object) = value.object() else { continue };

@@ -283,8 +283,12 @@ fn listed(
         true => Kind::PositionalOrKeyword,
         false => Kind::PositionalOnly,
     };
-    let is_declared = schema.kinds.is_some();
-    let of_first = if !by_name || is_declared && skip > 0 { Kind::PositionalOnly } else { Kind::PositionalOrKeyword };
+    // The further arguments by name may have every name, also that of the first parameter.
+    let takes_all_names = |kinds: &Vec<Kind>| skip > 0 || kinds.contains(&Kind::VarKeyword);
+    let of_first = match !by_name || schema.kinds.as_ref().is_some_and(takes_all_names) {
+        true => Kind::PositionalOnly,
+        false => Kind::PositionalOrKeyword,
+    };
     schema.listed(first.map(|first| (first, of_first)), skip, kind, write)
 }
 
@@ -378,6 +382,7 @@ mod tests {
             doc: String::new(),
             fields: Vec::new(),
             methods: Vec::new(),
+            setters: Vec::new(),
             constructor: Constructor::None,
             variants: Vec::new(),
             comparison: Comparison { equal: false, hash: false, order: false },
@@ -412,6 +417,7 @@ mod tests {
             kinds: None,
             is_constant: false,
             is_class_method: false,
+            is_setter: false,
         };
         for (host, end) in [(Host::TvmFfi, ", /"), (Host::Extension, "")] {
             let annotations = Annotations::new(&api, host);
@@ -419,6 +425,18 @@ mod tests {
             assert_eq!(annotations.signature(Some(&schema()), None, 0), format!("({parameters}{end}) -> None"));
             let constructor = Constructor::Function(Some(schema()));
             assert_eq!(annotations.constructor(&constructor), Some(format!("(self, {parameters}) -> None")));
+            let map = json!({ "type": "ffi.Map", "args": [{ "type": "ffi.String" }, { "type": "int" }] });
+            let options = Schema {
+                params: vec![map],
+                names: vec!["options".to_owned()],
+                defaults: Vec::new(),
+                kinds: Some(vec![Kind::VarKeyword]),
+                ..schema()
+            };
+            let shape = annotations.shape(Some(&options), Some("self"), 0, true);
+            assert_eq!(shape.as_deref(), Some("lambda self, /, **options: (self, options)"));
+            let constructor = Constructor::Function(Some(options));
+            assert_eq!(annotations.constructor(&constructor), Some("(self, /, **options: int) -> None".to_owned()));
         }
     }
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::Host;
 use super::names::{attribute, is_identifier, own_name, place};
+use super::setter::Setter;
 use crate::Result;
 use crate::library::inspection::Inspection;
 use crate::library::signature;
@@ -54,6 +55,8 @@ pub(super) struct Type {
     pub(super) doc: String,
     pub(super) fields: Vec<Field>,
     pub(super) methods: Vec<Method>,
+    /// The methods that write attributes.
+    pub(super) setters: Vec<Setter>,
     pub(super) constructor: Constructor,
     pub(super) comparison: Comparison,
     /// The variants of an enum.
@@ -305,6 +308,10 @@ impl Type {
             None => Constructor::None,
         };
         let methods = methods.iter().filter(|method| is_shown(text(method, "name")));
+        let (setters, methods): (Vec<Method>, Vec<Method>) = methods
+            .map(Method::of)
+            .partition(|method| method.signature.as_ref().is_some_and(|schema| schema.is_setter));
+        let inherited: Vec<Field> = lineage(ty, all).into_iter().skip(1).flat_map(fields).collect();
         let variants = list(ty, "variants").iter().filter_map(Value::as_str).filter(|name| is_identifier(name));
         Self {
             is_hidden: name.starts_with('_'),
@@ -315,7 +322,8 @@ impl Type {
             base,
             doc: text(ty, "doc").to_owned(),
             fields: fields(ty).collect(),
-            methods: methods.map(Method::of).collect(),
+            methods,
+            setters: setters.iter().filter_map(|method| Setter::of(method, &inherited)).collect(),
             constructor,
             comparison: Comparison { equal: flag(ty, "equal"), hash: flag(ty, "hash"), order: flag(ty, "order") },
             variants: variants.map(str::to_owned).collect(),
@@ -351,18 +359,23 @@ fn fields(ty: &Value) -> impl Iterator<Item = Field> {
     })
 }
 
-/// Returns the fields of a type and all its ancestors in the order of the generated constructor:
-/// positional ones first, then keyword-only ones.
-fn constructor_fields(ty: &Value, all: &[&Value]) -> Vec<Field> {
+/// Returns a type and its ancestors.
+fn lineage<'a>(ty: &'a Value, all: &[&'a Value]) -> Vec<&'a Value> {
     let mut lineage = vec![ty];
     // More generations would be an attack.
     while let Some(parent) =
         lineage.last().and_then(|ty| all.iter().find(|other| text(other, "key") == text(ty, "parent")))
         && lineage.len() < 64
     {
-        lineage.push(parent);
+        lineage.push(*parent);
     }
-    let all = lineage.into_iter().rev().flat_map(fields).filter(|field| field.in_constructor);
+    lineage
+}
+
+/// Returns the fields of a type and all its ancestors in the order of the generated constructor:
+/// positional ones first, then keyword-only ones.
+fn constructor_fields(ty: &Value, all: &[&Value]) -> Vec<Field> {
+    let all = lineage(ty, all).into_iter().rev().flat_map(fields).filter(|field| field.in_constructor);
     let (keyword, mut position): (Vec<Field>, Vec<Field>) = all.partition(|field| field.keyword_only);
     // Fields without a default come first.
     position.sort_by_key(|field| field.has_default);

@@ -5,6 +5,7 @@ mod api;
 mod hidden;
 mod module;
 mod names;
+mod setter;
 mod stub;
 
 pub(crate) use api::Api;

@@ -7,6 +7,7 @@ use super::Host;
 use super::annotation::{Annotations, Position};
 use super::api::{Api, Base, Comparison, Constructor, Type};
 use super::names::{docstring, literal};
+use super::setter;
 use crate::library::signature::Schema;
 
 /// Returns the text of the module that loads a library with tvm_ffi. `library` is the file's name,
@@ -346,6 +347,7 @@ fn signatures(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std
             }
         }
     }
+    setter::statements(out, ty)?;
     if !ty.comparison.is_hashable() {
         writeln!(out, "{name}.__hash__ = None")?;
     }

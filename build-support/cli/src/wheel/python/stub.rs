@@ -7,6 +7,7 @@ use super::annotation::{Annotations, Position, module_alias};
 use super::api::{Api, Base, Function, Method, Type};
 use super::module::{exports, imports};
 use super::names::{docstring, literal};
+use super::setter;
 
 /// Accepts tensors of every library: NumPy 2.1, PyTorch, JAX, CuPy.
 const TENSORS: &str = "
@@ -207,15 +208,7 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
         // Type checkers treat tvm_ffi's enums as Python's: a member is an attribute with a value.
         writeln!(out, "    {variant} = ...")?;
     }
-    for field in &ty.fields {
-        if field.writable {
-            writeln!(out, "    {}: {}", field.name, annotations.of(&field.schema, Position::Result))?;
-        } else {
-            let annotation = annotations.of(&field.schema, Position::Result);
-            let property = annotations.decorator("property");
-            writeln!(out, "    {property}\n    def {}(self) -> {annotation}: ...", field.name)?;
-        }
-    }
+    setter::stubs(out, ty, annotations)?;
     if !is_enum {
         match annotations.constructor(&ty.constructor) {
             Some(signature) => writeln!(out, "    def __init__{signature}: ...")?,
