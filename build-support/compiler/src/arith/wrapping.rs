@@ -178,7 +178,7 @@ impl State {
     /// constant chooses nothing any more.
     pub(crate) fn loses_data(&mut self, expr: &Expr, new: &Expr) -> bool {
         may_be_data(expr)
-            && !(expr.dtype().is_bool() && new.as_int().is_some())
+            && (!expr.dtype().is_bool() || new.as_int().is_none())
             && !new.same_as(expr)
             && !self.is_data(new)
             && self.is_data(expr)
