@@ -9,13 +9,14 @@ pub(crate) enum FunctionRole {
     Function,
     Constant,
     ClassMethod,
+    Operator,
 }
 
 impl FunctionRole {
     /// Returns the member of the metadata, preceded by a comma.
     pub(super) fn member(self) -> &'static str {
         match self {
-            Self::Function => "",
+            Self::Function | Self::Operator => "",
             Self::Constant => ",\"constant\":true",
             Self::ClassMethod => ",\"class_method\":true",
         }

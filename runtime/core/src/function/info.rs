@@ -60,6 +60,9 @@ pub enum FunctionRole {
     Constant,
     /// A class method: a static method that returns a new object of the class that it is called on.
     ClassMethod,
+    /// A method for an operator of Python, which does not apply if an operand has another type than
+    /// the parameter, or if it returns `None` for an `Option`.
+    Operator,
 }
 
 /// The ways in which a caller in Python passes an argument, as in `inspect.Parameter.kind`. Calls

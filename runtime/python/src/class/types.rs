@@ -170,7 +170,7 @@ fn add_methods(py: Py, info: TypeInfo, key: &str, class: &Owned) -> PyResult<()>
             let attribute = match (is_static, info.role) {
                 (true, FunctionRole::Constant) => function::constant(py, info)?,
                 (true, FunctionRole::ClassMethod) => class_method(function::of_class(py, info, name)?)?,
-                (true, FunctionRole::Function) => static_method(function::of_class(py, info, name)?)?,
+                (true, FunctionRole::Function | FunctionRole::Operator) => static_method(function::of_class(py, info, name)?)?,
                 (false, _) => method::new(py, class, info, name)?,
             };
             match name {

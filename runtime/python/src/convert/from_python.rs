@@ -313,6 +313,9 @@ unsafe fn other(
         {
             return Ok(kept_object(tensor));
         }
+        if class == py.PySlice_Type() && ty.mentions("slice") {
+            return slice(py, object);
+        }
         if let Some(value) = number::like(py, object, kind)? {
             return Ok(value);
         }
@@ -541,6 +544,21 @@ unsafe fn sequence(
         let elements = py.list_of(object)?;
         py.nested(|py| list(py, elements.as_ptr(), wanted, parts))
     }
+}
+
+/// Converts a slice to a shape: start, stop and step, with the bounds that sequences have where it
+/// has none.
+///
+/// # Safety
+/// `object` is a live `slice`.
+unsafe fn slice(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Keep), Refused> {
+    let mut numbers = [0; 3];
+    let [start, stop, step] = &mut numbers;
+    // SAFETY: promised by the caller; the places are writable.
+    if unsafe { py.PySlice_Unpack(object, start, stop, step) } != 0 {
+        return Err(Raised.into());
+    }
+    Ok(kept_object(embedded::shape::new_shape(&numbers.map(|number| number as i64))))
 }
 
 /// Converts a mapping of another class.
