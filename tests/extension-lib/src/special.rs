@@ -3,7 +3,9 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-use kernpack::{Any, Array, Bytes, Field, IntoAny, ObjRef, Object, Result, Slice, Subscript, bail, object_methods};
+use kernpack::{
+    Any, Array, Bytes, Field, IntoAny, ObjRef, Object, Result, Slice, Subscript, Tensor, bail, object_methods,
+};
 
 /// A number whose operators return what they are: `7 + 2` is a text.
 #[derive(Object)]
@@ -523,5 +525,156 @@ impl Maker {
     #[method(name = "__set_name__")]
     fn set_name(&self, _class: &Any, name: &str) {
         self.last.set(format!("named {name}"));
+    }
+}
+
+/// Random numbers, whose state no field shows.
+#[derive(Object)]
+#[object(key = "extmod.Dice")]
+#[repr(C)]
+pub struct Dice {
+    #[field(skip, default_factory = || 1)]
+    sides: u64,
+    #[field(skip, default_factory = || Field::new((0, Vec::new())))]
+    state: Field<(u64, Vec<i64>)>,
+}
+
+#[object_methods]
+impl Dice {
+    /// Dice with this many sides.
+    #[init]
+    pub fn new(sides: u64, #[default(1)] seed: u64) -> Result<Self> {
+        if sides == 0 {
+            bail!(ValueError, "dice have sides");
+        }
+        Ok(Self { sides, state: Field::new((seed, Vec::new())) })
+    }
+
+    /// The next number.
+    pub fn throw(&self) -> i64 {
+        let (state, mut thrown) = self.state.get();
+        let state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let number = ((state >> 33) % self.sides) as i64;
+        thrown.push(number);
+        self.state.set((state, thrown));
+        number
+    }
+
+    /// All numbers until now.
+    pub fn thrown(&self) -> Vec<i64> {
+        self.state.get().1
+    }
+
+    #[method(name = "__getnewargs__")]
+    fn arguments(&self) -> (u64,) {
+        (self.sides,)
+    }
+
+    #[method(name = "__getstate__")]
+    fn save(&self) -> (Bytes, Vec<i64>) {
+        let (state, thrown) = self.state.get();
+        (Bytes::from(state.to_le_bytes().to_vec()), thrown)
+    }
+
+    #[method(name = "__setstate__")]
+    fn load(&self, state: (Bytes, Vec<i64>)) -> Result<()> {
+        let (bytes, thrown) = state;
+        let Ok(bytes) = <[u8; 8]>::try_from(&*bytes) else { bail!(ValueError, "the state of dice has 8 bytes") };
+        self.state.set((u64::from_le_bytes(bytes), thrown));
+        Ok(())
+    }
+}
+
+/// A pair that is made again from a text.
+#[derive(Object)]
+#[object(key = "extmod.Route")]
+#[repr(C)]
+pub struct Route {
+    /// The start.
+    pub start: String,
+    /// The end.
+    pub end: String,
+}
+
+#[object_methods]
+impl Route {
+    /// The route that a text says: `A-B`.
+    #[init]
+    pub fn new(text: &str) -> Result<Self> {
+        match text.split_once('-') {
+            Some((start, end)) => Ok(Self { start: start.to_owned(), end: end.to_owned() }),
+            None => bail!(ValueError, "'{text}' is no route"),
+        }
+    }
+
+    #[method(name = "__getnewargs__")]
+    fn arguments(&self) -> (String,) {
+        (format!("{}-{}", self.start, self.end),)
+    }
+}
+
+/// A type whose methods for pickles return what they must not.
+#[derive(Object)]
+#[object(key = "extmod.Stray")]
+#[repr(C)]
+pub struct Stray {
+    /// A number.
+    pub number: i64,
+}
+
+#[object_methods]
+impl Stray {
+    #[method(name = "__getnewargs__")]
+    fn arguments(&self) -> i64 {
+        self.number
+    }
+}
+
+/// A tensor that is read as a buffer of the object.
+#[derive(Object)]
+#[object(key = "extmod.Grid")]
+#[repr(C)]
+pub struct Grid {
+    #[field(skip, default_factory = || None)]
+    cells: Option<Tensor>,
+}
+
+#[object_methods]
+impl Grid {
+    /// A grid of zeros.
+    #[init]
+    pub fn new(rows: i64, columns: i64) -> Result<Self> {
+        let cells = vec![0.0f32; usize::try_from(rows * columns).unwrap_or(0)];
+        Ok(Self { cells: Some(Tensor::from_vec(cells, &[rows, columns])?) })
+    }
+
+    #[method(name = "__buffer__")]
+    fn buffer(&self) -> Result<Tensor> {
+        match &self.cells {
+            Some(cells) => Ok(cells.clone()),
+            None => bail!(BufferError, "the grid has no cells"),
+        }
+    }
+}
+
+/// Bytes, or what is no memory.
+#[derive(Object)]
+#[object(key = "extmod.Chunk")]
+#[repr(C)]
+pub struct Chunk {
+    /// Nothing, the object itself, a number, or text.
+    pub content: Any,
+}
+
+#[object_methods]
+impl Chunk {
+    #[method(name = "__buffer__")]
+    fn buffer(this: &ObjRef<Self>) -> Result<Any> {
+        match this.content.to::<String>() {
+            Ok(text) if text == "fail" => bail!(ValueError, "no memory today"),
+            Ok(text) if text == "self" => Ok(this.clone().into_any()),
+            Ok(text) => Ok(Bytes::from(text.into_bytes()).into_any()),
+            Err(_) => Ok(this.content.clone()),
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! Operators with two operands. One that does not apply to the other operand returns
 //! NotImplemented, so that Python asks that one.
 
-use kernpack_core::abi::type_index;
+use kernpack_core::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use kernpack_core::embedded;
 use kernpack_core::value::ResultPlace;
 
 use super::arguments::Arguments;
@@ -12,6 +13,12 @@ use crate::cpython::capi::Py;
 use crate::cpython::exception;
 use crate::cpython::object::{Owned, PyResult};
 use crate::signature::callable::Callable;
+
+/// The object of a value.
+fn object(value: &TVMFFIAny) -> Option<*mut TVMFFIObject> {
+    // SAFETY: with a type index of objects there is an object.
+    (value.type_index >= type_index::STATIC_OBJECT_BEGIN).then(|| unsafe { value.payload.v_obj })
+}
 
 /// Calls an operator. It does not apply if an operand has no conversion, or if it returns `None`
 /// for an `Option`.
@@ -37,6 +44,13 @@ pub(super) unsafe fn run(py: Py, callable: &Callable, given: Given) -> PyResult<
         let ty = &callable.info.ret;
         if ResultPlace::is_inapplicable(&mut result) || result.type_index == type_index::NONE && ty.key == "Optional" {
             return not_implemented();
+        }
+        // `x += 1` leaves the same Python object in `x`.
+        if let (Some(made), [this, ..]) = (object(&result), arguments.views())
+            && object(this) == Some(made)
+        {
+            embedded::dec_ref(made);
+            return Ok(Owned::share(py, given.value(0)));
         }
         to_python::owned(py, &result, ty)
     }

@@ -283,6 +283,9 @@ unsafe fn other(
             let Some(bytes) = array::bytes_of_buffer(py, object) else { return Err(unlike(py, object, ty)) };
             return Ok(kept(embedded::new_bytes(&bytes)));
         }
+        if class == py.PySlice_Type() && ty.mentions("slice") {
+            return Ok(kept_object(number::slice(py, object)?));
+        }
         if let Some(found) = tvm_ffi::object_of(py, object, class)? {
             return Ok((*found.as_raw(), Keep::Value(found)));
         }
@@ -312,9 +315,6 @@ unsafe fn other(
             && let Some(tensor) = array::of_buffer(py, object, wanted.writes())?
         {
             return Ok(kept_object(tensor));
-        }
-        if class == py.PySlice_Type() && ty.mentions("slice") {
-            return slice(py, object);
         }
         if let Some(value) = number::like(py, object, kind)? {
             return Ok(value);
@@ -544,21 +544,6 @@ unsafe fn sequence(
         let elements = py.list_of(object)?;
         py.nested(|py| list(py, elements.as_ptr(), wanted, parts))
     }
-}
-
-/// Converts a slice to a shape: start, stop and step, with the bounds that sequences have where it
-/// has none.
-///
-/// # Safety
-/// `object` is a live `slice`.
-unsafe fn slice(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Keep), Refused> {
-    let mut numbers = [0; 3];
-    let [start, stop, step] = &mut numbers;
-    // SAFETY: promised by the caller; the places are writable.
-    if unsafe { py.PySlice_Unpack(object, start, stop, step) } != 0 {
-        return Err(Raised.into());
-    }
-    Ok(kept_object(embedded::shape::new_shape(&numbers.map(|number| number as i64))))
 }
 
 /// Converts a mapping of another class.

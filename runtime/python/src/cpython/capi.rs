@@ -299,7 +299,6 @@ table! {
         PyDict_Next(dict: *mut PyObject, place: *mut isize, key: *mut *mut PyObject, value: *mut *mut PyObject) -> c_int;
         PyDict_Update(dict: *mut PyObject, other: *mut PyObject) -> c_int;
         PySequence_Check(object: *mut PyObject) -> c_int;
-        PySlice_Unpack(slice: *mut PyObject, start: *mut isize, stop: *mut isize, step: *mut isize) -> c_int;
         PySequence_List(object: *mut PyObject) -> *mut PyObject;
         PyObject_GetIter(object: *mut PyObject) -> *mut PyObject;
         PyDict_SetItem(dict: *mut PyObject, key: *mut PyObject, value: *mut PyObject) -> c_int;
