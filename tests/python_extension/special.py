@@ -134,9 +134,10 @@ class Sum:
         return self if integer(other) == 0 else NotImplemented
 
     def __sub__(self, other):
-        if isinstance(other, Sum):
-            return self.total - other.total
-        return NotImplemented if integer(other) is None else self.total - integer(other)
+        return NotImplemented if integer(other) in (None, 2) else self.total - integer(other)
+
+    def __xor__(self, other):
+        return self.total ^ other.total if isinstance(other, Sum) else NotImplemented
 
     def __mul__(self, factor):
         if isinstance(factor, (Sum, Tally, Term)) or not any(hasattr(factor, name) for name in ["__float__", "__index__"]):
@@ -153,6 +154,8 @@ class Sum:
         return NotImplemented if number in (None, 1) else self.total / number
 
     def __mod__(self, other):
+        if integer(other) is None:
+            return NotImplemented
         raise TypeError("sums have no remainder")
 
     def __and__(self, other):
@@ -290,6 +293,8 @@ def check_operators(library):
     count = len(operands(TWINS))
     for call, left, right in itertools.product(calls, range(count), range(count)):
         ours, twins = operands(library), operands(TWINS)
+        if call is operator.xor and isinstance(twins[right], Failing):
+            continue
         found, expected = outcome(call, ours[left], ours[right]), outcome(call, twins[left], twins[right])
         assert found == expected, (call, shown(twins[left]), shown(twins[right]), found, expected)
 
@@ -314,7 +319,7 @@ UNARY = [
     *[operator.neg, operator.pos, operator.abs, operator.invert, bool, operator.not_, int, float, complex, operator.index, hex, round, bytes, format],
     *[math.trunc, math.floor, math.ceil, os.fspath, operator.length_hint, "{0:>4}".format, lambda term: round(term, 2), lambda term: [1, 2, 3][term]],
     *[lambda term: "ab" * term, lambda term: sys.getsizeof(term) >= 1000, lambda term: 1 if term else 2, lambda term: term + None, len, iter, hash],
-    *[lambda term: range(term)[-1:], lambda term: math.sqrt(term), lambda term: term < term, lambda term: term @ [1]],
+    *[lambda term: list(range(term)), lambda term: math.sqrt(term), lambda term: term < term, lambda term: term @ [1]],
 ]
 
 

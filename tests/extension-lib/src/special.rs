@@ -181,13 +181,16 @@ impl Sum {
         (other == 0).then(|| this.clone())
     }
 
-    /// Knows numbers of both kinds.
+    /// Does not know the number 2.
     #[method(name = "__sub__")]
-    fn sub(&self, other: &Any) -> Option<i64> {
-        match other.to::<ObjRef<Self>>() {
-            Ok(other) => Some(self.total.get() - other.total.get()),
-            Err(_) => other.to::<i64>().ok().map(|other| self.total.get() - other),
-        }
+    fn sub(&self, other: i64) -> Option<i64> {
+        (other != 2).then(|| self.total.get() - other)
+    }
+
+    /// Takes everything, and knows sums.
+    #[method(name = "__xor__")]
+    fn xor(&self, other: &Any) -> Option<i64> {
+        other.to::<ObjRef<Self>>().ok().map(|other| self.total.get() ^ other.total.get())
     }
 
     #[method(name = "__mul__")]
@@ -209,7 +212,7 @@ impl Sum {
 
     /// The error of its own is no question to the other operand.
     #[method(name = "__mod__")]
-    fn modulo(&self, _other: &Any) -> Result<i64> {
+    fn modulo(&self, _other: i64) -> Result<i64> {
         bail!(TypeError, "sums have no remainder")
     }
 

@@ -17,7 +17,7 @@ const SLICE: TypeSchema = TypeSchema::new("slice");
 /// use kernpack::Slice;
 /// let letters = ["a", "b", "c", "d", "e"];
 /// let last = Slice { start: -2, stop: i64::MAX, step: 1 };
-/// let picked: Vec<&str> = last.positions(letters.len()).map(|position| letters[position]).collect();
+/// let picked: Vec<&str> = last.positions(letters.len()).map(|place| letters[place]).collect();
 /// assert_eq!(picked, ["d", "e"]);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,8 +31,8 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// Returns start, stop and step in a sequence of this length, as `slice.indices` of Python does:
-    /// nothing is negative but the step, and the stop in front of the first element, which is -1.
+    /// Returns start, stop and step in a sequence of this length, as Python's `slice.indices` does:
+    /// nothing is negative but the step, and a stop in front of the first element, which is -1.
     pub fn indices(self, len: usize) -> (i64, i64, i64) {
         let len = i64::try_from(len).unwrap_or(i64::MAX);
         let (least, most) = if self.step < 0 { (-1, len - 1) } else { (0, len) };

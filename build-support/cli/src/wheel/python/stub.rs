@@ -225,7 +225,11 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
             }
         }
     }
-    for method in &ty.methods {
+    // Objects of tvm_ffi have their own pickles, and no buffers.
+    let is_used = |name: &str| {
+        annotations.host() == Host::Extension || !["__getstate__", "__setstate__", "__buffer__"].contains(&name)
+    };
+    for method in ty.methods.iter().filter(|method| is_used(&method.name)) {
         self::method(out, method, annotations)?;
     }
     if !ty.comparison.is_hashable() {
