@@ -497,10 +497,14 @@ pub fn object(item: TokenStream) -> TokenStream {
 /// - `#[method(name = "...")]`: a method with another name. Python's names for operators work:
 ///   `__add__`, `__len__`, `__getitem__`, `__contains__`, `__call__`, `__or__`, `__enter__`,
 ///   `__exit__` and similar names; `__iter__` may return a list of the elements, or an object with
-///   `__next__`, which ends with an error of kind `StopIteration`. Extension modules and wheels
-///   support all of them. A class that is written by hand for the stock package lacks `__call__`,
-///   `__or__`, `__ror__` and `__str__`: that package skips a method whose name the Python class
-///   already has, and every class has these. The class can define them:
+///   `__next__`, which ends with `None` of an `Option`, or an error of kind `StopIteration`. An
+///   operator such as `__add__` does not apply to an operand of another type, or if it returns
+///   `None` for an `Option`: an extension module returns `NotImplemented`, and Python tries the
+///   other operand. `__iadd__` and the like without a result return the object. The key of
+///   `__getitem__` may be a `kernpack::Subscript`, a position or a slice. Extension modules and
+///   wheels support all of them. A class that is written by hand for the stock package lacks
+///   `__call__`, `__or__`, `__ror__` and `__str__`: that package skips a method whose name the
+///   Python class already has, and every class has these. The class can define them:
 ///   `def __or__(self, other): return self.union(other)`. For the same reason a method of a derived
 ///   type does not replace one with the same name that the Python class of its parent has. There,
 ///   too, the class must define it, or the method of the parent must check the type.

@@ -50,7 +50,7 @@ pub use kernpack_builtins::{reflect, structural};
 pub use kernpack_core::{
     Any, AnyView, Arg, Args, Array, BF16, Bytes, Complex, DataType, Device, DeviceKernel, Dict, Element, EnumType,
     Error, ErrorKind, F16, Field, FieldValue, FromAny, Function, Identity, ImageStatus, IntoAny, IntoReturn, Kernel,
-    List, Map, Mismatch, Module, MutableField, ObjRef, Object, ObjectRoot, ObjectStruct, Result, Schema, Shape, Str,
-    Tensor, TensorView, TensorViewMut, ToArg, TypeSchema, TypedClosure, TypedFunction, WeakRef, WithPath, bail,
-    check_signals, device, ensure, error, error_kind, load_problems, module, parallel,
+    List, Map, Mismatch, Module, MutableField, ObjRef, Object, ObjectRoot, ObjectStruct, Result, Schema, Shape, Slice,
+    Str, Subscript, Tensor, TensorView, TensorViewMut, ToArg, TypeSchema, TypedClosure, TypedFunction, WeakRef,
+    WithPath, bail, check_signals, device, ensure, error, error_kind, load_problems, module, parallel,
 };

@@ -405,11 +405,64 @@ fn what_becomes_a_member() {
         ["__lt__", "__ge__"]
     );
     assert_eq!(names("impl P {}"), none);
+    assert_eq!(names("impl P { #[method(name = \"__setstate__\")] fn f(&self, state: Any) {} }"), ["__setstate__"]);
     // Only the registration knows which of these exist.
     assert_eq!(
         names("impl P { #[cfg(unix)] pub fn a(&self) {} #[cfg(windows)] #[method(name = \"a\")] pub fn b(&self) {} }"),
         ["a", "a"]
     );
+}
+
+/// The role, the result and the rest of the only function of a block, without spaces.
+fn special(name: &str, rest: &str) -> [String; 3] {
+    let item = format!("impl P {{ #[method(name = \"{name}\")] fn f({rest} {{ todo!() }} }}");
+    let output = expand_object_methods(tokens(""), tokens(&item), &environment()).to_string().replace(' ', "");
+    assert!(!output.contains("compile_error"), "{output}");
+    let between = |start: &str, end: &str| {
+        let (_, rest) = output.split_once(start).unwrap();
+        rest.split_once(end).unwrap().0.to_owned()
+    };
+    [between("FunctionRole::", ","), between("ret:<", "as__k::IntoReturn"), between("ResultPlace", "__k::entry_point")]
+}
+
+#[test]
+fn special_methods() {
+    for name in ["__add__", "__radd__", "__iadd__", "__or__", "__ror__", "__divmod__", "__rdivmod__", "__ipow__"] {
+        let [role, result, body] = special(name, "&self, other: i64) -> f64");
+        assert_eq!((role.as_str(), result.as_str()), ("Operator", "f64"), "{name}");
+        assert!(body.contains("Err(error)=>returnplace.inapplicable(error)"), "{body}");
+        assert_eq!(body.matches("inapplicable").count(), 1, "{body}");
+    }
+    for name in ["add", "__len__", "__iter__", "__invert__", "__index__", "__idivmod__", "__getitem__", "__contains__"]
+    {
+        let [role, _, body] = special(name, "&self, other: i64) -> f64");
+        assert!(role == "Function" && !body.contains("inapplicable"), "{name}: {body}");
+    }
+    // A third operand, which may be omitted.
+    let [_, _, body] = special("__pow__", "&self, other: i64, modulus: Option<i64>) -> f64");
+    assert_eq!(body.matches("inapplicable").count(), 2, "{body}");
+    // Neither a static method nor a lone object has operands.
+    assert_eq!(special("__add__", "other: i64, more: i64) -> i64")[0], "Function");
+    assert_eq!(special("__add__", "&self) -> i64")[0], "Function");
+    for (rest, is_result) in [("&self, other: i64)", false), ("&self, other: i64) -> Result<()>", true)] {
+        let [_, result, body] = special("__iadd__", rest);
+        assert_eq!(result, "__k::ObjRef<P>", "{rest}");
+        assert_eq!(body.contains("__arg1)?;"), is_result, "{body}");
+    }
+    assert_eq!(special("__iadd__", "&self, other: i64) -> Option<i64>")[1], "Option<i64>");
+    for (rest, element) in [
+        ("&self) -> Option<i64>", "i64"),
+        ("&self) -> Result<Option<String>>", "String"),
+        ("&self) -> Option<Self>", "__k::ObjRef<P>"),
+        ("&self) -> Option<Option<i64>>", "Option<i64>"),
+    ] {
+        let [_, result, body] = special("__next__", rest);
+        assert_eq!(result, element, "{rest}");
+        assert!(body.contains("__k::end_of_iteration()"), "{body}");
+    }
+    let [_, result, body] = special("__next__", "&self) -> Result<i64>");
+    assert!(result == "Result<i64>" && !body.contains("end_of_iteration"), "{body}");
+    assert_eq!(special("next", "&self) -> Option<i64>")[1], "Option<i64>");
 }
 
 #[test]
@@ -474,6 +527,18 @@ fn signatures() {
         ("#[method(name = \"__eq__\")] fn f(&self) {}", "use #[operator(eq)]"),
         ("#[method(name = \"__del__\")] fn f(&self) {}", "implement `Drop`"),
         ("#[method(name = \"__setattr__\")] fn f(&self) {}", "Python would not see `__setattr__`"),
+        ("#[method(name = \"__getattribute__\")] fn f(&self) {}", "use `__getattr__`"),
+        ("#[method(name = \"__reduce__\")] fn f(&self) {}", "use `__getnewargs__`"),
+        ("#[method(name = \"__reduce_ex__\")] fn f(&self) {}", "use `__getnewargs__`"),
+        ("#[method(name = \"__getnewargs_ex__\")] fn f(&self) {}", "use `__getnewargs__`"),
+        ("#[method(name = \"__getbuffer__\")] fn f(&self) {}", "use `__buffer__`"),
+        ("#[method(name = \"__releasebuffer__\")] fn f(&self) {}", "remove the method"),
+        ("#[method(name = \"__release_buffer__\")] fn f(&self) {}", "remove the method"),
+        ("#[method(name = \"__richcmp__\")] fn f(&self) {}", "#[operator(compare)]"),
+        ("#[method(name = \"__traverse__\")] fn f(&self) {}", "remove the method"),
+        ("#[method(name = \"__clear__\")] fn f(&self) {}", "remove the method"),
+        ("#[method(name = \"__concat__\")] fn f(&self) {}", "use `__add__`"),
+        ("#[method(name = \"__repeat__\")] fn f(&self) {}", "use `__mul__`"),
         ("pub fn f(#[default(1)] a: i64, b: i64) {}", "parameter `b` follows one with a default"),
         ("pub fn f(#[default] a: i64) {}", "write the default in parentheses"),
         ("pub fn f(#[default()] a: i64) {}", "takes a Rust expression"),

@@ -43,6 +43,12 @@ pub use crate::registration::{Collected, DependencyInfo, LibraryInfo, cpu_level,
 pub use crate::tensor::{TensorView, TensorViewMut};
 pub use crate::value::{Access, Any, FromAny, FromArg, IntoAny, IntoReturn, ResultPlace, Schema, Storage, TypeSchema};
 
+/// The error that ends an iteration by `__next__`.
+#[cold]
+pub fn end_of_iteration() -> crate::Error {
+    crate::Error::with_backtrace("StopIteration", "", "")
+}
+
 /// Checks the compile-time requirements of an object type without a base.
 pub const fn assert_object_layout<T: Object>() {
     assert!(align_of::<T>() <= 8, "an object type can be aligned to at most 8 bytes");

@@ -60,7 +60,8 @@ pub use registration::problems as load_problems;
 pub use signals::check_signals;
 pub use tensor::{Tensor, TensorView, TensorViewMut};
 pub use value::{
-    Any, AnyView, Arg, Bytes, DataType, Device, FromAny, IntoAny, IntoReturn, Mismatch, Schema, Str, ToArg, TypeSchema,
+    Any, AnyView, Arg, Bytes, DataType, Device, FromAny, IntoAny, IntoReturn, Mismatch, Schema, Slice, Str, Subscript,
+    ToArg, TypeSchema,
 };
 #[doc(hidden)]
 pub use with_path::SystemError;

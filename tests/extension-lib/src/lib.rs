@@ -9,6 +9,7 @@ pub mod places;
 pub mod setters;
 pub mod shared;
 pub mod signatures;
+pub mod special;
 pub mod tensors;
 
 use std::collections::HashMap;

@@ -202,10 +202,8 @@ pub(super) fn method_name_fault(name: &str) -> Option<String> {
     if name.starts_with("__ffi_") {
         return Some(format!("names that begin with `__ffi_` belong to the ABI; use another name than `{name}`"));
     }
-    if name == "__del__" {
-        return Some(
-            "Python calls `__del__` also when the constructor failed, on no object; implement `Drop`".to_owned(),
-        );
+    if let Some((_, instead)) = REFUSED_METHODS.iter().find(|(refused, _)| *refused == name) {
+        return Some((*instead).to_owned());
     }
     if let Some((_, what)) = TAKEN_METHODS.iter().find(|(taken, _)| *taken == name) {
         return Some(format!("Python would not see `{name}`, which every object or class has; {what}"));
@@ -213,8 +211,26 @@ pub(super) fn method_name_fault(name: &str) -> Option<String> {
     None
 }
 
+/// Methods that Python does not call, or not as written, with what replaces them.
+const REFUSED_METHODS: [(&str, &str); 11] = [
+    ("__del__", "Python calls `__del__` also when the constructor failed, on no object; implement `Drop`"),
+    ("__reduce_ex__", "`__reduce_ex__` returns a class, which Rust code does not have; use `__getnewargs__`"),
+    ("__getnewargs_ex__", "a constructor takes all arguments by position; use `__getnewargs__`"),
+    ("__getbuffer__", "Python has no method `__getbuffer__`; use `__buffer__`, which returns a `Tensor` or `Bytes`"),
+    ("__releasebuffer__", "the result of `__buffer__` is released when its last user is gone; remove the method"),
+    ("__release_buffer__", "the result of `__buffer__` is released when its last user is gone; remove the method"),
+    (
+        "__richcmp__",
+        "Python has no method `__richcmp__`; use #[operator(compare)], or `eq`, `ne`, `lt`, `le`, `gt`, `ge`",
+    ),
+    ("__traverse__", "fields of type `Function` and `Any` are known to Python's garbage collector; remove the method"),
+    ("__clear__", "fields of type `Function` and `Any` are known to Python's garbage collector; remove the method"),
+    ("__concat__", "Python has no method `__concat__`; use `__add__`"),
+    ("__repeat__", "Python has no method `__repeat__`; use `__mul__`"),
+];
+
 /// Names that each Python object has, so that stock tvm_ffi does not define a method there.
-const TAKEN_METHODS: [(&str, &str); 20] = [
+const TAKEN_METHODS: [(&str, &str); 19] = [
     ("__init__", "use #[init]"),
     ("__new__", "use #[init]"),
     ("__repr__", "use #[operator(repr)]"),
@@ -226,11 +242,10 @@ const TAKEN_METHODS: [(&str, &str); 20] = [
     ("__le__", "use #[operator(le)]"),
     ("__gt__", "use #[operator(gt)]"),
     ("__ge__", "use #[operator(ge)]"),
-    ("__getattribute__", "use a name without underscores"),
-    ("__setattr__", "use a name without underscores"),
+    ("__getattribute__", "use `__getattr__`, which Python calls for names that the class does not have"),
+    ("__setattr__", "use a `Field<T>` with #[field(writable)], or `__setitem__`"),
     ("__class__", "use another name"),
-    ("__reduce__", "use the type attributes `__data_to_json__` and `__data_from_json__`"),
-    ("__setstate__", "use the type attributes `__data_to_json__` and `__data_from_json__`"),
+    ("__reduce__", "use `__getnewargs__`, which returns the arguments of the constructor"),
     ("__chandle__", "use another name"),
     ("_move", "use another name"),
     ("mro", "use another name"),

@@ -89,6 +89,7 @@ impl Callable<'_> {
             Kind::ClassConstant(_) => FunctionRole::Constant,
             Kind::ClassMethod(_) => FunctionRole::ClassMethod,
             Kind::Setter(_) => FunctionRole::Setter,
+            _ if self.is_operator() => FunctionRole::Operator,
             _ => FunctionRole::Function,
         }
     }
@@ -170,7 +171,7 @@ impl Callable<'_> {
             (Entry::Comparison(_), _) => quote!(::core::option::Option<::core::primitive::bool>),
             (Entry::Hook(_), Kind::Comparison(..)) => quote!(::core::primitive::bool),
             (Entry::Hook(Operator::Hash | Operator::Lt | Operator::Compare), _) => quote!(::core::primitive::i64),
-            _ => self.converted_result(self_type),
+            _ => self.special_result(self_type).unwrap_or_else(|| self.converted_result(self_type)),
         }
     }
 
@@ -246,7 +247,11 @@ impl Callable<'_> {
             // Errors about the type are shown at the type.
             let converted = quote_spanned! {inside(&argument.written)=>
                 // SAFETY: each argument is converted once, and the result lives in this call.
-                unsafe { __k::#convert::<#ty>(&#info, #args, #index) }?
+                unsafe { __k::#convert::<#ty>(&#info, #args, #index) }
+            };
+            let converted = match index > 0 && self.is_operator() {
+                true => self.checked_operand(converted, &place),
+                false => quote_spanned!(inside(&argument.written)=> #converted?),
             };
             match &argument.default {
                 None => quote!(let #local = #converted;),
@@ -256,7 +261,7 @@ impl Callable<'_> {
                 }
             }
         });
-        let finish = self.finish(self_type, krate, &locals, &place);
+        let finish = self.finish(self_type, krate, &locals, [&args, &place]);
         let given = self.is_bound().then(|| quote!(, #given: ::core::primitive::u64));
         quote! {
             #[inline]
@@ -277,7 +282,13 @@ impl Callable<'_> {
     }
 
     /// Generates the call and the conversion of its result.
-    fn finish(&self, self_type: &SelfType, krate: &CratePath, locals: &[Ident], place: &Ident) -> TokenStream {
+    fn finish(
+        &self,
+        self_type: &SelfType,
+        krate: &CratePath,
+        locals: &[Ident],
+        [args, place]: [&Ident; 2],
+    ) -> TokenStream {
         let passed: Vec<TokenStream> =
             self.arguments().iter().zip(locals).map(|(argument, local)| argument.passing.pass(local)).collect();
         let call = self.user_call(self_type, &passed);
@@ -305,9 +316,13 @@ impl Callable<'_> {
                 }
             }
             _ => {
+                let shaped = self.signature.shape.value(call);
+                let value = if is_result { quote!(#shaped?) } else { shaped.clone() };
+                if let Some(special) = self.special_value(self_type, krate, value, [args, place]) {
+                    return special;
+                }
                 let result = self.converted_result(self_type);
-                let value = self.signature.shape.value(call);
-                quote!(<#result as __k::IntoReturn>::into_return_at(#value, #place))
+                quote!(<#result as __k::IntoReturn>::into_return_at(#shaped, #place))
             }
         }
     }

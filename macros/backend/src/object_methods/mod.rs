@@ -9,6 +9,7 @@ mod generate;
 mod member;
 mod operator;
 mod self_type;
+mod special;
 
 use proc_macro2::TokenStream;
 use quote::quote;

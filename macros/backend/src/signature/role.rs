@@ -10,13 +10,14 @@ pub(crate) enum FunctionRole {
     Constant,
     ClassMethod,
     Setter,
+    Operator,
 }
 
 impl FunctionRole {
     /// Returns the member of the metadata, preceded by a comma.
     pub(super) fn member(self) -> &'static str {
         match self {
-            Self::Function => "",
+            Self::Function | Self::Operator => "",
             Self::Constant => ",\"constant\":true",
             Self::ClassMethod => ",\"class_method\":true",
             Self::Setter => ",\"setter\":true",

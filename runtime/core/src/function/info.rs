@@ -62,6 +62,9 @@ pub enum FunctionRole {
     ClassMethod,
     /// A method that writes an attribute of its object: `set_x` writes `x`.
     Setter,
+    /// A method for an operator of Python, which does not apply if an operand has another type than
+    /// the parameter, or if it returns `None` for an `Option`.
+    Operator,
 }
 
 /// The ways in which a caller in Python passes an argument, as in `inspect.Parameter.kind`. Calls

@@ -20,6 +20,7 @@ mod scalar;
 mod schema;
 mod seen;
 mod sequence;
+mod subscript;
 mod text;
 mod type_name;
 
@@ -37,6 +38,7 @@ pub use seen::{Changed, Narrow, Shown};
 #[doc(hidden)]
 pub use sequence::{Sequence, sequence};
 pub(crate) use sequence::{array_elements, entries, views};
+pub use subscript::{Slice, Subscript};
 pub use text::{Bytes, Str};
 #[doc(hidden)]
 pub use type_name::type_key;

@@ -103,6 +103,30 @@ impl ResultPlace {
         Ok(())
     }
 
+    /// Returns the result of an operator that one of its operands does not convert for, with this
+    /// error. A caller that has lent the place sees the mark in it again, and may ask the other
+    /// operand; for all others it is the error. A value out of range is an error for both.
+    ///
+    /// # Errors
+    /// Returns the error.
+    #[cold]
+    pub fn inapplicable(self, error: Error) -> Result<TVMFFIAny, Error> {
+        match self.is_lent() && error.kind() == "TypeError" {
+            true => Ok(Self::LENT),
+            false => Err(error),
+        }
+    }
+
+    /// Returns true if an operator that was given this place, and has succeeded, does not apply to
+    /// its operands; removes the mark.
+    pub fn is_inapplicable(place: &mut TVMFFIAny) -> bool {
+        let is_marked = place.type_index == LENT;
+        if is_marked {
+            clear(place);
+        }
+        is_marked
+    }
+
     /// Returns the error of a call that was given this place and has failed.
     #[cold]
     pub fn error(place: &mut TVMFFIAny) -> Error {

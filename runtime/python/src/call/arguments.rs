@@ -363,23 +363,24 @@ impl Arguments {
         if self.lent > 0 { self.hold(py, callable.info) } else { Ok(()) }
     }
 
-    /// Binds the operands of a comparison. Returns false if the second one has no conversion.
+    /// Binds the operands of a comparison or an operator. Returns false if one behind the first has
+    /// no conversion; for an operator, a value out of range is an error.
     ///
     /// # Safety
-    /// Both live for the call.
-    pub(super) unsafe fn bind_operands(
-        &mut self,
-        py: Py,
-        callable: &Callable,
-        [this, other]: [*mut PyObject; 2],
-    ) -> PyResult<bool> {
+    /// They live for the call, and are by position.
+    pub(super) unsafe fn bind_operands(&mut self, py: Py, callable: &Callable, given: Given) -> PyResult<bool> {
         // SAFETY: promised by the caller.
         unsafe {
-            self.bind_one(py, callable, this, 0)?;
-            match self.convert(py, other, callable.wanted.get(1).unwrap_or(const { &Wanted::ANY })) {
-                Ok(()) => {}
-                Err(Refused::Because { .. }) => return Ok(false),
-                Err(Refused::Raised(raised)) => return Err(raised),
+            self.bind_one(py, callable, given.value(0), 0)?;
+            for place in 1..given.positional() {
+                let wanted = callable.wanted.get(place).unwrap_or(const { &Wanted::ANY });
+                match self.convert(py, given.value(place), wanted) {
+                    Ok(()) => {}
+                    Err(Refused::Because { kind, .. }) if callable.is_comparison || kind == "TypeError" => {
+                        return Ok(false);
+                    }
+                    Err(refused) => return Err(refuse(py, callable.info, place, refused)),
+                }
             }
         }
         if self.lent > 0 {

@@ -11,6 +11,7 @@ use kernpack_core::value::{LentPlaces, ResultPlace, Written};
 
 use super::arguments::Arguments;
 use super::given::Given;
+use super::operator;
 use crate::convert::to_python;
 use crate::cpython::capi::{FastCall, Py, PyMethodDef, PyObject, Slot, constant};
 use crate::cpython::exception;
@@ -42,7 +43,7 @@ pub(crate) fn add(
     let Some(name) = path.last().cloned() else { return Ok(()) };
     let function = match info.role {
         FunctionRole::Constant => constant(py, info)?,
-        FunctionRole::Function | FunctionRole::ClassMethod | FunctionRole::Setter => {
+        _ => {
             let callable = Box::leak(Box::new(Callable::new(py, info, root, path, origin)?));
             new(py, callable, module_name)?
         }
@@ -151,11 +152,15 @@ pub(crate) unsafe fn run(py: Py, callable: &Callable, given: Given) -> PyResult<
 pub(crate) unsafe fn run_in_general(py: Py, callable: &Callable, given: Given) -> PyResult<Owned> {
     // Until the arguments are dropped, including the functions created from callables.
     let _call = callable.calls_back.then(|| Call::enter(py));
+    if callable.info.role == FunctionRole::Operator {
+        // SAFETY: promised by the caller.
+        return unsafe { operator::run(py, callable, given) };
+    }
     let mut arguments = Arguments::new();
     // SAFETY: promised by the caller.
     unsafe {
         if callable.is_comparison && given.names().is_null() && given.positional() == 2 {
-            if !arguments.bind_operands(py, callable, [given.value(0), given.value(1)])? {
+            if !arguments.bind_operands(py, callable, given)? {
                 return Ok(Owned::share(py, py._Py_NotImplementedStruct()));
             }
             return Ok(answered(py, run_with(py, callable, arguments.views())?));

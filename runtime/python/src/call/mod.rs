@@ -5,4 +5,5 @@ pub(crate) mod function;
 pub(crate) mod given;
 pub(crate) mod handle;
 pub(crate) mod method;
+mod operator;
 mod signed;

@@ -16,7 +16,7 @@ use kernpack_core::{Any, embedded};
 
 use super::construct::call_by_name;
 use super::copy_level::{Level, is_inside_an_object, part_of_itself};
-use super::pickle::class_and_arguments;
+use super::pickle::{class_and_arguments, has_own_methods};
 use crate::convert::to_python;
 use crate::cpython::capi::{Py, PyMethodDef, PyObject, constant};
 use crate::cpython::exception;
@@ -270,7 +270,7 @@ unsafe fn made_again(py: Py, this: *mut PyObject, memo: *mut PyObject, key: &Own
     // SAFETY: promised by the caller; the tuple keeps its elements.
     unsafe {
         let deep_copy = DeepCopy::of(py, memo)?;
-        if table::is_known(py.type_of(this)) {
+        if table::is_known(py.type_of(this)) && !has_own_methods(py, &py.class_of(this))? {
             let (class, named) = class_and_arguments(py, this)?;
             for [name, value] in py.entries(named.as_ptr())? {
                 let value = deep_copy.call(py, value)?;

@@ -32,16 +32,68 @@ unsafe fn reduced(py: Py, this: *mut PyObject) -> PyResult<Owned> {
         let object = object_of(py, this)?;
         identity::pickled(py, this, object)?;
         let reading = identity::Reading::begin(object);
-        let (class, named) = class_and_arguments(py, this)?;
+        let class = class_of(py, this)?;
+        let (again, arguments) = match py.attribute_if_any(class.as_ptr(), NEW_ARGUMENTS)? {
+            Some(_) => (Owned::share(py, class.as_ptr()), new_arguments(py, this)?),
+            None => {
+                let (class, named) = class_and_arguments(py, this)?;
+                (State::attribute_of_module(py, OBJECT)?, py.tuple([class, named])?)
+            }
+        };
         drop(reading);
-        let again = State::attribute_of_module(py, OBJECT)?;
-        let is_derived = !table::is_known(class.as_ptr());
-        let added = if is_derived { added(py, this, &class)? } else { None };
-        let arguments = py.tuple([class, named])?;
+        let has_state = !table::is_known(class.as_ptr()) || has_own_state(py, &class)?;
+        let added = if has_state { added(py, this, &class)? } else { None };
         match added {
             Some(added) => py.tuple([again, arguments, added]),
             None => py.tuple([again, arguments]),
         }
+    }
+}
+
+/// The method that returns the arguments of a constructor by position.
+const NEW_ARGUMENTS: &CStr = c"__getnewargs__";
+const GET_STATE: &CStr = c"__getstate__";
+
+/// Returns true if a class has methods for pickles and copies of its objects.
+///
+/// # Safety
+/// `class` is alive.
+pub(crate) unsafe fn has_own_methods(py: Py, class: &Owned) -> PyResult<bool> {
+    // SAFETY: promised by the caller.
+    Ok(unsafe { py.attribute_if_any(class.as_ptr(), NEW_ARGUMENTS)?.is_some() || has_own_state(py, class)? })
+}
+
+/// Returns true if a class has another `__getstate__` than the one of all objects, which exists
+/// since Python 3.11.
+///
+/// # Safety
+/// `class` is alive.
+unsafe fn has_own_state(py: Py, class: &Owned) -> PyResult<bool> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let Some(own) = py.attribute_if_any(class.as_ptr(), GET_STATE)? else { return Ok(false) };
+        let usual = py.attribute_if_any(py.PyBaseObject_Type(), GET_STATE)?;
+        Ok(usual.is_none_or(|usual| usual.as_ptr() != own.as_ptr()))
+    }
+}
+
+/// The tuple of arguments that an object's method returns.
+///
+/// # Safety
+/// `this` is alive, and its class has the method.
+unsafe fn new_arguments(py: Py, this: *mut PyObject) -> PyResult<Owned> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let arguments = py.call(py.attribute(this, NEW_ARGUMENTS)?.as_ptr(), [])?;
+        let class = py.type_of(arguments.as_ptr());
+        if py.PyType_GetFlags(class) & constant::TUPLE_SUBCLASS == 0 {
+            let name = py.class_name(arguments.as_ptr());
+            let text = format!(
+                "__getnewargs__ returns a tuple of the constructor's arguments, and not a value of type {name}"
+            );
+            return Err(py.raise(py.PyExc_TypeError(), &text));
+        }
+        Ok(arguments)
     }
 }
 
@@ -54,8 +106,8 @@ unsafe fn added(py: Py, this: *mut PyObject, class: &Owned) -> PyResult<Option<O
     // SAFETY: promised by the caller; all objects used are alive.
     unsafe {
         // All objects have it since Python 3.11.
-        if py.attribute_if_any(class.as_ptr(), c"__getstate__")?.is_some() {
-            let state = py.call(py.attribute(this, c"__getstate__")?.as_ptr(), [])?;
+        if py.attribute_if_any(class.as_ptr(), GET_STATE)?.is_some() {
+            let state = py.call(py.attribute(this, GET_STATE)?.as_ptr(), [])?;
             return Ok((state.as_ptr() != py.none()).then_some(state));
         }
         let attributes = py.attribute_if_any(this, c"__dict__")?;
@@ -80,11 +132,11 @@ unsafe fn added(py: Py, this: *mut PyObject, class: &Owned) -> PyResult<Option<O
     }
 }
 
-/// The class of an object, and a new dict with the arguments that its constructor takes by name.
+/// The class of an object, unless it is not of the type that its Python class says.
 ///
 /// # Safety
 /// `this` is alive and of a class derived from the base.
-pub(crate) unsafe fn class_and_arguments(py: Py, this: *mut PyObject) -> PyResult<(Owned, Owned)> {
+unsafe fn class_of(py: Py, this: *mut PyObject) -> PyResult<Owned> {
     // SAFETY: promised by the caller; all objects used are alive.
     unsafe {
         let object = object_of(py, this)?;
@@ -98,6 +150,19 @@ pub(crate) unsafe fn class_and_arguments(py: Py, this: *mut PyObject) -> PyResul
             );
             return Err(py.raise(py.PyExc_TypeError(), &text));
         }
+        Ok(class)
+    }
+}
+
+/// The class of an object, and a new dict with the arguments that its constructor takes by name.
+///
+/// # Safety
+/// `this` is alive and of a class derived from the base.
+pub(crate) unsafe fn class_and_arguments(py: Py, this: *mut PyObject) -> PyResult<(Owned, Owned)> {
+    // SAFETY: promised by the caller; all objects used are alive.
+    unsafe {
+        let class = class_of(py, this)?;
+        let (index, name) = table::registered(py, class.as_ptr());
         let Some(names) = TypeInfo::find(index).and_then(|info| parameters(py, info)) else {
             return Err(py.raise(
                 py.PyExc_TypeError(),

@@ -9,7 +9,7 @@ use kernpack_core::generated_code::{FunctionRole, MethodDef};
 use kernpack_core::reflect::TypeInfo;
 
 use super::declared::{blocks, path};
-use super::{construct, deep_copy, field, gc, iteration, operators, pickle};
+use super::{construct, deep_copy, field, gc, operators, pickle, special};
 use crate::call::{function, method};
 use crate::convert::to_python;
 use crate::cpython::capi::{Py, PyGetSet, PyMember, PyMethodDef, PyObject, Slot, constant};
@@ -107,6 +107,10 @@ fn make(py: Py, info: TypeInfo) -> PyResult<Class> {
         // in Python have.
         slots.push(Slot { id: constant::TP_DEALLOC, value: release as *const c_void });
     }
+    slots.extend(blocks(py, &key).filter_map(|member| match member {
+        MethodDef::Method { name, is_static: false, .. } => special::slot(name),
+        _ => None,
+    }));
     slots.push(Slot::END);
     let module = &State::get(py).module;
     // SAFETY: a C string that lives forever.
@@ -165,12 +169,9 @@ fn add_methods(py: Py, info: TypeInfo, key: &str, class: &Owned) -> PyResult<()>
                 }
                 (false, _) => method::new(py, class, info, name)?,
             };
-            match name {
-                iteration::METHOD => {
-                    set(iteration::ELEMENTS, attribute)?;
-                    set(name, iteration::new(py, class, info)?)?;
-                }
-                _ => set(name, attribute)?,
+            set(special::name(name), attribute)?;
+            if let Some(called) = special::method(py, class, name, info)? {
+                set(name, called)?;
             }
             own.push(name);
         }

@@ -283,6 +283,9 @@ unsafe fn other(
             let Some(bytes) = array::bytes_of_buffer(py, object) else { return Err(unlike(py, object, ty)) };
             return Ok(kept(embedded::new_bytes(&bytes)));
         }
+        if class == py.PySlice_Type() && ty.mentions("slice") {
+            return Ok(kept_object(number::slice(py, object)?));
+        }
         if let Some(found) = tvm_ffi::object_of(py, object, class)? {
             return Ok((*found.as_raw(), Keep::Value(found)));
         }

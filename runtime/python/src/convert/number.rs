@@ -2,8 +2,8 @@
 
 use core::ptr;
 
-use kernpack_core::abi::{TVMFFIAny, TVMFFIByteArray};
-use kernpack_core::embedded::big_int;
+use kernpack_core::abi::{TVMFFIAny, TVMFFIByteArray, TVMFFIObject};
+use kernpack_core::embedded::{self, big_int};
 
 use super::keep::{Keep, kept};
 use crate::cpython::capi::{Py, PyObject};
@@ -143,4 +143,36 @@ unsafe fn is_numpy_bool(py: Py, object: *mut PyObject) -> PyResult<bool> {
         let module = py.attribute_if_any(py.class_of(object).as_ptr(), c"__module__")?;
         Ok(module.is_some_and(|module| py.str_of(module.as_ptr()) == "numpy"))
     }
+}
+
+/// Creates a shape for a slice: start, stop and step, with the bounds of sequences where it has
+/// none. As for Python's own sequences, a number beyond 64 bits is the nearest one in range.
+///
+/// # Safety
+/// `object` is a live `slice`.
+#[inline(never)]
+pub(super) unsafe fn slice(py: Py, object: *mut PyObject) -> PyResult<*mut TVMFFIObject> {
+    let number = |name, otherwise| -> PyResult<i64> {
+        // SAFETY: promised by the caller; `__index__` returns an `int`, or the call raises.
+        unsafe {
+            let value = py.attribute(object, name)?;
+            if value.as_ptr() == py.none() {
+                return Ok(otherwise);
+            }
+            let index = Owned::take(py, py.PyNumber_Index(value.as_ptr()))?;
+            let mut overflow = 0;
+            let number = py.PyLong_AsLongLongAndOverflow(index.as_ptr(), &mut overflow);
+            Ok(match overflow {
+                0 => number,
+                1.. => i64::MAX,
+                _ => i64::MIN,
+            })
+        }
+    };
+    let step = number(c"step", 1)?;
+    if step == 0 {
+        return Err(py.raise(py.PyExc_ValueError(), "slice step cannot be zero"));
+    }
+    let (first, last) = if step < 0 { (i64::MAX, i64::MIN) } else { (0, i64::MAX) };
+    Ok(embedded::shape::new_shape(&[number(c"start", first)?, number(c"stop", last)?, step]))
 }

@@ -62,7 +62,11 @@ unsafe fn instance(py: Py, error: &Error, class: *mut PyObject) -> PyResult<Owne
     unsafe {
         let read = SystemError::read(error.message());
         let Some(read) = read.filter(|_| py.PyType_IsSubtype(class, py.PyExc_OSError()) != 0) else {
-            return py.call(class, [py.text_of(error.message_bytes())?]);
+            // The value of an iterator that has ended is None.
+            return match error.kind_bytes() == b"StopIteration" && error.message_bytes().is_empty() {
+                true => py.call(class, []),
+                false => py.call(class, [py.text_of(error.message_bytes())?]),
+            };
         };
         let number = Owned::take(py, py.PyLong_FromLongLong(read.number.into()))?;
         let text = py.text(read.text)?;

@@ -46,8 +46,8 @@ pub(crate) struct Callable {
     pub(crate) is_signed: bool,
     /// True for a comparison of two objects, which may not apply to the other one.
     pub(crate) is_comparison: bool,
-    /// True if none of `calls_back`, `is_signed` and `is_comparison` is: a single test on the path
-    /// of most calls.
+    /// True if none of `calls_back`, `is_signed` and `is_comparison` is, and it is no operator: a
+    /// single test on the path of most calls.
     pub(crate) is_ordinary: bool,
     /// The path by which Python finds the function: module, then attributes.
     pub(crate) module: String,
@@ -116,7 +116,7 @@ impl Callable {
                 },
             is_signed,
             is_comparison,
-            is_ordinary: !calls_back && !is_signed && !is_comparison,
+            is_ordinary: !calls_back && !is_signed && !is_comparison && info.role != FunctionRole::Operator,
             binds: origin == Origin::Constructor || !info.defaults.is_empty(),
             module: module.to_owned(),
             path,

@@ -92,7 +92,7 @@ impl<'a> Annotations<'a> {
         }
         match key {
             "None" => "None".to_owned(),
-            "bool" | "int" | "float" => self.builtin(key),
+            "bool" | "int" | "float" | "slice" => self.builtin(key),
             "ffi.String" | "ffi.SmallStr" | "str" | "std::string" | "const char*" => self.builtin("str"),
             "ffi.Bytes" | "ffi.SmallBytes" | "bytes" => self.builtin("bytes"),
             "ffi.Array" | "list" => format!("_Sequence[{}]", of(args.first())),

@@ -276,7 +276,8 @@ const LEFT_AWAY: [&str; 12] = [
 ];
 
 /// A comparison of the library that does not apply to the other operand returns None. `!=` is the
-/// opposite of `==`, as in other classes of Python.
+/// opposite of `==`, as in other classes of Python. Objects of tvm_ffi have their own pickles, and
+/// no buffers.
 const METHODS: &str = r#"
 
 _COMPARISONS = ["__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"]
@@ -291,7 +292,7 @@ def _take_methods(cls):
             cls.__iter__ = lambda self, _of=method.as_callable(cls): _iterator(_of(self))
         elif method.name in _COMPARISONS:
             setattr(cls, method.name, _comparison(method.as_callable(cls), method.name))
-        elif not method.name.startswith("__ffi_"):
+        elif not method.name.startswith("__ffi_") and method.name not in ["__getstate__", "__setstate__", "__buffer__"]:
             setattr(cls, method.name, method.as_callable(cls))
 
 

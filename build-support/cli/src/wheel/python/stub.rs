@@ -218,7 +218,11 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
             }
         }
     }
-    for method in &ty.methods {
+    // Objects of tvm_ffi have their own pickles, and no buffers.
+    let is_used = |name: &str| {
+        annotations.host() == Host::Extension || !["__getstate__", "__setstate__", "__buffer__"].contains(&name)
+    };
+    for method in ty.methods.iter().filter(|method| is_used(&method.name)) {
         self::method(out, method, annotations)?;
     }
     if !ty.comparison.is_hashable() {
@@ -231,6 +235,17 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
         }
     }
     Ok(())
+}
+
+/// Returns true for the name of an operator with two operands, in any form.
+fn is_operator(name: &str) -> bool {
+    const OPERATORS: [&str; 14] = [
+        "add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow", "lshift", "rshift", "and", "xor",
+        "or",
+    ];
+    let Some(inside) = name.strip_prefix("__").and_then(|rest| rest.strip_suffix("__")) else { return false };
+    let forms = [Some(inside), inside.strip_prefix('r'), inside.strip_prefix('i')];
+    forms.into_iter().flatten().any(|operator| OPERATORS.contains(&operator))
 }
 
 /// Returns the parameters of a Python operator, which are positional.
@@ -281,7 +296,17 @@ fn method(out: &mut String, method: &Method, annotations: &Annotations<'_>) -> s
             let parameters = signature.split_once(") -> ").map_or(signature.as_str(), |(parameters, _)| parameters);
             operand(&method.name, format!("{parameters}) -> {}", annotations.builtin("bool")))
         }
-        name => operand(name, annotations.signature(method.signature.as_ref(), first, skip)),
+        "__buffer__" if annotations.host() == Host::Extension => {
+            format!("(self, flags: {}, /) -> {}", annotations.builtin("int"), annotations.builtin("memoryview"))
+        }
+        name => {
+            let mut signature = annotations.signature(method.signature.as_ref(), first, skip);
+            // Python asks the other operand, and never sees the result None.
+            if is_operator(name) && signature.ends_with(" | None") {
+                signature.truncate(signature.len() - " | None".len());
+            }
+            operand(name, signature)
+        }
     };
     write!(out, "    def {}{signature}:", method.name)?;
     body(out, &method.doc, "        ");
