@@ -483,7 +483,7 @@ pub struct Maker {
 impl Maker {
     /// A maker.
     #[init]
-    pub fn new() -> Self {
+    fn new() -> Self {
         Self { last: Field::new(String::new()) }
     }
 

@@ -16,8 +16,8 @@ use crate::signature::callable::Callable;
 
 /// The object of a value.
 fn object(value: &TVMFFIAny) -> Option<*mut TVMFFIObject> {
-    // SAFETY: with a type index of objects there is an object.
-    (value.type_index >= type_index::STATIC_OBJECT_BEGIN).then(|| unsafe { value.payload.v_obj })
+    // SAFETY: all bits are a pointer; it is returned only with a type index of objects.
+    (value.type_index >= type_index::STATIC_OBJECT_BEGIN).then_some(unsafe { value.payload.v_obj })
 }
 
 /// Calls an operator. It does not apply if an operand has no conversion, or if it returns `None`

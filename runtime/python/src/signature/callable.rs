@@ -46,8 +46,8 @@ pub(crate) struct Callable {
     pub(crate) is_signed: bool,
     /// True for a comparison of two objects, which may not apply to the other one.
     pub(crate) is_comparison: bool,
-    /// True if none of `calls_back`, `is_signed` and `is_comparison` is, and it is no operator: a
-    /// single test on the path of most calls.
+    /// True if `calls_back`, `is_signed` and `is_comparison` are false, and its role is not that of
+    /// an operator: a single test on the path of most calls.
     pub(crate) is_ordinary: bool,
     /// The path by which Python finds the function: module, then attributes.
     pub(crate) module: String,
