@@ -1,5 +1,6 @@
 """Python's special methods of objects: the tables of special.py under each version of Python."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -17,5 +18,5 @@ def test_special_methods(extmod, part):
 @pytest.mark.parametrize("version", INTERPRETERS)
 def test_special_methods_of_a_version(folder, version):
     program = [INTERPRETERS[version], str(Path(__file__).with_name("special.py"))]
-    result = subprocess.run(program, capture_output=True, text=True, timeout=120, env={"PYTHONPATH": str(folder)})
+    result = subprocess.run(program, capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONPATH": str(folder)})
     assert (result.returncode, result.stdout.strip()) == (0, "passed"), result.stdout + result.stderr

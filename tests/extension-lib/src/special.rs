@@ -261,7 +261,6 @@ in_place! {
     "__iadd__" iadd +,
     "__isub__" isub -,
     "__imul__" imul *,
-    "__imod__" imodulo %,
     "__ilshift__" ilshift <<,
     "__irshift__" irshift >>,
     "__iand__" iand &,
@@ -271,6 +270,15 @@ in_place! {
 
 #[object_methods]
 impl Tally {
+    #[method(name = "__imod__")]
+    fn imodulo(&self, other: i64) -> Result<()> {
+        match self.count.get().checked_rem(other) {
+            Some(rest) => self.count.set(rest),
+            None => bail!(ZeroDivisionError, "the remainder of a division by 0"),
+        }
+        Ok(())
+    }
+
     #[method(name = "__ifloordiv__")]
     fn ifloordiv(&self, other: i64) -> Result<()> {
         match other {

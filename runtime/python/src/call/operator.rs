@@ -3,6 +3,7 @@
 
 use kernpack_core::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use kernpack_core::embedded;
+use kernpack_core::function::ParamKind;
 use kernpack_core::value::ResultPlace;
 
 use super::arguments::Arguments;
@@ -31,8 +32,12 @@ pub(super) unsafe fn run(py: Py, callable: &Callable, given: Given) -> PyResult<
     // holds an owned value otherwise; the interpreter's object lives forever.
     unsafe {
         let not_implemented = || Ok(Owned::share(py, py._Py_NotImplementedStruct()));
-        let are_operands = (2..=callable.wanted.len()).contains(&given.positional());
-        if given.names().is_null() && !callable.is_signed && are_operands {
+        let count = given.positional();
+        let are_by_position = callable
+            .info
+            .kinds
+            .is_none_or(|kinds| kinds.iter().take(count).all(|kind| *kind <= ParamKind::PositionalOrKeyword));
+        if given.names().is_null() && are_by_position && (2..=callable.wanted.len()).contains(&count) {
             if !arguments.bind_operands(py, callable, given)? {
                 return not_implemented();
             }

@@ -119,7 +119,7 @@ pub(crate) unsafe fn like(py: Py, object: *mut PyObject, kind: Kind) -> Result<O
                 value => Ok(Some((TVMFFIAny::bool(value != 0), Keep::Nothing))),
             };
         }
-        if py.PyIndex_Check(object) != 0 && !matches!(kind, Kind::Function | Kind::Tensor) {
+        if py.PyIndex_Check(object) != 0 && !matches!(kind, Kind::Function | Kind::Tensor | Kind::Object) {
             let index = Owned::take(py, py.PyNumber_Index(object))?;
             let (view, keep) = integer(py, index.as_ptr())?;
             return Ok(Some((view, keep)));
