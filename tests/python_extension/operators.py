@@ -31,7 +31,7 @@ assert clip.__eq__(1) is NotImplemented and not clip == 1 and clip != 1 and not 
 assert (clip == Foreign()) == "asked" and (odd < Foreign()) == "asked"
 raises(TypeError, "not supported between instances of", lambda: odd < 1)
 raises(TypeError, "unsupported operand", lambda: 1 | odd)
-raises(TypeError, "argument 'other': expected extmod.Odd, got int", lambda: odd | 1)
+raises(TypeError, "unsupported operand", lambda: odd | 1)
 
 # Compared by its own operator, without its own hash: like Python classes.
 assert type(clip).__hash__ is None and not isinstance(clip, collections.abc.Hashable)

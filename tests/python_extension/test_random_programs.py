@@ -19,7 +19,7 @@ STEPS = 30
 # Types that the two intentionally convert differently: names of devices and element types.
 LEFT_OUT_TYPES = {"Device", "DataType", "ffi.Module"}
 # Functions with effects that outlast a call, and counts of live objects.
-LEFT_OUT = {"keep", "keep_tensor", "call_kept", "on_a_thread", "explain", "panics", "panic", "alive", "track", "hit", "set_turn"}
+LEFT_OUT = {"keep", "keep_tensor", "call_kept", "on_a_thread", "explain", "panics", "panic", "alive", "track", "hit", "set_turn", "Maker"}
 
 
 def key_of_class(module, cls):
