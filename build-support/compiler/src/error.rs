@@ -62,12 +62,12 @@ impl ErrorKind {
 /// ```
 /// use kernpack_compiler::{CompileError, ErrorKind};
 ///
-/// let error = CompileError::new(ErrorKind::Schedule, "split: `k.outer` of stage `c` is no loop any more")
+/// let error = CompileError::new(ErrorKind::Schedule, "split: `k.outer` of stage `c` is no longer a loop")
 ///     .at("build.rs:31:7")
 ///     .note("it was fused at build.rs:30:20");
 /// assert_eq!(
 ///     error.to_string(),
-///     "ScheduleError: split: `k.outer` of stage `c` is no loop any more\n  --> build.rs:31:7\n   = it was fused at build.rs:30:20",
+///     "ScheduleError: split: `k.outer` of stage `c` is no longer a loop\n  --> build.rs:31:7\n   = it was fused at build.rs:30:20",
 /// );
 /// ```
 #[derive(Clone, PartialEq, Eq)]

@@ -20,7 +20,7 @@
 //! s.stage(&c).reorder([&io, &jo, &k, &ii, &ji])?.unroll(&ii)?.vectorize(&ji)?.parallel(&io)?;
 //!
 //! let mistake = s.stage(&c).split(&i, 8).unwrap_err();
-//! assert_eq!(mistake.what(), "split: `i` of stage `c` is no loop any more");
+//! assert_eq!(mistake.what(), "split: `i` of stage `c` is no longer a loop");
 //! # Ok(())
 //! # }
 //! ```
