@@ -28,7 +28,7 @@ assert dial.angle == 91.5
 raises(ValueError, "the angle 181 is not between 0 and 180", setattr, dial, "angle", 181)
 raises(TypeError, "field 'angle' of extmod.Dial: expected float, got str", setattr, dial, "angle", "x")
 raises(TypeError, "field 'limit' of extmod.Dial: expected int, got str", setattr, dial, "limit", "x")
-raises(AttributeError, "secret", getattr, dial, "secret")
+raises(AttributeError, "Dial", getattr, dial, "secret")
 for name in ["angle", "limit", "secret"]:
     raises(AttributeError, "", delattr, dial, name)
 assert (dial.angle, dial.limit) == (91.5, 180)

@@ -37,7 +37,7 @@ def test_constructors_methods_and_setters(extmod, waiting):
 
 def test_a_method_that_keeps_the_lock(extmod, waiting):
     waiter = extmod.Waiter()
-    assert waiter.apply(lambda first: (first, threading.get_ident())) == (1, threading.get_ident())
+    assert waiter.apply(lambda first: [first, threading.get_ident()]) == [1, threading.get_ident()]
 
 
 def test_exceptions_cross_the_lock(extmod):
