@@ -191,36 +191,6 @@ fn notes_and_dumps_are_listed() {
     assert!(notes.contains("stage `out`: rule `elementwise`\n"), "{notes}");
 }
 
-/// The last one is the input of the pass that failed.
-#[test]
-fn dumps_before_an_error_are_kept() {
-    let calls = "
-        .te(\"one\", |k| {
-            let n = k.size(\"n\");
-            let x = k.input(\"x\", [&n], F32);
-            k.output(\"out\", compute([&n], |[i]| x.at([&i]) * 2.0).named(\"out\"));
-            k.schedule(|s, _| {
-                let stage = s.stages().next_back().unwrap();
-                let [i] = s.stage(stage).axes()?;
-                s.stage(stage).vectorize(&i).map(drop)
-            });
-            Ok(())
-        })
-        .multiversion([\"x86-64-v3\"])";
-    let package = package("te-dumps-of-an-error", calls);
-    let message = package.failure(&[("KERNPACK_DUMP_PASSES", "1")]);
-    assert!(message.contains("is not a constant") && message.contains("in pass VectorizeLoop"), "{message}");
-    let folder = package.out_dir().join("kernpack/one");
-    let hint = format!("the programs before the error are in {}", folder.display());
-    assert_eq!(message.matches(&hint).count(), 1, "{message}");
-    for level in ["baseline", "x86-64-v3"] {
-        for dump in ["00_Flat", "01_Simplify", "02_LoopPartition", "03_Simplify"] {
-            assert!(folder.join(format!("{level}.{dump}.kir")).is_file(), "{level}: {dump}");
-        }
-    }
-    assert!(!package.failure(&[]).contains("the programs before"));
-}
-
 /// Without a loader that passes the address of the runtime to the code, the linker resolves the
 /// functions for errors, threads and packed functions.
 #[test]

@@ -343,9 +343,9 @@ def test_initial_values():
         state(plain)
     # An array is copied.
     value = np.float32([3, 4])
-    net = sym.Variable("w", init=value) + sym.Variable("x")
+    net = sym.Variable("u", init=value) + sym.Variable("x")
     value[:] = 7
-    assert state(net)["w"].asnumpy().tolist() == [3, 4]
+    assert state(net)["u"].asnumpy().tolist() == [3, 4]
     given = np.float32([5, 6])
     params = nnvm.compiler.build(plain, "llvm", shapes, params={"w": given})[2]
     assert params["w"].asnumpy().tolist() == [5, 6]
