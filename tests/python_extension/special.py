@@ -287,13 +287,18 @@ def outcome(call, *arguments):
         return type(error)
 
 
+def is_left_out(call, right):
+    """Whether a parameter of type `Any` looks for a number in an operand."""
+    return call in (operator.xor, operator.ixor) and isinstance(right, Failing)
+
+
 def check_operators(library):
     """Each operator with each pair of operands."""
     calls = [*FUNCTIONS.values(), operator.pow, lambda left, right: pow(left, right, 5), lambda left, right: pow(left, right, "x")]
     count = len(operands(TWINS))
     for call, left, right in itertools.product(calls, range(count), range(count)):
         ours, twins = operands(library), operands(TWINS)
-        if call is operator.xor and isinstance(twins[right], Failing):
+        if is_left_out(call, twins[right]):
             continue
         found, expected = outcome(call, ours[left], ours[right]), outcome(call, twins[left], twins[right])
         assert found == expected, (call, shown(twins[left]), shown(twins[right]), found, expected)
@@ -304,6 +309,8 @@ def check_in_place(library):
     count = len(operands(TWINS))
     for call, left, right in itertools.product(IN_PLACE, range(count), range(count)):
         results = []
+        if is_left_out(call, operands(TWINS)[right]):
+            continue
         for source in [library, TWINS]:
             pair = operands(source)
             result = outcome(call, pair[left], pair[right])
