@@ -177,18 +177,18 @@ class Tally:
     def __ifloordiv__(self, other):
         if integer(other) is None:
             return NotImplemented
-        if other == 0:
+        if integer(other) == 0:
             raise ZeroDivisionError("a tally divided by 0")
-        self.count //= other
+        self.count //= integer(other)
         return self
 
     def __itruediv__(self, other):
-        return NotImplemented if integer(other) is None else Tally(self.count + 1000 * other)
+        return NotImplemented if integer(other) is None else Tally(self.count + 1000 * integer(other))
 
     def __imatmul__(self, other):
         if integer(other) is None:
             return NotImplemented
-        self.count -= 1000 * other
+        self.count -= 1000 * integer(other)
         return self
 
     def __ipow__(self, other):
@@ -197,8 +197,10 @@ class Tally:
         self.count *= self.count
         return self
 
-    def __pow__(self, other):
-        return NotImplemented if integer(other) is None else self.count * integer(other)
+    def __pow__(self, other, *more):
+        if integer(other) is None or more:
+            return NotImplemented
+        return self.count * integer(other)
 
 
 def changing(change):

@@ -43,7 +43,7 @@ pub(crate) fn method(py: Py, class: &Owned, name: &str, info: &FunctionInfo) -> 
 
 /// The slot of a class with this method, if it has one.
 pub(crate) fn slot(method: &str) -> Option<Slot> {
-    (method == BUFFER).then(|| Slot { id: constant::BF_GETBUFFER, value: get_buffer as *const c_void })
+    (method == BUFFER).then_some(Slot { id: constant::BF_GETBUFFER, value: get_buffer as *const c_void })
 }
 
 unsafe extern "C" fn iterate(this: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
