@@ -156,6 +156,9 @@ def derived_from_two():
                     done += 1
                 for empty in [object.__new__(Both), Both.__new__(Both), Own.__new__(Own)]:
                     for _, name, member in members(target):
+                        # Every object has `__dir__` and the like.
+                        if hasattr(object, name) and not isinstance(empty, target):
+                            continue
                         found = outcome(lambda: getattr(empty, name)())
                         refusal = (ValueError, TypeError) if isinstance(empty, target) else Exception
                         assert isinstance(found, refusal), (source, target, name, found)

@@ -491,7 +491,7 @@ pub struct Maker {
 impl Maker {
     /// A maker.
     #[init]
-    fn new() -> Self {
+    pub fn empty() -> Self {
         Self { last: Field::new(String::new()) }
     }
 

@@ -17,8 +17,11 @@ use crate::signature::callable::Callable;
 
 /// The object of a value.
 fn object(value: &TVMFFIAny) -> Option<*mut TVMFFIObject> {
-    // SAFETY: all bits are a pointer; it is returned only with a type index of objects.
-    (value.type_index >= type_index::STATIC_OBJECT_BEGIN).then_some(unsafe { value.payload.v_obj })
+    match value.type_index {
+        // SAFETY: with a type index of objects there is an object.
+        type_index::STATIC_OBJECT_BEGIN.. => Some(unsafe { value.payload.v_obj }),
+        _ => None,
+    }
 }
 
 /// Calls an operator. It does not apply if an operand has no conversion, or if it returns `None`

@@ -119,7 +119,8 @@ pub(crate) unsafe fn like(py: Py, object: *mut PyObject, kind: Kind) -> Result<O
                 value => Ok(Some((TVMFFIAny::bool(value != 0), Keep::Nothing))),
             };
         }
-        if py.PyIndex_Check(object) != 0 && !matches!(kind, Kind::Function | Kind::Tensor | Kind::Object) {
+        let is_number = matches!(kind, Kind::Any | Kind::Bool | Kind::Float | Kind::Enum | Kind::Other);
+        if is_number && py.PyIndex_Check(object) != 0 {
             let index = Owned::take(py, py.PyNumber_Index(object))?;
             let (view, keep) = integer(py, index.as_ptr())?;
             return Ok(Some((view, keep)));
