@@ -1,0 +1,162 @@
+//! `MatMulNBits`: weights stay in their few bits, in the order in which the product reads them.
+
+use super::{Contributed, Site, of_domain};
+use crate::attrs::{Attr, Attrs};
+use crate::constant::Constant;
+use crate::error::{Fix, GraphError, Result, require};
+use crate::graph::ValueId;
+use crate::op::BLOCK_PRODUCT;
+use kernpack_compiler::ir::U8;
+
+/// The operators of this family.
+pub(super) const OPERATORS: &[Contributed] = &[of_domain("MatMulNBits", product)];
+
+/// The extents of the weights.
+struct Blocks {
+    columns: usize,
+    depth: i64,
+    /// The number of blocks of a column.
+    count: usize,
+    /// The number of weights of a block.
+    size: usize,
+    /// The number of bits of a weight: 2, 4 or 8.
+    bits: usize,
+}
+
+impl Blocks {
+    fn new(site: &Site<'_>) -> Result<Self> {
+        let (columns, depth) = (site.attrs.needed_int("N")?, site.attrs.needed_int("K")?);
+        let (size, bits) = (site.attrs.needed_int("block_size")?, site.attrs.int("bits", 4)?);
+        let extent = |value: i64, name: &str| match usize::try_from(value) {
+            Ok(value @ 1..) => Ok(value),
+            _ => Err(GraphError::new(format!("attribute `{name}` is {value}: expected a positive number"))),
+        };
+        require!(matches!(bits, 2 | 4 | 8), "attribute `bits` is {bits}: 2, 4 and 8 are supported");
+        let fits = size >= 16 && size & (size - 1) == 0;
+        require!(fits, "attribute `block_size` is {size}: expected a power of two from 16 on");
+        let (size, rows) = (extent(size, "block_size")?, extent(depth, "K")?);
+        let blocks = Self {
+            columns: extent(columns, "N")?,
+            depth,
+            count: rows.div_ceil(size),
+            size,
+            bits: extent(bits, "bits")?,
+        };
+        let total = blocks.count.checked_mul(size).and_then(|rows| rows.checked_mul(blocks.columns));
+        require!(
+            total.is_some_and(|total| i64::try_from(total).is_ok()),
+            "attributes `N` and `K` are {columns} and {depth}, which are too many weights"
+        );
+        Ok(blocks)
+    }
+
+    /// The number of weights of a byte.
+    fn parts(&self) -> usize {
+        8 / self.bits
+    }
+
+    /// Returns a number of a packed row.
+    fn number(&self, row: &[u8], index: usize) -> u8 {
+        let byte = row[index / self.parts()];
+        let shifted = byte >> (index % self.parts() * self.bits);
+        if self.bits == 8 { shifted } else { shifted & ((1 << self.bits) - 1) }
+    }
+
+    /// Returns the weights in the order of the product: each byte has weights of all parts of the
+    /// block.
+    fn packed(&self, bytes: &[u8]) -> Vec<u8> {
+        let length = self.size / self.parts();
+        let mut packed = Vec::with_capacity(bytes.len());
+        for block in bytes.chunks_exact(length) {
+            packed.extend((0..length).map(|byte| {
+                (0..self.parts())
+                    .fold(0, |all, part| all | self.number(block, part * length + byte) << (part * self.bits))
+            }));
+        }
+        packed
+    }
+
+    /// Returns packed zero points, `[column, byte]`, as floats.
+    fn zeros(&self, bytes: &[u8], length: usize) -> Vec<f32> {
+        let rows = bytes.chunks_exact(length.max(1));
+        rows.flat_map(|row| (0..self.count).map(|block| f32::from(self.number(row, block)))).collect()
+    }
+}
+
+/// Returns the elements of an input that has to be constant.
+fn known(site: &Site<'_>, index: usize) -> Result<Constant> {
+    let known = site.emitter.graph.values[site.input(index)?].known.clone();
+    known.ok_or_else(|| {
+        let what = "has to be known when the model is compiled, and depends on what the model is called with";
+        GraphError::new(format!("input {index} {what}")).fix(&Fix::Constant)
+    })
+}
+
+fn extent(value: usize) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// Inputs: rows, weights, their scales, their zero points, an order of groups, the bias.
+fn product(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
+    let prepacked = site.attrs.int("weight_prepacked", 0)?;
+    require!(prepacked == 0, "attribute `weight_prepacked` is {prepacked}: weights for a GPU are not supported");
+    site.refuse(4, "the order of groups")?;
+    let (blocks, mut x) = (Blocks::new(site)?, site.input(0)?);
+    let shape = site.shape(x);
+    require!(
+        shape.last() == Some(&blocks.depth),
+        "the rows are {shape:?}: expected a last dimension of {}, attribute `K`",
+        blocks.depth
+    );
+    let (columns, count) = (extent(blocks.columns), extent(blocks.count));
+    let weights = known(site, 1)?;
+    let expected = [columns, count, extent(blocks.size / blocks.parts())];
+    require!(
+        weights.shape() == expected && weights.dtype() == U8,
+        "the weights are {} {:?}: expected uint8 {expected:?}",
+        weights.dtype(),
+        weights.shape()
+    );
+    let weights = Constant::new(U8, &expected, blocks.packed(weights.bytes()))?;
+    let weights = site.emitter.graph.add_known(&format!("{}.weights", site.emitter.name), weights);
+    let scales = numbers(site, 2, "the scales", [columns, count])?;
+    let zeros = zeros(site, &blocks, x)?;
+    let missing = count * extent(blocks.size) - blocks.depth;
+    if missing > 0 {
+        let mut pads = vec![0; 2 * shape.len()];
+        pads[2 * shape.len() - 1] = missing;
+        let pads = site.emitter.ints(&pads);
+        x = site.node("Pad", &[], &[x, pads])?;
+    }
+    let mut attrs = Attrs::default();
+    attrs.set("bits", Attr::Int(extent(blocks.bits)));
+    let y = site.emitter.add((&BLOCK_PRODUCT).into(), attrs, &[Some(x), Some(weights), Some(scales), zeros], 1)?[0];
+    site.check_row(5, "the bias", y)?;
+    let bias = site.optional(5);
+    site.plus(y, bias).map(|y| vec![Some(y)])
+}
+
+/// Returns numbers of blocks, which may have one dimension.
+fn numbers(site: &mut Site<'_>, index: usize, what: &str, expected: [i64; 2]) -> Result<ValueId> {
+    let id = site.input(index)?;
+    let shape = site.shape(id);
+    let fits = shape == expected || shape == [expected[0] * expected[1]];
+    require!(fits, "input {index}, {what}, is {shape:?}: expected {expected:?}");
+    if shape == expected { Ok(id) } else { site.reshaped(id, &expected) }
+}
+
+/// Returns the zero points as floats: they are packed like the weights, or floats.
+fn zeros(site: &mut Site<'_>, blocks: &Blocks, like: ValueId) -> Result<Option<ValueId>> {
+    let Some(id) = site.optional(3) else { return Ok(None) };
+    let (columns, count) = (extent(blocks.columns), extent(blocks.count));
+    if site.dtype(id) != U8 {
+        return numbers(site, 3, "the zero points", [columns, count]).map(Some);
+    }
+    let length = (blocks.count * blocks.bits).div_ceil(8);
+    let packed = known(site, 3)?;
+    let fits = packed.shape() == [columns, extent(length)] || packed.shape() == [columns * extent(length)];
+    require!(fits, "input 3, the zero points, is {:?}: expected [{columns}, {length}]", packed.shape());
+    let zeros = Constant::of_floats(&blocks.zeros(packed.bytes(), length)).reshaped(&[columns, count])?;
+    let zeros = site.emitter.graph.add_known(&format!("{}.zeros", site.emitter.name), zeros);
+    site.node("CastLike", &[], &[zeros, like]).map(Some)
+}
