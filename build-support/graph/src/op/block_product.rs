@@ -1,6 +1,6 @@
 //! Products with weights of a few bits, which have a scale for each block of a column.
 
-use kernpack_compiler::ir::{BinaryOp, DataTypeExt, Expr, Tensor, U8};
+use kernpack_compiler::ir::{BinaryOp, Expr, Tensor, U8};
 use kernpack_compiler::te::{self, reduce_axis};
 
 use super::call::tensor;
