@@ -11,6 +11,9 @@ use kernpack_compiler::ir::U8;
 /// The operators of this family.
 pub(super) const OPERATORS: &[Contributed] = &[of_domain("MatMulNBits", product)];
 
+/// The number of columns of a panel.
+const PANEL: usize = 16;
+
 /// The extents of the weights.
 struct Blocks {
     columns: usize,
@@ -62,18 +65,37 @@ impl Blocks {
         if self.bits == 8 { shifted } else { shifted & ((1 << self.bits) - 1) }
     }
 
-    /// Returns the weights in the order of the product: each byte has weights of all parts of the
-    /// block.
+    /// The number of columns of all panels.
+    fn width(&self) -> usize {
+        self.columns.next_multiple_of(PANEL * self.parts())
+    }
+
+    /// Returns the weights in panels: each byte has those of adjacent panels.
     fn packed(&self, bytes: &[u8]) -> Vec<u8> {
-        let length = self.size / self.parts();
-        let mut packed = Vec::with_capacity(bytes.len());
-        for block in bytes.chunks_exact(length) {
-            packed.extend((0..length).map(|byte| {
-                (0..self.parts())
-                    .fold(0, |all, part| all | self.number(block, part * length + byte) << (part * self.bits))
-            }));
+        let (rows, length) = (self.count * self.size, self.size / self.parts());
+        let mut packed = vec![0; rows * self.width() / self.parts()];
+        for (column, own) in bytes.chunks_exact((self.count * length).max(1)).enumerate() {
+            let (panel, lane) = (column / PANEL, column % PANEL);
+            let shift = panel % self.parts() * self.bits;
+            let first = panel / self.parts() * rows;
+            for row in 0..rows {
+                let weight = self.number(&own[row / self.size * length..], row % self.size);
+                packed[(first + row) * PANEL + lane] |= weight << shift;
+            }
         }
         packed
+    }
+
+    /// Returns numbers of blocks, `[column, block]`, as `[block, column]`, with zeros behind the
+    /// last column.
+    fn by_block(&self, numbers: &[f32]) -> Result<Constant> {
+        let mut turned = vec![0.0; self.count * self.width()];
+        for (column, own) in numbers.chunks_exact(self.count).enumerate() {
+            for (block, number) in own.iter().enumerate() {
+                turned[block * self.width() + column] = *number;
+            }
+        }
+        Constant::of_floats(&turned).reshaped(&[extent(self.count), extent(self.width())])
     }
 
     /// Returns packed zero points, `[column, byte]`, as floats.
@@ -117,10 +139,12 @@ fn product(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
         weights.dtype(),
         weights.shape()
     );
-    let weights = Constant::new(U8, &expected, blocks.packed(weights.bytes()))?;
+    let panels = [extent(blocks.width() / blocks.parts() / PANEL), count * extent(blocks.size), extent(PANEL)];
+    let weights = Constant::new(U8, &panels, blocks.packed(weights.bytes()))?;
     let weights = site.emitter.graph.add_known(&format!("{}.weights", site.emitter.name), weights);
-    let scales = numbers(site, 2, "the scales", [columns, count])?;
-    let zeros = zeros(site, &blocks, x)?;
+    let scales = blocks.by_block(&numbers(site, 2, "the scales", [columns, count])?)?;
+    let scales = site.emitter.graph.add_known(&format!("{}.scales", site.emitter.name), scales);
+    let zeros = zeros(site, &blocks)?;
     let missing = count * extent(blocks.size) - blocks.depth;
     if missing > 0 {
         let mut pads = vec![0; 2 * shape.len()];
@@ -130,33 +154,35 @@ fn product(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
     }
     let mut attrs = Attrs::default();
     attrs.set("bits", Attr::Int(extent(blocks.bits)));
+    attrs.set("N", Attr::Int(columns));
     let y = site.emitter.add((&BLOCK_PRODUCT).into(), attrs, &[Some(x), Some(weights), Some(scales), zeros], 1)?[0];
     site.check_row(5, "the bias", y)?;
     let bias = site.optional(5);
     site.plus(y, bias).map(|y| vec![Some(y)])
 }
 
-/// Returns numbers of blocks, which may have one dimension.
-fn numbers(site: &mut Site<'_>, index: usize, what: &str, expected: [i64; 2]) -> Result<ValueId> {
-    let id = site.input(index)?;
-    let shape = site.shape(id);
-    let fits = shape == expected || shape == [expected[0] * expected[1]];
-    require!(fits, "input {index}, {what}, is {shape:?}: expected {expected:?}");
-    if shape == expected { Ok(id) } else { site.reshaped(id, &expected) }
+/// Returns constant numbers of blocks, which may have one dimension.
+fn numbers(site: &Site<'_>, index: usize, what: &str, expected: [i64; 2]) -> Result<Vec<f32>> {
+    let known = known(site, index)?;
+    let fits = known.shape() == expected || known.shape() == [expected[0] * expected[1]];
+    require!(fits, "input {index}, {what}, is {:?}: expected {expected:?}", known.shape());
+    #[expect(clippy::cast_possible_truncation, reason = "they are float32 or narrower")]
+    Ok(known.to_floats()?.into_iter().map(|number| number as f32).collect())
 }
 
 /// Returns the zero points as floats: they are packed like the weights, or floats.
-fn zeros(site: &mut Site<'_>, blocks: &Blocks, like: ValueId) -> Result<Option<ValueId>> {
+fn zeros(site: &mut Site<'_>, blocks: &Blocks) -> Result<Option<ValueId>> {
     let Some(id) = site.optional(3) else { return Ok(None) };
     let (columns, count) = (extent(blocks.columns), extent(blocks.count));
-    if site.dtype(id) != U8 {
-        return numbers(site, 3, "the zero points", [columns, count]).map(Some);
-    }
-    let length = (blocks.count * blocks.bits).div_ceil(8);
-    let packed = known(site, 3)?;
-    let fits = packed.shape() == [columns, extent(length)] || packed.shape() == [columns * extent(length)];
-    require!(fits, "input 3, the zero points, is {:?}: expected [{columns}, {length}]", packed.shape());
-    let zeros = Constant::of_floats(&blocks.zeros(packed.bytes(), length)).reshaped(&[columns, count])?;
-    let zeros = site.emitter.graph.add_known(&format!("{}.zeros", site.emitter.name), zeros);
-    site.node("CastLike", &[], &[zeros, like]).map(Some)
+    let zeros = if site.dtype(id) == U8 {
+        let length = (blocks.count * blocks.bits).div_ceil(8);
+        let packed = known(site, 3)?;
+        let fits = packed.shape() == [columns, extent(length)] || packed.shape() == [columns * extent(length)];
+        require!(fits, "input 3, the zero points, is {:?}: expected [{columns}, {length}]", packed.shape());
+        blocks.zeros(packed.bytes(), length)
+    } else {
+        numbers(site, 3, "the zero points", [columns, count])?
+    };
+    let zeros = blocks.by_block(&zeros)?;
+    Ok(Some(site.emitter.graph.add_known(&format!("{}.zeros", site.emitter.name), zeros)))
 }
