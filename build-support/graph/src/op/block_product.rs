@@ -25,7 +25,7 @@ fn block_product(call: &Call) -> Result<Vec<Tensor>> {
     let fits = matches!(bits, 2 | 4 | 8) && b.dtype == U8 && b.rank() == 3 && a.rank() > 0 && columns > 0;
     require!(fits, "{bits} bits in {} of {:?} are not supported", b.dtype, b.shape);
     let (last, parts) = (a.rank() - 1, 8 / bits);
-    let (depth, panels) = (a.shape[last], columns.div_ceil(parts * WIDTH));
+    let (depth, panels) = (a.shape[last], (columns + parts * WIDTH - 1) / (parts * WIDTH));
     let expected = [panels, depth, WIDTH];
     require!(b.shape == expected, "weights are {:?}: expected {expected:?}", b.shape);
     let [blocks, _] = scales.shape[..] else { crate::error::fail!("scales are {:?}", scales.shape) };

@@ -166,7 +166,6 @@ fn numbers(site: &Site<'_>, index: usize, what: &str, expected: [i64; 2]) -> Res
     let known = known(site, index)?;
     let fits = known.shape() == expected || known.shape() == [expected[0] * expected[1]];
     require!(fits, "input {index}, {what}, is {:?}: expected {expected:?}", known.shape());
-    #[expect(clippy::cast_possible_truncation, reason = "they are float32 or narrower")]
     Ok(known.to_floats()?.into_iter().map(|number| number as f32).collect())
 }
 
