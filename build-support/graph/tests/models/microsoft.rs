@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
+use kernpack::Tensor;
+use kernpack_compiler::codegen::Target;
 use kernpack_compiler::ir::{DataTypeExt, F32};
+use kernpack_compiler::{PassContext, PassOptions, TargetDescription};
 use kernpack_graph::op::{CustomOperator, Pattern, element_tensor};
-use kernpack_graph::{Constant, Graph, ModelOptions, import};
+use kernpack_graph::{Constant, Graph, LowerOptions, ModelOptions, build, import, lower};
 
 use super::structures::{with_int, with_text};
 use super::{Message, node, value, weights};
@@ -161,4 +164,71 @@ fn an_operator_of_the_users_comes_first() {
     let graph = import(&model(vec![own("Gelu", &["x"], &["y"])], 1), None, &options).unwrap().graph;
     assert_eq!(graph.nodes[0].op.name(), "com.microsoft.Gelu");
     assert_eq!(graph.values[graph.nodes[0].outputs[0].unwrap()].dtype, F32);
+}
+
+/// Rows by a matrix of 4 bits, in blocks of 32. The weight of a row and a column is
+/// `(7 * row + 3 * column) % 16`, and the scale of a block is 1 / 64 for even blocks.
+fn of_four_bits(rows: usize, depth: usize, columns: usize) -> Vec<u8> {
+    let blocks = depth.div_ceil(32);
+    let weight = |row: usize, column: usize| u8::try_from((7 * row + 3 * column) % 16).unwrap();
+    let bytes: Vec<u8> = (0..columns)
+        .flat_map(|column| {
+            (0..blocks * 16).map(move |byte| weight(2 * byte, column) | weight(2 * byte + 1, column) << 4)
+        })
+        .collect();
+    let scales: Vec<f32> = (0..columns * blocks).map(|place| scale(place % blocks)).collect();
+    let dims = [columns, blocks, 16].map(|extent| extent as i64);
+    let tensor = dims.iter().fold(Message::default(), |tensor, dim| tensor.int(1, *dim));
+    let product = [("N", columns), ("K", depth), ("block_size", 32)]
+        .into_iter()
+        .fold(own("MatMulNBits", &["x", "b", "s", "", "", "bias"], &["p"]), |node, (name, value)| {
+            with_int(node, name, value as i64)
+        });
+    let graph = Message::default()
+        .message(1, product)
+        .message(1, node("Relu", &["p"], &["y"]))
+        .text(2, "bits")
+        .message(5, tensor.int(2, 2).text(8, "b").bytes(9, &bytes))
+        .message(5, weights("s", &dims[..2], &scales))
+        .message(5, weights("bias", &dims[..1], &vec![0.25; columns]))
+        .message(11, value("x", &[rows as i64, depth as i64]))
+        .message(12, value("y", &[rows as i64, dims[0]]));
+    let opset = |domain: &str, version: i64| Message::default().text(1, domain).int(2, version);
+    let model = Message::default().int(1, 8).message(7, graph);
+    model.message(8, opset("", 17)).message(8, opset("com.microsoft", 1)).0
+}
+
+fn scale(block: usize) -> f32 {
+    if block % 2 == 0 { 1.0 / 64.0 } else { -1.0 / 32.0 }
+}
+
+#[test]
+fn weights_of_four_bits_stay_in_four_bits() {
+    for (rows, depth, columns) in [(1, 256, 96), (1, 64, 33), (5, 96, 64), (9, 70, 40), (1, 40, 5)] {
+        let graph = import(&of_four_bits(rows, depth, columns), None, &ModelOptions::default()).unwrap().graph;
+        let target = Target::host();
+        let context = PassContext::new(PassOptions::default());
+        drop(lower(&graph, "bits", &TargetDescription::of(&target), &context, LowerOptions::default()).unwrap());
+        let notes = context.take_notes();
+        let is_wide = columns > 16 && notes.iter().any(|note| note.ends_with("rule `panels`"));
+        assert!(columns <= 16 || is_wide, "{rows} {depth} {columns}: {notes:#?}");
+        let (module, lowered) = build(&graph, "bits", &target, LowerOptions::default()).unwrap();
+        // Half a byte for a weight, four bytes for a scale, with the columns of the last panel.
+        let (width, blocks) = (columns.next_multiple_of(32), depth.div_ceil(32));
+        let most = width * blocks * (16 + 4) + 4 * columns + 256;
+        assert!(lowered.weights <= most, "{} bytes of weights for {most}", lowered.weights);
+        let numbers: Vec<f32> = (0..rows * depth).map(|place| (place * 5 % 17) as f32 - 8.0).collect();
+        let x = Tensor::from_slice(&numbers, &[rows as i64, depth as i64]).unwrap();
+        let y = Tensor::zeros::<f32>(&[rows as i64, columns as i64]).unwrap();
+        module.function("bits").unwrap().call((&x, &y)).unwrap();
+        for (place, got) in y.view::<f32>().unwrap().to_vec().into_iter().enumerate() {
+            let (row, column) = (place / columns, place % columns);
+            let terms = (0..depth).map(|k| {
+                let weight = ((7 * k + 3 * column) % 16) as f32 - 8.0;
+                f64::from(numbers[row * depth + k] * weight * scale(k / 32))
+            });
+            let want = (terms.sum::<f64>() + 0.25).max(0.0);
+            assert!((f64::from(got) - want).abs() < 1e-3, "{rows} {depth} {columns}: {got} for {want} at {place}");
+        }
+    }
 }
