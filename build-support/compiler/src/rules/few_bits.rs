@@ -10,7 +10,7 @@ use super::code::{Inputs, Vectors};
 use super::panels::COLUMNS;
 use super::pattern::{axis_of, extent_of};
 use crate::ir::visit::for_each_expr;
-use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, F32, I32, IterVar, Tensor, U8};
+use crate::ir::{BinaryOp, Expr, ExprNode, F32, I32, IterVar, Tensor, U8};
 
 /// The zero point of weights.
 enum Offset {

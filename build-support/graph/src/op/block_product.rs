@@ -1,6 +1,6 @@
 //! Products with weights of a few bits, which have a scale for each block of a column.
 
-use kernpack_compiler::ir::{DataTypeExt, F32, Tensor, U8};
+use kernpack_compiler::ir::{F32, Tensor, U8};
 use kernpack_compiler::rules::weight_of;
 use kernpack_compiler::te::{self, reduce_axis};
 
