@@ -61,7 +61,8 @@ def case(name, operator, inputs, attributes=None, made=("y",), domain=DOMAIN, ch
     initializers.extend(numpy_helper.from_array(array, key) for key, array in given.items())
     used = [result for result in own if result]
     for result, array in zip(used, results(node, given, used)):
-        outputs.append(onnx.ValueInfoProto(name=result))
+        # Values that no output needs are dropped.
+        outputs.extend(onnx.ValueInfoProto(name=name) for name in (result, "want " + result))
         array = np.asarray(array) if checked is None else checked(result.rsplit(".", 1)[1], np.asarray(array))
         initializers.append(numpy_helper.from_array(array, "want " + result))
 
