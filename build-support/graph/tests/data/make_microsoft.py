@@ -121,7 +121,8 @@ def bytes_with_scales():
     for kind, of, zero in (("u", u8, 100), ("i", i8, -3)):
         number = lambda value, kind=of(1).dtype: n(value, kind)  # noqa: E731
         q = lambda *shape, scale=0.02: [of(*shape), n(scale), number(zero)]  # noqa: E731
-        result = [n(0.05), number(zero + 7)]
+        # Not a multiple of the other scales: results are then not in the middle of two bytes.
+        result = [n(0.0531), number(zero + 7)]
         case(f"q_add_{kind}", "QLinearAdd", [*q(2, 3, 4), *q(4, scale=0.03), *result])
         case(f"q_mul_{kind}", "QLinearMul", [*q(2, 3, 4), *q(3, 1, scale=0.03), *result])
         case(f"q_leaky_{kind}", "QLinearLeakyRelu", [*q(3, 40), *result], {"alpha": 0.2})
