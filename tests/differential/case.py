@@ -103,7 +103,8 @@ def make(what, nodes, inputs, outputs, *, constants=None, opset=OPSET, relative=
     infos = [helper.make_tensor_value_info(name, of_type(value.dtype), list(value.shape)) for name, value in inputs.items()]
     initializers = [numpy_helper.from_array(value, name) for name, value in constants.items()]
     graph = helper.make_graph(nodes, "graph", infos, [onnx.ValueInfoProto(name=name) for name in outputs], initializers)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    others = [helper.make_opsetid(domain, 1) for domain in sorted({node.domain for node in nodes} - {""})]
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), *others], ir_version=10)
     return Case(what, onnx.shape_inference.infer_shapes(model, data_prop=True), inputs, relative, of_largest, absolute)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 from case import Case
 from judges import in_child
 from onnx import helper, numpy_helper
@@ -165,3 +166,23 @@ def qdq(draw):
 @scheme
 def qoperator(draw):
     return static(draw, QuantFormat.QOperator)
+
+
+@scheme
+def optimized(draw):
+    """As onnxruntime saves an optimized file, of floats or of bytes: it has operators of its own."""
+    is_quantized = draw.chance()
+
+    def write(model, path, _):
+        source = f"{path}.source"
+        if is_quantized:
+            quantize_dynamic(model, source, weight_type=QuantType.QInt8, reduce_range=REDUCE_RANGE)
+        else:
+            onnx.save(model, source)
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        options.optimized_model_filepath = path
+        options.log_severity_level = 4
+        onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+
+    return case(draw, f"optimized {'bytes' if is_quantized else 'floats'}", write)

@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import contributed  # noqa: F401
 import control  # noqa: F401
 import graphs
 import judges

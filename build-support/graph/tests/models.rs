@@ -28,6 +28,8 @@ mod hostile;
 mod loops;
 #[path = "models/merged.rs"]
 mod merged;
+#[path = "models/microsoft.rs"]
+mod microsoft;
 #[path = "models/names.rs"]
 mod names;
 #[path = "models/nan.rs"]

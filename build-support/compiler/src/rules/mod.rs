@@ -15,6 +15,7 @@ mod convolution;
 mod dot;
 mod elementwise;
 mod extremum;
+mod few_bits;
 mod gemm;
 mod inline;
 mod list;
@@ -31,6 +32,7 @@ mod transpose;
 mod window;
 
 pub use convolution::{FilterForm, Filters};
+pub use few_bits::weight_of;
 pub use list::{PREFIX, USUAL, function, insert, names, usual};
 pub use target::TargetDescription;
 

@@ -1,12 +1,13 @@
 //! Matrix products with a packed second operand:
 //! `C[.., i, j] = sum over k of A[.., i, k] * B[j / 16, k, j % 16]`, with an elementwise epilogue
 //! on `C`. Constant weights are packed in this way at compile time; they may be in half precision
-//! or bfloat16, and are widened when they are loaded.
+//! or bfloat16, or in a few bits with scales ([`FewBits`]), and are widened when they are loaded.
 //!
 //! Nothing is copied: a tile of sums stays in registers over all of `k`. For one row, all available
 //! vector registers are used, each for another panel.
 
 use super::code::{Code, Inputs, Vectors, current, for_each, memory, prefetch_later, serial};
+use super::few_bits::FewBits;
 use super::gemm::{core_of, reads_in_place};
 use super::pattern::{Computed, axis_of, computed, depends_on, extent_of, reads, with_sum};
 use super::reduction::source_of;
@@ -14,12 +15,12 @@ use super::tile::tile;
 use super::{Outcome, TargetDescription, decline, shared_kind};
 use crate::error::Result;
 use crate::ir::{
-    BinaryOp, DataTypeExt, Expr, ExprNode, F16, F32, ForKind, IterVar, Operation, Stmt, Var, VarMap, substitute,
+    BinaryOp, Buffer, DataTypeExt, Expr, ExprNode, F16, F32, ForKind, IterVar, Operation, Stmt, Var, VarMap, substitute,
 };
 use crate::schedule::{Schedule, StageId};
 
 /// The number of columns of a panel.
-const COLUMNS: i64 = 16;
+pub(crate) const COLUMNS: i64 = 16;
 
 /// The memory layout of the second operand.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub(crate) struct Product {
     pub(crate) depth: (Var, i64),
     pub(crate) a: Expr,
     pub(crate) b: Expr,
+    /// The second factor, if it has a few bits.
+    few_bits: Option<FewBits>,
     pub(crate) value: Expr,
     pub(crate) sum: Var,
 }
@@ -78,7 +81,8 @@ pub(crate) fn find(schedule: &Schedule, id: StageId, lies: Lies) -> Result<core:
     let core_op = normal[core].operation().clone();
     let described = describe((&parts, lies), &out, &core_op, schedule[id].operation(), core == id);
     Ok(described.map_err(|reason| format!("`{}`: {reason}", core_op.name())).map(|mut product| {
-        for expr in [&mut product.a, &mut product.b, &mut product.value] {
+        let few_bits = product.few_bits.as_mut().map(FewBits::reads).unwrap_or_default();
+        for expr in [&mut product.a, &mut product.b, &mut product.value].into_iter().chain(few_bits) {
             *expr = current(expr, schedule, &normal);
         }
         product
@@ -105,8 +109,11 @@ fn factors(parts: &Computed, how: Lies) -> core::result::Result<(Expr, Expr), St
         return fail("it sums over several axes");
     };
     let lies = |factor: &Expr, other: &Expr| {
-        let is_so = if how == Lies::InPanels { in_panels } else { in_rows };
-        is_so(factor, column, depth) && !depends_on(other, column)
+        let is_so = match how {
+            Lies::InPanels => in_panels(factor, column, depth) || FewBits::of(factor, column, depth).is_some(),
+            Lies::InRows => in_rows(factor, column, depth),
+        };
+        is_so && !depends_on(other, column)
     };
     match () {
         () if lies(b, a) => Ok((a.clone(), b.clone())),
@@ -167,6 +174,7 @@ fn describe(
     }
     let column = axes.pop().expect("it has columns");
     let depth = &parts.reduce_axes[0];
+    let few_bits = parts.axes.last().and_then(|column| FewBits::of(&b, column, depth));
     let depth = (depth.var.clone(), constant(depth)?);
     let renamed: VarMap =
         parts.axes.iter().zip(own).map(|(axis, own)| (axis.var.clone(), own.var.expr().clone())).collect();
@@ -181,7 +189,7 @@ fn describe(
         body
     };
     let (a, b) = (substitute(&a, &renamed), substitute(&b, &renamed));
-    Ok(Product { out: out_op.clone(), rows: axes, column, depth, a, b, value, sum })
+    Ok(Product { out: out_op.clone(), rows: axes, column, depth, a, b, few_bits, value, sum })
 }
 
 /// Returns true if an operand is widened from half precision.
@@ -286,39 +294,46 @@ impl Product {
 }
 
 impl Block<'_> {
-    fn write(&self, height: i64, wide: i64, out: &crate::ir::Buffer, code: &mut Code) {
-        let Product { column: (column, columns), depth: (depth, terms), a, b, value, sum, .. } = self.product;
+    fn write(&self, height: i64, wide: i64, out: &Buffer, code: &mut Code) {
+        let Product { column: (column, columns), depth: (depth, terms), a, b, few_bits, value, sum, .. } = self.product;
         let lanes = self.vectors.lanes;
         let across = wide * lanes;
         let block = memory("block", self.vectors.dtype, &[height, across], "local");
         code.alloc(&block);
         let k = Var::index("k");
-        let element = |row: i64| {
+        let element = |row: i64, k: &Expr| {
             let mut values = self.product.row(&(self.first + row));
-            values.insert(depth.clone(), k.expr().clone());
+            values.insert(depth.clone(), k.clone());
             self.inputs.loads(&substitute(a, &values))
         };
-        let loaded = match &**b {
-            ExprNode::Cast { value, .. } => value,
-            _ => b,
+        let done = |row: i64, at: i64, (sums, place): (&Buffer, Expr)| {
+            self.vectors.store(&block, Expr::int(row * across + at * lanes), self.vectors.load(sums, place))
         };
-        let ExprNode::TensorRead { tensor, .. } = &**loaded else { unreachable!("panels are read") };
-        let panels = self.inputs.buffer(tensor);
-        let load = |at: i64| {
-            let from = self.start + at * lanes;
-            let place = (from.floor_div(COLUMNS) * *terms + k.expr()) * COLUMNS + from.floor_mod(COLUMNS);
-            Expr::load(&panels, place.ramp(1, lanes as u16)).cast(self.vectors.dtype)
-        };
-        self.vectors.tile(
-            (height, wide),
-            (&[(k.clone(), *terms)], self.ahead.map(|ahead| prefetch_later(&panels, ahead + k.expr() * COLUMNS))),
-            element,
-            load,
-            |row, at, (sums, place)| {
-                self.vectors.store(&block, Expr::int(row * across + at * lanes), self.vectors.load(sums, place))
-            },
-            code,
-        );
+        if let Some(bits) = few_bits {
+            let outer = Var::index("part");
+            let term = outer.expr() * bits.block + k.expr();
+            let load = |at: i64| {
+                let from = self.start + at * lanes;
+                bits.load(self.inputs, self.vectors, &from, (outer.expr(), k.expr()), *terms)
+            };
+            let loops = [(outer.clone(), *terms / bits.block), (k.clone(), bits.block)];
+            self.vectors.tile((height, wide), (&loops, None), |row| element(row, &term), load, done, code);
+        } else {
+            let loaded = match &**b {
+                ExprNode::Cast { value, .. } => value,
+                _ => b,
+            };
+            let ExprNode::TensorRead { tensor, .. } = &**loaded else { unreachable!("panels are read") };
+            let panels = self.inputs.buffer(tensor);
+            let load = |at: i64| {
+                let from = self.start + at * lanes;
+                let place = (from.floor_div(COLUMNS) * *terms + k.expr()) * COLUMNS + from.floor_mod(COLUMNS);
+                Expr::load(&panels, place.ramp(1, lanes as u16)).cast(self.vectors.dtype)
+            };
+            let ahead = self.ahead.map(|ahead| prefetch_later(&panels, ahead + k.expr() * COLUMNS));
+            let loops = [(k.clone(), *terms)];
+            self.vectors.tile((height, wide), (&loops, ahead), |row| element(row, k.expr()), load, done, code);
+        }
         let is_cut = columns % across != 0;
         code.push(serial("row", height, |own, code| {
             let row = self.product.row(&(self.first + own));

@@ -6,7 +6,7 @@ use crate::attrs::{Attr, Attrs};
 use crate::constant::Constant;
 use crate::error::{GraphError, Result};
 use crate::graph::{Graph, ValueId};
-use crate::op;
+use crate::op::{self, NodeOp};
 
 /// The version of the operators of these nodes.
 const VERSION: i64 = 23;
@@ -22,15 +22,39 @@ pub(super) struct Emitter<'g> {
 impl Emitter<'_> {
     /// Adds a node and returns its first output.
     pub(super) fn node(&mut self, op: &str, attrs: &[(&str, Attr)], inputs: &[ValueId]) -> Result<ValueId> {
+        let inputs: Vec<Option<ValueId>> = inputs.iter().copied().map(Some).collect();
+        self.several(op, attrs, &inputs, 1).map(|made| made[0])
+    }
+
+    /// Adds a node with optional inputs. Returns its outputs, as many as `count`.
+    pub(super) fn several(
+        &mut self,
+        op: &str,
+        attrs: &[(&str, Attr)],
+        inputs: &[Option<ValueId>],
+        count: usize,
+    ) -> Result<Vec<ValueId>> {
         let operator = op::find(op).ok_or_else(|| GraphError::new(format!("operator {op} is not supported")))?;
         let mut all = Attrs::default();
         for (name, value) in attrs {
             all.set(name, value.clone());
         }
-        let inputs: Vec<Option<ValueId>> = inputs.iter().copied().map(Some).collect();
-        let made =
-            self.graph.add_node(operator, self.name, Arc::new(all), VERSION, &inputs, &[self.name.to_owned()])?;
-        made.first().copied().flatten().ok_or_else(|| GraphError::new(format!("{op} has no result")))
+        self.add(operator.into(), all, inputs, count)
+    }
+
+    /// Adds a node of an operator with optional inputs. Returns its outputs, as many as `count`.
+    pub(super) fn add(
+        &mut self,
+        operator: NodeOp,
+        attrs: Attrs,
+        inputs: &[Option<ValueId>],
+        count: usize,
+    ) -> Result<Vec<ValueId>> {
+        let (names, op) = (vec![self.name.to_owned(); count], operator.name().to_owned());
+        let made = self.graph.add_node(operator, self.name, Arc::new(attrs), VERSION, inputs, &names)?;
+        let made: Option<Vec<ValueId>> = made.into_iter().collect();
+        let fits = made.filter(|made| made.len() == count);
+        fits.ok_or_else(|| GraphError::new(format!("{op} has fewer than {count} results")))
     }
 
     /// Adds a list of integers.

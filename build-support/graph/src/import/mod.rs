@@ -14,6 +14,7 @@ mod flex;
 mod harmless;
 mod item;
 mod loops;
+mod microsoft;
 mod native_loop;
 mod quantize;
 mod recurrent;
@@ -163,6 +164,7 @@ fn check_operators(model: &Model<'_>, custom: &[CustomOperator]) -> Result<()> {
         for node in nodes {
             let is_there = is_own(&node.op_type) || op::find(&node.op_type).is_some();
             let known = is_there && node.domain == op::domain_of(&node.op_type)
+                || microsoft::has(&node.domain, &node.op_type)
                 || custom.iter().any(|custom| custom.is(&node.domain, &node.op_type));
             if !known && !is_function(node) {
                 let name = if node.name.is_empty() { node.outputs.join(", ") } else { node.name.clone() };
@@ -482,6 +484,9 @@ impl<'m, 'a> Importer<'m, 'a> {
         if let Some(custom) = custom {
             let made = self.add_sized(custom.clone().into(), name, Arc::new(attrs), version, &ids, &node.outputs)?;
             return Ok(made.into_iter().map(|id| id.map(Item::Tensor)).collect());
+        }
+        if let Some(made) = self.contributed(node, name, &ids, &attrs)? {
+            return Ok(made);
         }
         if quantize::NAMES.contains(&node.op_type.as_str()) {
             return self.dynamic_quantization(node, &ids);

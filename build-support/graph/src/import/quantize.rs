@@ -23,24 +23,29 @@ impl<'a> Importer<'_, 'a> {
         let shape = &self.graph.values[x].shape;
         require!(!shape.contains(&0), "{}: {shape:?} has no elements", super::place(node));
         let name = node.outputs.first().map_or("", String::as_str).to_owned();
-        let number = |value: f32| Constant::of_floats(&[value]).reshaped(&[]);
-        let (zero, last) = (number(0.0)?, number(255.0)?);
-        let mut emitter = Emitter { graph: &mut self.graph, name: &name };
-        let (zero, last) = (emitter.graph.add_known("zero", zero), emitter.graph.add_known("last", last));
-        let whole = [("keepdims", Attr::Int(0))];
-        let largest = emitter.node("ReduceMax", &whole, &[x])?;
-        let smallest = emitter.node("ReduceMin", &whole, &[x])?;
-        let (largest, smallest) =
-            (emitter.node("Max", &[], &[largest, zero])?, emitter.node("Min", &[], &[smallest, zero])?);
-        let range = emitter.node("Sub", &[], &[largest, smallest])?;
-        let scale = emitter.node("Div", &[], &[range, last])?;
-        let below = emitter.node("Sub", &[], &[zero, smallest])?;
-        let point = emitter.node("Div", &[], &[below, scale])?;
-        let point = emitter.node("Round", &[], &[point])?;
-        let point = emitter.node("Clip", &[], &[point, zero, last])?;
-        // Unsigned bytes are number 2.
-        let point = emitter.node("Cast", &[("to", Attr::Int(2))], &[point])?;
-        let bytes = emitter.node("QuantizeLinear", &[], &[x, scale, point])?;
-        Ok([bytes, scale, point].into_iter().map(|id| Some(Item::Tensor(id))).collect())
+        let made = quantized_by_range(&mut Emitter { graph: &mut self.graph, name: &name }, x)?;
+        Ok(made.into_iter().map(|id| Some(Item::Tensor(id))).collect())
     }
+}
+
+/// Returns the bytes of a tensor that has elements, their scale and their zero point.
+pub(super) fn quantized_by_range(emitter: &mut Emitter<'_>, x: ValueId) -> Result<[ValueId; 3]> {
+    let number = |value: f32| Constant::of_floats(&[value]).reshaped(&[]);
+    let (zero, last) = (number(0.0)?, number(255.0)?);
+    let (zero, last) = (emitter.graph.add_known("zero", zero), emitter.graph.add_known("last", last));
+    let whole = [("keepdims", Attr::Int(0))];
+    let largest = emitter.node("ReduceMax", &whole, &[x])?;
+    let smallest = emitter.node("ReduceMin", &whole, &[x])?;
+    let (largest, smallest) =
+        (emitter.node("Max", &[], &[largest, zero])?, emitter.node("Min", &[], &[smallest, zero])?);
+    let range = emitter.node("Sub", &[], &[largest, smallest])?;
+    let scale = emitter.node("Div", &[], &[range, last])?;
+    let below = emitter.node("Sub", &[], &[zero, smallest])?;
+    let point = emitter.node("Div", &[], &[below, scale])?;
+    let point = emitter.node("Round", &[], &[point])?;
+    let point = emitter.node("Clip", &[], &[point, zero, last])?;
+    // Unsigned bytes are number 2.
+    let point = emitter.node("Cast", &[("to", Attr::Int(2))], &[point])?;
+    let bytes = emitter.node("QuantizeLinear", &[], &[x, scale, point])?;
+    Ok([bytes, scale, point])
 }

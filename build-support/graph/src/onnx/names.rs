@@ -1,6 +1,7 @@
 //! Names of the attributes of the operators of ONNX.
 //!
-//! Operators of domains that are not of ONNX are not listed; their attributes are not checked.
+//! Operators of domains that are neither of ONNX nor of onnxruntime are not listed; their
+//! attributes are not checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +14,10 @@ use crate::error::{GraphError, Result, full_name};
 /// `domain:Operator attribute attribute:since..until`. An attribute with a range is of the versions
 /// of the domain in it. `tests/onnx/attributes.py` writes the file.
 const TABLE: &str = include_str!("attributes.txt");
+
+/// The operators of onnxruntime 1.32 that the importer knows, and their attributes, in the same
+/// form.
+const CONTRIBUTED: &str = include_str!("contributed.txt");
 
 /// An attribute of an operator, and the versions that have it.
 #[derive(Clone, Copy)]
@@ -38,9 +43,9 @@ impl Known {
     }
 }
 
-/// Reads the lines of the table.
+/// Reads the lines of the tables.
 fn lines() -> impl Iterator<Item = (&'static str, &'static str)> {
-    TABLE.lines().map(|line| line.split_once(' ').unwrap_or((line, "")))
+    [TABLE, CONTRIBUTED].into_iter().flat_map(str::lines).map(|line| line.split_once(' ').unwrap_or((line, "")))
 }
 
 /// Returns the attributes that any version of an operator of ONNX has, `None` if ONNX does not
@@ -140,14 +145,18 @@ mod tests {
 
     #[test]
     fn the_table_can_be_read() {
-        assert!(lines().is_sorted_by(|(one, _), (next, _)| one.rsplit_once(':') < next.rsplit_once(':')));
+        for table in [TABLE, CONTRIBUTED] {
+            let keys = table.lines().filter_map(|line| line.split(' ').next()?.rsplit_once(':'));
+            assert!(keys.is_sorted_by(|one, next| one < next));
+        }
         for (operator, names) in lines() {
             let names: Vec<Known> = names.split_whitespace().map(Known::read).collect();
             assert!(names.is_sorted_by(|one, next| one.name < next.name), "{operator}");
         }
-        let ranges = TABLE.split_whitespace().filter(|word| word.contains("..")).count();
+        let ranges =
+            [TABLE, CONTRIBUTED].into_iter().flat_map(str::split_whitespace).filter(|word| word.contains("..")).count();
         assert_eq!(all_known().iter().filter(|known| known.since.is_some() || known.until.is_some()).count(), ranges);
-        assert_eq!((lines().count(), all_known().len()), (227, 558));
+        assert_eq!((lines().count(), all_known().len()), (227 + 29, 558 + 91));
     }
 
     fn is_known(operator: &str, attribute: &str) -> bool {
@@ -211,11 +220,11 @@ mod tests {
         let listed: BTreeSet<&str> = all_known().iter().map(|known| known.name).collect();
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let mut count = 0;
-        for folder in ["import", "op"] {
+        for folder in ["import", "import/microsoft", "op"] {
             for file in std::fs::read_dir(sources.join(folder)).unwrap() {
                 let path = file.unwrap().path();
                 // It has an example with an operator of the user's own.
-                if path.ends_with("custom.rs") {
+                if path.ends_with("custom.rs") || path.is_dir() {
                     continue;
                 }
                 let source = std::fs::read_to_string(&path).unwrap();

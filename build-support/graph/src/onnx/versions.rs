@@ -10,8 +10,9 @@ const OLDEST: i64 = 6;
 pub(crate) const NEWEST: i64 = 28;
 /// The newest supported version of the file format: that of ONNX 1.23.
 const NEWEST_FORMAT: i64 = 14;
-/// The newest versions of operators of other domains of ONNX.
-const OTHERS: [(&str, i64); 3] = [("ai.onnx.ml", 5), ("ai.onnx.preview", 1), ("ai.onnx.preview.training", 1)];
+/// The newest versions of operators of other domains of ONNX, and of that of onnxruntime.
+const OTHERS: [(&str, i64); 4] =
+    [("ai.onnx.ml", 5), ("ai.onnx.preview", 1), ("ai.onnx.preview.training", 1), ("com.microsoft", 1)];
 /// Operators with the same meaning in all versions.
 const SINCE_1: [&str; 12] = [
     "Constant",

@@ -6,6 +6,7 @@
 
 mod attention;
 pub(crate) mod beside;
+mod block_product;
 pub(crate) mod bounds;
 mod byte_conv;
 mod call;
@@ -48,6 +49,7 @@ mod state;
 pub mod statements;
 mod training;
 
+pub(crate) use block_product::BLOCK_PRODUCT;
 pub(crate) use byte_conv::{BYTE_CONV, CHANNELS};
 pub use call::{Call, Operand, extents, tensor as element_tensor};
 #[doc(hidden)]
