@@ -5,6 +5,7 @@
 pub mod comparison;
 pub mod interface;
 pub mod places;
+pub mod protocols;
 pub mod shared;
 pub mod signatures;
 pub mod special;
