@@ -3,10 +3,6 @@
 
 use kernpack::{Any, Bytes, Field, ObjRef, Object, Result, bail, object_methods};
 
-use kernpack::{
-    Any, Array, Bytes, Field, IntoAny, ObjRef, Object, Result, Slice, Subscript, Tensor, bail, object_methods,
-};
-
 /// A number whose operators return what they are: `7 + 2` is a text.
 #[derive(Object)]
 #[object(key = "extmod.Term")]
