@@ -1,4 +1,4 @@
-"""Python's special methods beside classes of Python with the same methods: the types of tests/extension-lib/src/special.rs."""
+"""Python's special methods beside classes of Python with the same methods: the types of special.rs and protocols.rs in tests/extension-lib."""
 
 import copy
 import gc
@@ -290,7 +290,7 @@ def outcome(call, *arguments):
 
 
 def is_left_out(call, right):
-    """Whether a parameter of type `Any` looks for a number in an operand."""
+    """A parameter of type `Any` looks for a number in an operand."""
     return call in (operator.xor, operator.ixor) and isinstance(right, Failing)
 
 

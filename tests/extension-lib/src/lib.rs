@@ -6,6 +6,7 @@ pub mod comparison;
 pub mod detached;
 pub mod interface;
 pub mod places;
+pub mod protocols;
 pub mod setters;
 pub mod shared;
 pub mod signatures;
