@@ -140,7 +140,7 @@ impl Split<'_> {
             params.push(Param::from_node(ParamNode { var: own, buffer: None, output: false }));
             args.push(Expr::from(var));
         }
-        let name = format!("{}_kernel{}", self.function.name, self.kernels.len());
+        let name = format!("{}_kernel{}", identifier(self.function.name.as_str()), self.kernels.len());
         let attrs = self.function.attrs.iter().filter(|(key, _)| matches!(key.as_str(), "noalias" | "fastmath"));
         self.kernels.push(LoweredFunc::from_node(LoweredFuncNode {
             name: name.as_str().into(),
@@ -162,6 +162,11 @@ impl Split<'_> {
         let call = Stmt::evaluate(Expr::call(CallKind::Packed, &name, I32, args));
         Ok(if condition.is_true() { call } else { Stmt::if_then(condition, call, None) })
     }
+}
+
+/// The name of a function as a part of an identifier of the languages of devices.
+fn identifier(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }
 
 /// Removes the attributes that launch threads.
