@@ -264,7 +264,7 @@ impl Kernel {
     }
 
     /// The checks for its reads.
-    fn checks(&self) -> Result<Checks> {
+    fn checks(&self, target: &TargetDescription) -> Result<Checks> {
         if self.trusted {
             return Ok(Checks::default());
         }
@@ -280,7 +280,8 @@ impl Kernel {
                 outputs.push(tensor.clone());
             }
         }
-        in_bounds::check(&self.name, &outputs, &known)
+        let checks = in_bounds::check(&self.name, &outputs, &known)?;
+        Ok(Checks { on_device: !target.is_cpu(), ..checks })
     }
 
     /// Lowers the kernel to loops for a target, with all passes that do not depend on the code
@@ -311,7 +312,7 @@ impl Kernel {
     /// Returns the errors of [`Self::lower`].
     pub fn lower_program(&self, target: &TargetDescription, context: &PassContext) -> Result<Program> {
         self.check()?;
-        let checks = self.checks()?;
+        let checks = self.checks(target)?;
         let schedule = self.scheduled(target, context)?;
         let arguments: Vec<Argument> = self
             .params
