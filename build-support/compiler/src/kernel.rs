@@ -324,8 +324,9 @@ impl Kernel {
                 KernelParamKind::Scalar(var) => Argument::Var(var.clone()),
             })
             .collect();
-        let function = lower_checked(&schedule, &arguments, &self.name, context, &checks)?;
-        let lowered = pipeline::run(function, &pipeline::of(context), context)?;
+        let lowered = lower_checked(&schedule, &arguments, &self.name, context, &checks)
+            .and_then(|function| pipeline::run(function, &pipeline::of(context), context))
+            .map_err(|error| if target.is_cpu() { error } else { error.at(&self.place) })?;
         Program::of(&lowered).ok_or_else(|| {
             let what = format!("kernel `{}`: the passes gave {}", self.name, lowered.type_name());
             CompileError::new(ErrorKind::Lower, what).at(&self.place)

@@ -60,6 +60,7 @@ pub(crate) struct OpenClImage {
 }
 
 /// The launches of generated source, which are calls of compiled code in the library.
+#[cfg_attr(not(feature = "compiler"), expect(dead_code, reason = "only tensor expressions generate source"))]
 pub(crate) struct Generated {
     /// The prefix of the C symbols that launch the kernels.
     pub(crate) calls: String,
@@ -100,7 +101,7 @@ impl OpenClImage {
     }
 
     /// The entry of a kernel in the image's table.
-    pub(crate) fn entry(&self, index: usize) -> DeviceFunction<'_> {
+    fn entry(&self, index: usize) -> DeviceFunction<'_> {
         let PtxKernel { name, arg_types, dynamic_shared_memory } = &self.kernels[index];
         let entry = DeviceFunction::new(name, arg_types.clone(), *dynamic_shared_memory);
         match self.generated.as_ref().and_then(|generated| generated.tags.get(index)) {

@@ -85,7 +85,8 @@ impl Build<'_> {
         let done = tool::in_parallel(self.session.jobs, jobs, |job: Job<'_>| self.one(&job));
         let done = done.into_iter().map(|done| match done {
             Err(error) => {
-                let new = error.problems().iter().filter(|problem| !known.contains(problem));
+                let is_known = |problem: &str| known.iter().any(|known| known.lines().next() == problem.lines().next());
+                let new = error.problems().iter().filter(|problem| !is_known(problem));
                 let new: Vec<String> = new.cloned().collect();
                 if new.is_empty() { Ok(TeOutcome::default()) } else { Err(Error::of_problems(new)) }
             }

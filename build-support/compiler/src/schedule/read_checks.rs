@@ -4,7 +4,7 @@
 
 mod conditions;
 
-use kernpack::Str;
+use std::rc::Rc;
 
 use crate::arith::Analyzer;
 use crate::error::{CompileError, ErrorKind, Result};
@@ -35,8 +35,8 @@ pub(crate) fn insert(body: Stmt, checks: &Checks, kernel: &str, context: &PassCo
         let mut insert = Insert { checks, raises, kernel, context, analyzer, raised: None };
         body = insert.mutate_stmt(&body)?;
         if let Some(message) = insert.raised.filter(|_| checks.on_device) {
-            return Err(CompileError::new(ErrorKind::Lower, message)
-                .note("whether it is depends on data, and a kernel for a device cannot check its reads")
+            return Err(CompileError::new(ErrorKind::Lower, message.to_string())
+                .note("the read is not proved to be in bounds, and a kernel for a device cannot check it")
                 .note(
                     "limit the index, as in `i.max(0).min(&n - 1)`, or compile for CPUs only: `k.devices([\"cpu\"])`",
                 ));
@@ -71,7 +71,7 @@ struct Insert<'a> {
     context: &'a PassContext,
     analyzer: Analyzer,
     /// The message of the first assertion.
-    raised: Option<Str>,
+    raised: Option<Rc<str>>,
 }
 
 /// The checks that make the reads of a statement in bounds.
