@@ -1,5 +1,7 @@
 //! A kernel as a user writes it: inputs, outputs, the computation, and its schedule.
 
+mod devices;
+
 use core::panic::Location;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -61,6 +63,10 @@ pub struct Kernel {
     place: String,
     params: Vec<KernelParam>,
     schedule: Option<UserSchedule>,
+    /// The schedules for other devices, by kind.
+    device_schedules: Vec<(String, UserSchedule)>,
+    /// The kinds of devices to compile for, if they are not those of all kernels.
+    devices: Option<Vec<String>>,
     rules: Vec<UserRule>,
     /// True if reads are known to be in bounds.
     trusted: bool,
@@ -80,6 +86,8 @@ impl Kernel {
             place,
             params: Vec::new(),
             schedule: None,
+            device_schedules: Vec::new(),
+            devices: None,
             rules: Vec::new(),
             trusted: false,
         }
@@ -136,7 +144,7 @@ impl Kernel {
         self.schedule = Some(Arc::new(schedule));
     }
 
-    /// Adds a user-defined rule, which is tried on each stage of this kernel at its place among the
+    /// Adds a user-defined rule for CPUs, which is tried on each stage of this kernel at its place among the
     /// others: `first`, `last`, `before:NAME`, `after:NAME` or `instead:NAME`. A schedule from the
     /// user overrides all rules. For packed functions of other languages, see
     /// [`Self::packed_rule`].
@@ -234,7 +242,9 @@ impl Kernel {
             .collect();
         let mut schedule = create_schedule(&outputs);
         with_reported(|| {
-            let Some(user) = &self.schedule else { return self.schedule_by_rules(&mut schedule, target, context) };
+            let Some(user) = self.user_schedule(target) else {
+                return self.schedule_by_rules(&mut schedule, target, context);
+            };
             user(&mut schedule, target)
         })?;
         Ok(schedule)
@@ -246,15 +256,15 @@ impl Kernel {
         target: &TargetDescription,
         context: &PassContext,
     ) -> Result<()> {
-        let mut list = rules::of(context);
-        for (place, name, rule) in &self.rules {
+        let mut list = rules::of_target(context, target);
+        for (place, name, rule) in self.rules.iter().filter(|_| target.is_cpu()) {
             list = rules::insert(&list, place, name, rule).map_err(|error| error.at(&self.place))?;
         }
         rules::schedule_by(schedule, &list, target, context)
     }
 
     /// The checks for its reads.
-    fn checks(&self) -> Result<Checks> {
+    fn checks(&self, target: &TargetDescription) -> Result<Checks> {
         if self.trusted {
             return Ok(Checks::default());
         }
@@ -270,7 +280,8 @@ impl Kernel {
                 outputs.push(tensor.clone());
             }
         }
-        in_bounds::check(&self.name, &outputs, &known)
+        let checks = in_bounds::check(&self.name, &outputs, &known)?;
+        Ok(Checks { on_device: !target.is_cpu(), ..checks })
     }
 
     /// Lowers the kernel to loops for a target, with all passes that do not depend on the code
@@ -301,7 +312,7 @@ impl Kernel {
     /// Returns the errors of [`Self::lower`].
     pub fn lower_program(&self, target: &TargetDescription, context: &PassContext) -> Result<Program> {
         self.check()?;
-        let checks = self.checks()?;
+        let checks = self.checks(target)?;
         let schedule = self.scheduled(target, context)?;
         let arguments: Vec<Argument> = self
             .params
@@ -313,8 +324,9 @@ impl Kernel {
                 KernelParamKind::Scalar(var) => Argument::Var(var.clone()),
             })
             .collect();
-        let function = lower_checked(&schedule, &arguments, &self.name, context, &checks)?;
-        let lowered = pipeline::run(function, &pipeline::of(context), context)?;
+        let lowered = lower_checked(&schedule, &arguments, &self.name, context, &checks)
+            .and_then(|function| pipeline::run(function, &pipeline::of(context), context))
+            .map_err(|error| if target.is_cpu() { error } else { error.at(&self.place) })?;
         Program::of(&lowered).ok_or_else(|| {
             let what = format!("kernel `{}`: the passes gave {}", self.name, lowered.type_name());
             CompileError::new(ErrorKind::Lower, what).at(&self.place)

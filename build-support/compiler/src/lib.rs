@@ -44,7 +44,7 @@ pub mod te;
 pub mod text;
 
 #[cfg(feature = "llvm")]
-pub use build::{IntoIrModule, build, build_device};
+pub use build::{DeviceVersion, IntoIrModule, build, build_device, device_version};
 pub use error::{CompileError, ErrorKind, Result, collect_reported, take_reported, with_reported};
 pub use kernel::{Kernel, KernelParam, KernelParamKind};
 pub use pass::{PassContext, PassOptions};

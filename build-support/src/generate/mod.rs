@@ -4,6 +4,7 @@
 mod cpu;
 mod device;
 mod docs;
+mod launches;
 mod layout;
 pub(crate) mod model;
 mod names;
@@ -37,8 +38,11 @@ pub(crate) fn generate(
     models: &[ModelItems],
 ) -> Result<String> {
     let mut device = device_kernels(cuda);
-    device.extend(opencl.iter().flat_map(opencl_kernels));
-    check_unique(host, &device)?;
+    let (generated, files): (Vec<&OpenClImage>, Vec<&OpenClImage>) =
+        opencl.iter().partition(|image| image.generated.is_some());
+    let launched: Vec<DeviceKernel<'_>> = generated.iter().flat_map(|image| opencl_kernels(image)).collect();
+    device.extend(files.iter().flat_map(|image| opencl_kernels(image)));
+    check_unique(host, device.iter().chain(&launched))?;
     let mut text = String::from("// Written by kernpack-build. `kernpack::library!()` includes it.\n\n");
     if host.is_empty() && device.is_empty() && carried.kinds.is_empty() && !needs_cuda(cuda) {
         text.push_str("/// Kernels that build.rs compiled into this library: none.\npub mod kernels {}\n");
@@ -66,6 +70,7 @@ pub(crate) fn generate(
     for kernel in &device {
         device::write(&mut parts, &names.take(kernel.name), kernel, descriptions.get(kernel.name));
     }
+    launches::write(&mut parts.hidden, &generated);
     let mut used = Vec::new();
     used.extend((!device.is_empty()).then_some("DeviceKernel"));
     used.extend((!host.is_empty()).then_some("Kernel"));
@@ -260,9 +265,9 @@ fn device_kernels(cuda: &CudaOutcome) -> Vec<DeviceKernel<'_>> {
     kernels
 }
 
-fn check_unique(host: &[HostKernel], device: &[DeviceKernel<'_>]) -> Result<()> {
+fn check_unique<'a>(host: &[HostKernel], device: impl Iterator<Item = &'a DeviceKernel<'a>>) -> Result<()> {
     let all = host.iter().map(|kernel| (kernel.name.as_str(), kernel.source.as_str()));
-    let all = all.chain(device.iter().map(|kernel| (kernel.name, kernel.source)));
+    let all = all.chain(device.map(|kernel| (kernel.name, kernel.source)));
     let mut seen = BTreeMap::new();
     let checked = all.map(|(name, source)| match seen.insert(name, source) {
         Some(first) => {

@@ -43,6 +43,8 @@ pub struct Library {
     #[cfg(feature = "compiler")]
     te: Vec<Result<kernpack_compiler::Kernel, kernpack_compiler::CompileError>>,
     #[cfg(feature = "compiler")]
+    devices: Option<Vec<String>>,
+    #[cfg(feature = "compiler")]
     dump_passes: bool,
     #[cfg(feature = "graph")]
     models: Vec<crate::models::Model>,
@@ -180,6 +182,39 @@ impl Library {
                 Err(kernpack_compiler::CompileError::all(vec![first, second]).expect("two errors"))
             }
         });
+        self
+    }
+
+    /// Compiles each [`Self::te`] kernel also for these kinds of devices: `"opencl"`. Every kernel
+    /// has a version for CPUs, `"cpu"`.
+    ///
+    /// ```no_run
+    /// use kernpack_build::te::*;
+    ///
+    /// # fn main() -> kernpack_build::Result<()> {
+    /// kernpack_build::Library::new()
+    ///     .te("double", |k| {
+    ///         let n = k.size("n");
+    ///         let x = k.input("x", [&n], F32);
+    ///         k.output("out", compute([&n], |[i]| x.at([&i]) * 2.0));
+    ///         Ok(())
+    ///     })
+    ///     .devices(["opencl"])
+    ///     .build()
+    /// # }
+    /// ```
+    ///
+    /// A call runs on the device of its tensors, in the current stream there, with the checks that
+    /// it has on a CPU. Tensors on different devices, or on one that the kernel was not built for,
+    /// are an error that lists the devices. One thread computes each element, and all elements of a
+    /// reduction, unless the kernel has a schedule for the device (`k.schedule_for("opencl", ..)`).
+    /// `k.devices([..])` selects the devices of one kernel.
+    ///
+    /// The crate needs kernpack's feature `opencl`. The library contains OpenCL C, which is checked
+    /// while building like that of [`Self::opencl`], and compiled at the first call on a device.
+    #[cfg(feature = "compiler")]
+    pub fn devices<S: Into<String>>(mut self, kinds: impl IntoIterator<Item = S>) -> Self {
+        self.devices.get_or_insert_default().extend(kinds.into_iter().map(Into::into));
         self
     }
 

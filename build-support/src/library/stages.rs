@@ -54,9 +54,9 @@ struct Build<'a> {
     models: Vec<(String, describe::Description)>,
     /// The models for code generation.
     model_items: Vec<generate::model::ModelItems>,
-    /// Objects with the weights of models.
-    #[cfg(feature = "graph")]
-    weights: Vec<PathBuf>,
+    /// Objects that all versions share: the weights of models, and functions that launch kernels.
+    #[cfg(feature = "compiler")]
+    shared: Vec<PathBuf>,
     /// The outputs, for people.
     outputs: Vec<Output>,
     /// The lines for cargo.
@@ -82,8 +82,8 @@ impl<'a> Build<'a> {
             #[cfg(feature = "graph")]
             models: Vec::new(),
             model_items: Vec::new(),
-            #[cfg(feature = "graph")]
-            weights: Vec::new(),
+            #[cfg(feature = "compiler")]
+            shared: Vec::new(),
             outputs: Vec::new(),
             lines: Lines::default(),
         })
@@ -121,7 +121,7 @@ impl<'a> Build<'a> {
             library.dump_passes || variable.is_some_and(|value| value == "1")
         };
         #[cfg(feature = "compiler")]
-        let te = crate::te_kernels::compile(session, &library.te, versions, dump);
+        let te = crate::te_kernels::compile(session, &library.te, versions, library.devices.as_deref(), dump);
         #[cfg(not(feature = "compiler"))]
         let te = Ok(());
         #[cfg(feature = "graph")]
@@ -129,7 +129,8 @@ impl<'a> Build<'a> {
         #[cfg(not(feature = "graph"))]
         let models = Ok(());
         let of_host = Error::both(Error::both(c, llvm), Error::both(te, models));
-        let (((c, llvm), (te, models)), (cuda, (opencl, opencl_warnings))) =
+        #[cfg_attr(not(feature = "compiler"), expect(unused_mut, reason = "kernels of tensor expressions are added"))]
+        let (((c, llvm), (te, models)), (cuda, (mut opencl, opencl_warnings))) =
             Error::both(of_host, Error::both(cuda, opencl))?;
         for warnings in [&c.warnings, &cuda.warnings, &opencl_warnings] {
             self.lines.warnings(warnings);
@@ -152,6 +153,8 @@ impl<'a> Build<'a> {
             let (objects, outcome) = te;
             self.lines.warnings(&outcome.warnings);
             self.outputs.extend(outcome.outputs);
+            self.shared.extend(outcome.shared);
+            opencl.extend(outcome.opencl);
             for (all, own) in self.compiled.iter_mut().zip(objects) {
                 all.extend(own);
             }
@@ -167,7 +170,7 @@ impl<'a> Build<'a> {
             self.outputs.extend(outcome.outputs);
             self.models = outcome.descriptions;
             self.model_items = outcome.items;
-            self.weights = outcome.weights;
+            self.shared.extend(outcome.weights);
             for (all, own) in self.compiled.iter_mut().zip(objects) {
                 all.extend(own);
             }
@@ -202,8 +205,8 @@ impl<'a> Build<'a> {
     fn join_versions(&mut self) -> Result<()> {
         let sets = std::mem::take(&mut self.compiled);
         self.objects = multiversion::link::link(self.session, &self.versions, sets, &self.kernels)?;
-        #[cfg(feature = "graph")]
-        self.objects.append(&mut self.weights);
+        #[cfg(feature = "compiler")]
+        self.objects.append(&mut self.shared);
         Ok(())
     }
 
@@ -254,15 +257,15 @@ impl<'a> Build<'a> {
         let session = self.session;
         let of_cuda =
             self.cuda.images.iter().flat_map(|image| image.kernels.iter().map(|kernel| (&*image.source, kernel)));
-        let of_opencl =
-            self.opencl.iter().flat_map(|image| image.kernels.iter().map(|kernel| (&*image.source, kernel)));
+        let files = self.opencl.iter().filter(|image| image.generated.is_none());
+        let of_opencl = files.flat_map(|image| image.kernels.iter().map(|kernel| (&*image.source, kernel)));
         let built: Vec<_> = of_cuda.chain(of_opencl).collect();
         let descriptions = describe::describe(session, &self.sources, &self.kernels, &built, &self.library.signatures)?;
         #[cfg(feature = "compiler")]
         let descriptions = {
             let mut descriptions = descriptions;
             for kernel in self.library.te.iter().flatten() {
-                let own = crate::te_kernels::description(kernel);
+                let own = crate::te_kernels::description(kernel, self.library.devices.as_deref());
                 // A declaration of the user is kept, as for any kernel.
                 descriptions.entry(kernel.name().to_owned()).or_insert(own);
             }

@@ -55,21 +55,59 @@ pub(crate) struct OpenClImage {
     /// The names of the source files in the code.
     #[cfg_attr(not(feature = "opencl"), expect(dead_code, reason = "for messages of compilers"))]
     files: Vec<String>,
+    /// The launches of source that was generated from tensor expressions; none for a file.
+    pub(crate) generated: Option<Generated>,
+}
+
+/// The launches of generated source, which are calls of compiled code in the library.
+#[cfg_attr(not(feature = "compiler"), expect(dead_code, reason = "only tensor expressions generate source"))]
+pub(crate) struct Generated {
+    /// The prefix of the C symbols that launch the kernels.
+    pub(crate) calls: String,
+    /// The tags of the extents that each kernel is launched with.
+    pub(crate) tags: Vec<Vec<String>>,
 }
 
 impl OpenClImage {
     #[cfg(test)]
     pub(crate) fn of_kernels(source: &str, kernels: Vec<PtxKernel>) -> Self {
-        Self { source: source.to_owned(), path: source.into(), kernels, code: Vec::new(), files: Vec::new() }
+        Self {
+            source: source.to_owned(),
+            path: source.into(),
+            kernels,
+            code: Vec::new(),
+            files: Vec::new(),
+            generated: None,
+        }
+    }
+
+    /// An image of generated source. `path` is its copy for people.
+    #[cfg(feature = "compiler")]
+    pub(crate) fn of_generated(
+        source: &str,
+        path: PathBuf,
+        code: String,
+        kernels: Vec<PtxKernel>,
+        generated: Generated,
+    ) -> Self {
+        let (source, files) = (source.to_owned(), vec![path.display().to_string()]);
+        Self { source, path, kernels, code: code.into_bytes(), files, generated: Some(generated) }
     }
 
     /// The module of kind `opencl` that the library carries.
     pub(crate) fn module(&self) -> Module {
-        let functions = self
-            .kernels
-            .iter()
-            .map(|kernel| DeviceFunction::new(&kernel.name, kernel.arg_types.clone(), kernel.dynamic_shared_memory));
+        let functions = (0..self.kernels.len()).map(|index| self.entry(index));
         Module::from_bytes("opencl", DeviceImage::new("cl", functions.collect(), &self.code).to_vec())
+    }
+
+    /// The entry of a kernel in the image's table.
+    fn entry(&self, index: usize) -> DeviceFunction<'_> {
+        let PtxKernel { name, arg_types, dynamic_shared_memory } = &self.kernels[index];
+        let entry = DeviceFunction::new(name, arg_types.clone(), *dynamic_shared_memory);
+        match self.generated.as_ref().and_then(|generated| generated.tags.get(index)) {
+            Some(tags) => DeviceFunction { launch_params: tags.iter().map(String::as_str).collect(), ..entry },
+            None => entry,
+        }
     }
 }
 
@@ -81,7 +119,7 @@ pub(crate) fn read(session: &Session, paths: &[PathBuf], options: &[String]) -> 
         let Text { code, files } = source::read(session, path, !options.is_empty())?;
         let kernels = kernels(&code, &source)?;
         let code = with_opencl_options(options, &code);
-        Ok(OpenClImage { source, path: path.clone(), kernels, code: code.into_bytes(), files })
+        Ok(OpenClImage { source, path: path.clone(), kernels, code: code.into_bytes(), files, generated: None })
     }))
 }
 

@@ -17,6 +17,7 @@ mod other_machine;
 mod outputs;
 mod own_modules;
 mod package;
+mod te_devices;
 mod te_kernels;
 mod tracking;
 mod typed;

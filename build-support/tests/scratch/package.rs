@@ -124,7 +124,8 @@ impl Package {
         let manifest = fs::read_to_string(self.dir.join("Cargo.toml")).expect("it is there");
         let manifest = manifest.replace("/runtime' }", &format!("/runtime'{ALL_FEATURES} }}"));
         let feature = ", features = [\"opencl\"] }";
-        self.write("Cargo.toml", &manifest.replace("/build-support' }", &format!("/build-support'{feature}")));
+        let manifest = manifest.replace("/build-support' }", &format!("/build-support'{feature}"));
+        self.write("Cargo.toml", &manifest.replace("features = [\"graph\"] }", "features = [\"graph\", \"opencl\"] }"));
         self.forget();
         self
     }

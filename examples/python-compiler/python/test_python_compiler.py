@@ -267,6 +267,34 @@ def test_threads_of_an_opencl_device(tmp_path):
         pipeline.lower(schedule.create([y]), [x, y], "f", context)
 
 
+def test_rules_and_a_pass_for_an_opencl_device():
+    device, to = on_opencl()
+    m, n = te.size("m"), te.size("n")
+    x = te.placeholder([m, n], F32, "x")
+    k, l = te.reduce_axis(0, n, "k"), te.reduce_axis(0, n, "l")
+    most = te.compute([m], lambda i: reduce.max(x[i, k], k), "most")
+    e = te.compute([m, n], lambda i, j: math.exp(x[i, j] - most[i]), "e")
+    total = te.compute([m], lambda i: reduce.sum(e[i, l], l), "total")
+    y = te.compute([m, n], lambda i, j: e[i, j] / total[i], "y")
+    s, seen = schedule.create([y]), []
+
+    def look(program, _):
+        seen.extend(str(function.name) for function in program.functions)
+        return program
+
+    context = PassContext(options=PassOptions(warp_size=1))
+    context.pipeline = [*pipeline.device(), look]
+    rules.schedule(s, "opencl", context)
+    assert "stage `y`: rule `threads`" in list(context.take_notes())
+    kernels = build(pipeline.lower(s, [x, y], "softmax", context), "opencl")
+    assert seen == ["softmax", *(f"softmax_kernel{number}" for number in range(len(seen) - 1))]
+    values = random(37, 100)
+    out = to(np.zeros_like(values), device)
+    kernels.softmax(to(values, device), out)
+    powers = np.exp(values - values.max(1, keepdims=True))
+    np.testing.assert_allclose(np.from_dlpack(to(out, "cpu")), powers / powers.sum(1, keepdims=True), rtol=1e-5)
+
+
 def test_several_functions_in_a_module():
     functions = [elementwise(lambda x: x + 1.0, "plus")[0], elementwise(lambda x: x * 3.0, "times")[0]]
     for program in (functions, ir.IrModule(functions, {})):

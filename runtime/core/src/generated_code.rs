@@ -13,7 +13,7 @@ pub use crate::function::{
 };
 pub use crate::kernel::{
     DeviceKernelInfo, HostKernelTypes, Kernel, KernelInfo, call_device_kernel, call_kernel, device_kernel_metadata,
-    extent_of, host_kernel_metadata, kernel_arg, kernel_doc, launch_kernel, register_kernel,
+    extent_of, host_kernel_metadata, kernel_arg, kernel_doc, launch_kernel, register_kernel, set_launch_device,
 };
 pub use crate::module::device_image::ArgType;
 pub use crate::module::{CarriedKind, note_carried, register_carried as register_carried_loader};
@@ -157,7 +157,7 @@ macro_rules! __has_opencl_kernels {
 macro_rules! __has_opencl_kernels {
     () => {
         ::core::compile_error!(
-            "build.rs brings OpenCL kernels (`.opencl(..)`), which needs kernpack's feature `opencl` to run them; write `kernpack = { \
+            "build.rs brings OpenCL kernels (`.opencl(..)` or `.devices(..)`), which need kernpack's feature `opencl` to run them; write `kernpack = { \
              features = [\"opencl\"], .. }` in Cargo.toml"
         );
     };

@@ -2,7 +2,7 @@
 
 mod device;
 
-pub use device::build_device;
+pub use device::{DeviceVersion, build_device, device_version};
 
 use core::any::Any;
 use std::sync::{Arc, OnceLock};

@@ -98,6 +98,15 @@ impl LoweredFunc {
         Self::from_node(LoweredFuncNode { body, ..self.to_node() })
     }
 
+    /// Returns the same function with one more attribute.
+    #[must_use]
+    pub fn with_attr(&self, name: &str, value: impl Into<Any>) -> Self {
+        let value = value.into();
+        let others = self.attrs.iter().filter(|(key, _)| key.as_str() != name);
+        let attrs = others.chain([(name.into(), value)]).collect();
+        Self::from_node(LoweredFuncNode { attrs, ..self.to_node() })
+    }
+
     /// Returns an attribute.
     pub fn attr(&self, name: &str) -> Option<Any> {
         self.attrs.get(name)

@@ -22,6 +22,19 @@ use crate::ir::{
 /// # Errors
 /// Returns an error for a launch inside of a function that is a packed function already.
 pub fn host_half(module: &IrModule, device_type: i64) -> Result<IrModule> {
+    half(module, device_type, false)
+}
+
+/// Like [`host_half`], for versions of functions for a device: all functions take its tensors, also
+/// those without kernels.
+///
+/// # Errors
+/// Returns the errors of [`host_half`].
+pub fn host_versions(module: &IrModule, device_type: i64) -> Result<IrModule> {
+    half(module, device_type, true)
+}
+
+fn half(module: &IrModule, device_type: i64, of_device: bool) -> Result<IrModule> {
     let kernels: HashSet<Str> = module
         .functions
         .iter()
@@ -30,18 +43,23 @@ pub fn host_half(module: &IrModule, device_type: i64) -> Result<IrModule> {
         .collect();
     let mut functions = Vec::new();
     for function in module.functions.iter().filter(|function| function.kind != FuncKind::Device) {
-        functions.push(host_function(&function, &kernels, device_type)?);
+        functions.push(host_function(&function, &kernels, device_type, of_device)?);
     }
     let half = IrModule::new(functions);
     Ok(module.attrs.iter().fold(half, |half, (name, value)| half.with_attr(name.as_str(), value)))
 }
 
-fn host_function(function: &LoweredFunc, kernels: &HashSet<Str>, device_type: i64) -> Result<LoweredFunc> {
+fn host_function(
+    function: &LoweredFunc,
+    kernels: &HashSet<Str>,
+    device_type: i64,
+    of_device: bool,
+) -> Result<LoweredFunc> {
     let mut offsets = HashMap::new();
     let params: Vec<Param> = function.params.iter().map(|param| with_offset(&param, &mut offsets)).collect();
     let mut launches = Launches { kernels, offsets, found: false };
     let body = launches.mutate_stmt(&function.body)?;
-    if !launches.found {
+    if !launches.found && !of_device {
         return Ok(function.clone());
     }
     if function.kind != FuncKind::Mixed {

@@ -18,6 +18,10 @@ pub(crate) const STACK_BYTES: i64 = 1024;
 /// The same limit for allocations of scope `local`; the threads of a pool have small stacks.
 const LOCAL_BYTES: i64 = 128 * 1024;
 
+/// The attribute of a function whose packed functions are linked: the prefix of their C symbols,
+/// which their names follow. Without it, they are looked up by name.
+pub const LINKED_CALLS: &str = "linked_calls";
+
 /// Lowers packed calls, their tensors and allocations of a function to memory operations.
 ///
 /// Memory whose extent is not a constant, memory of scope `global` of 1024 bytes or more, and
@@ -31,7 +35,8 @@ pub fn lower_builtin(function: &LoweredFunc, _: &PassContext) -> Result<LoweredF
     if function.kind == FuncKind::Device {
         return Ok(function.clone());
     }
-    let mut lower = LowerBuiltin::default();
+    let linked = function.attr(LINKED_CALLS).and_then(|prefix| prefix.to().ok());
+    let mut lower = LowerBuiltin { linked, ..LowerBuiltin::default() };
     let body = lower.body(&function.body)?;
     Ok(function.with_body(body))
 }
@@ -44,6 +49,8 @@ struct LowerBuiltin {
     is_lazy: bool,
     /// The kind and the index of the device of temporary memory; none for the CPU.
     device: [Option<Expr>; 2],
+    /// The prefix of the C symbols of packed functions, if they are linked.
+    linked: Option<String>,
 }
 
 fn number(value: i64) -> Expr {
@@ -157,8 +164,11 @@ impl LowerBuiltin {
             self.before.push(set(&stack, slot, StructField::AnyPadding, number(0)));
             self.before.push(set(&stack, slot, StructField::AnyValue, value));
         }
-        let call = [Expr::text(name), stack, number(0), number(count)];
-        Ok(Expr::builtin(builtin::CALL_PACKED_LOWERED, dtype, call))
+        let (kind, callee) = match &self.linked {
+            Some(prefix) => (builtin::CALL_CPACKED_LOWERED, Expr::text(&format!("{prefix}{name}"))),
+            None => (builtin::CALL_PACKED_LOWERED, Expr::text(name)),
+        };
+        Ok(Expr::builtin(kind, dtype, [callee, stack, number(0), number(count)]))
     }
 
     /// Creates a `DLTensor` on the stack.

@@ -13,7 +13,9 @@
 //!
 //! The attribute `device_type` of a function is the kind of device of its tensors. Then the body
 //! gets the data pointers of DLPack as they are, the offset of each tensor is the `elem_offset` of
-//! its buffer, and the device is made the current one.
+//! its buffer, and the device is made the current one. The attribute `versions` lists the kinds of
+//! devices that the function has versions for: the version for CPUs passes calls on by the device of
+//! the first tensor.
 //!
 //! The body becomes an `Attr` `compute_scope`, which code generators emit as a separate function.
 
@@ -24,6 +26,7 @@ use kernpack::{Any, DataType, Result as PackedResult, Str, packed_func};
 use super::PassContext;
 use super::overlaps::PAIRS_ONE_BY_ONE;
 use super::pipeline::on_functions;
+use super::versions;
 use crate::error::{CompileError, ErrorKind, Result};
 use crate::ir::builtin::{HANDLE_ADD_BYTE_OFFSET, ISNULLPTR, STRUCT_GET, STRUCT_SET, StructField};
 use crate::ir::mutate::{Mutate, mutate_stmt_parts};
@@ -58,8 +61,9 @@ pub fn make_packed_api(function: &LoweredFunc, _: &PassContext) -> Result<Lowere
     if function.kind != FuncKind::Mixed {
         return Ok(function.clone());
     }
-    let [this, args, num_args, result] = [("self", POINTER), ("args", POINTER), ("num_args", I32), ("result", POINTER)]
+    let own = [("self", POINTER), ("args", POINTER), ("num_args", I32), ("result", POINTER)]
         .map(|(name, dtype)| Var::new(name, dtype));
+    let [_, args, num_args, result] = &own;
     let mut entry = Entry {
         args: args.clone(),
         signature: signature(function).as_str().into(),
@@ -69,6 +73,7 @@ pub fn make_packed_api(function: &LoweredFunc, _: &PassContext) -> Result<Lowere
         stmts: Vec::new(),
         alignment: function.attr("data_alignment").and_then(|value| value.to().ok()).unwrap_or(1),
         device_type: function.attr("device_type").and_then(|value| value.to().ok()).unwrap_or(CPU),
+        versions: versions::versions(function)?,
     };
     if !u64::try_from(entry.alignment).is_ok_and(u64::is_power_of_two) {
         let what = format!("`{}`: data_alignment {} is not a power of two", function.name, entry.alignment);
@@ -82,6 +87,7 @@ pub fn make_packed_api(function: &LoweredFunc, _: &PassContext) -> Result<Lowere
     }
     let values: Vec<Value> = params.iter().enumerate().map(|(index, param)| entry.value(index, param)).collect();
     let values: Vec<Handle> = values.into_iter().flatten().collect();
+    entry.other_versions(function, values.first(), &own);
     let outputs = values.iter().filter(|value| value.output).count();
     if outputs * values.len() <= PAIRS_ONE_BY_ONE || entry.has_handles() {
         let tensors: Vec<Tensor> = values.into_iter().map(|value| entry.tensor(value)).collect::<Result<_>>()?;
@@ -99,7 +105,7 @@ pub fn make_packed_api(function: &LoweredFunc, _: &PassContext) -> Result<Lowere
     stmts.push(Stmt::return_value(Expr::constant(I32, 0)));
     let plain = |var: Var| Param::from_node(ParamNode { var, buffer: None, output: false });
     Ok(LoweredFunc::from_node(LoweredFuncNode {
-        params: [plain(this), plain(args), plain(num_args), plain(result)].into(),
+        params: own.map(plain).into(),
         ret: I32,
         kind: FuncKind::Host,
         body: Stmt::seq(stmts),
@@ -176,6 +182,8 @@ pub(super) struct Entry {
     pub(super) alignment: i64,
     /// The device type of the tensors.
     pub(super) device_type: i64,
+    /// The kinds of devices that the function has versions for, if there are several.
+    pub(super) versions: Vec<String>,
 }
 
 impl Entry {
@@ -277,7 +285,7 @@ impl Entry {
             get(StructField::DeviceType, I32).equals(self.device_type),
             "ValueError",
             &format!("Mismatched {name}.device_type"),
-            Some((index, &device_name(self.device_type))),
+            Some((index, &self.expected_device())),
         );
         let device = self.bind(&format!("{name}.device_id"), get(StructField::DeviceId, I32));
         match self.device_id.clone() {
@@ -419,19 +427,6 @@ impl Entry {
             );
         }
         Ok(())
-    }
-}
-
-/// The name of a kind of device.
-fn device_name(kind: i64) -> String {
-    match kind {
-        1 => "cpu".to_owned(),
-        2 => "cuda".to_owned(),
-        4 => "opencl".to_owned(),
-        7 => "vulkan".to_owned(),
-        8 => "metal".to_owned(),
-        10 => "rocm".to_owned(),
-        other => format!("device type {other}"),
     }
 }
 

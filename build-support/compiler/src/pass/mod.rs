@@ -10,6 +10,7 @@ pub mod inject_double_buffer;
 pub mod inject_prefetch;
 pub mod inject_virtual_thread;
 pub mod instrument_bound_checkers;
+pub mod launch_rest;
 mod loop_guards;
 pub mod loop_partition;
 pub mod lower_builtin;
@@ -35,6 +36,7 @@ mod threads;
 pub mod unroll_loop;
 pub mod vectorize_loop;
 pub mod verify_memory;
+pub mod versions;
 
 pub use context::{PassContext, PassContextNode, PassOptions};
 pub use host::lower_for_host;

@@ -5,7 +5,7 @@ use kernpack::Any;
 use super::PassContext;
 use super::pipeline::PREFIX;
 use super::{
-    common_subexpr_elim, hoist_if, inject_double_buffer, inject_virtual_thread, instrument_bound_checkers,
+    common_subexpr_elim, hoist_if, inject_double_buffer, inject_virtual_thread, instrument_bound_checkers, launch_rest,
     loop_partition, lower_thread_allreduce, lower_warp_memory, make_packed_api, narrow_index, remove_no_op,
     rewrite_unsafe_select, simplify, split_host_device, storage_rewrite, thread_sync, unroll_loop, vectorize_loop,
     verify_memory,
@@ -117,6 +117,7 @@ pub static PASSES: &[Pass] = &[
     each!("InjectDoubleBuffer", inject_double_buffer::inject_double_buffer),
     each!("InjectVirtualThread", inject_virtual_thread::inject_virtual_thread),
     each!("InstrumentBoundCheckers", instrument_bound_checkers::instrument_bound_checkers),
+    each!("LaunchRest", launch_rest::launch_rest),
     each!("LoopPartition", loop_partition::loop_partition).leaving(Stage::Partitioned),
     each!("LowerThreadAllreduce", lower_thread_allreduce::lower_thread_allreduce),
     each!("LowerWarpMemory", lower_warp_memory::lower_warp_memory),

@@ -1,10 +1,11 @@
 //! `SplitHostDevice`: extracts regions of device threads as kernels that the host launches.
 //!
 //! Before: functions with attributes `thread_extent`. After: the outermost ones are calls of the
-//! packed function `<function>_kernel<number>`, a function of kind `Device` of the same module. Its
-//! parameters are the outside variables that the region uses: pointers first, then numbers, both in
-//! order of first use. They are followed in the launch by the extents of the kernel's threads, in
-//! the order of `thread_axes`. The kernel has its own variables.
+//! packed function `<function>_kernel<number>`, a function of kind `Device` of the same module; if
+//! the languages of devices do not have the name, it is changed. Its parameters are the outside
+//! variables that the region uses: pointers first, then numbers, both in order of first use. They
+//! are followed in the launch by the extents of the kernel's threads, in the order of
+//! `thread_axes`. The kernel has its own variables.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,6 +16,7 @@ use super::accesses::Accesses;
 use super::program::Program;
 use super::threads::{TAGS, Threads, with_attributes};
 use crate::arith::Analyzer;
+use crate::codegen::source::identifier;
 use crate::error::{CompileError, ErrorKind, Result, with_reported};
 use crate::ir::dtype::NOTHING;
 use crate::ir::mutate::mutate_stmt_parts;
@@ -140,7 +142,7 @@ impl Split<'_> {
             params.push(Param::from_node(ParamNode { var: own, buffer: None, output: false }));
             args.push(Expr::from(var));
         }
-        let name = format!("{}_kernel{}", self.function.name, self.kernels.len());
+        let name = identifier(&format!("{}_kernel{}", self.function.name, self.kernels.len()));
         let attrs = self.function.attrs.iter().filter(|(key, _)| matches!(key.as_str(), "noalias" | "fastmath"));
         self.kernels.push(LoweredFunc::from_node(LoweredFuncNode {
             name: name.as_str().into(),

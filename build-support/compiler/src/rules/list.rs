@@ -40,6 +40,9 @@ pub const USUAL: &[&str] = &[
     "elementwise",
 ];
 
+/// The default rules for devices with threads, in order.
+pub const DEVICE: &[&str] = &["threads"];
+
 /// A rule with its name in notes.
 pub(crate) struct Rule {
     pub(crate) name: String,
@@ -50,6 +53,13 @@ pub(crate) struct Rule {
 #[packed_func(name = "kernpack.rules.usual")]
 pub fn usual() -> Array<Any> {
     USUAL.iter().map(|name| Any::from(*name)).collect()
+}
+
+/// Returns the list of the usual rules for devices with threads, which an empty
+/// `PassContext::rules` means for their targets.
+#[packed_func(name = "kernpack.rules.device")]
+pub fn device() -> Array<Any> {
+    DEVICE.iter().map(|name| Any::from(*name)).collect()
 }
 
 /// Converts a closure to the packed function of a rule.
@@ -216,4 +226,5 @@ packed! {
     "kernpack.rule.reduction" reduction = reduction::apply,
     "kernpack.rule.transpose" transpose = transpose::apply,
     "kernpack.rule.elementwise" elementwise = elementwise::apply,
+    "kernpack.rule.threads" threads = threads::apply,
 }

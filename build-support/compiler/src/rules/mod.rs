@@ -27,14 +27,16 @@ mod reduction;
 mod rows;
 mod strided;
 mod target;
+mod threads;
 mod tile;
 mod transpose;
 mod window;
 
 pub use convolution::{FilterForm, Filters};
 pub use few_bits::weight_of;
-pub use list::{PREFIX, USUAL, function, insert, names, usual};
-pub use target::TargetDescription;
+pub use list::{DEVICE, PREFIX, USUAL, device, function, insert, names, usual};
+pub(crate) use target::CPU;
+pub use target::{DEVICES, TargetDescription};
 
 use kernpack::{Any, Array, ObjRef};
 
@@ -73,13 +75,19 @@ pub enum Outcome {
 /// Returns the errors of primitives, which are bugs in a rule, and an error for a list with entries
 /// that are not rules.
 pub fn schedule(schedule: &mut Schedule, target: &TargetDescription, context: &PassContext) -> Result<()> {
-    schedule_by(schedule, &of(context), target, context)
+    schedule_by(schedule, &of_target(context, target), target, context)
 }
 
-/// The rules of a context: its own, or the usual ones.
+/// The rules of a context for a CPU: its own, or the usual ones.
 pub fn of(context: &PassContext) -> Array<Any> {
     let own = context.rules.get();
     if own.is_empty() { usual() } else { own }
+}
+
+/// The rules of a context for a target: its own, or the usual ones.
+pub(crate) fn of_target(context: &PassContext, target: &TargetDescription) -> Array<Any> {
+    let own = context.rules.get();
+    if own.is_empty() && !target.is_cpu() { device() } else { of(context) }
 }
 
 /// Schedules all unscheduled stages with these rules.

@@ -2,14 +2,23 @@
 
 use kernpack::{ObjRef, Object, Str};
 
+/// The kind of device of the functions that every kernel has.
+pub(crate) const CPU: &str = "cpu";
+
+/// The kinds of devices that kernels are compiled for, [`CPU`] first.
+pub const DEVICES: &[&str] = &[CPU, "opencl"];
+
 /// A CPU, as far as schedules depend on it: by level, not by model. Cache sizes are minimums for
-/// CPUs of that level.
+/// CPUs of that level. A device with threads has a description, too, of which its rules use only the
+/// kind of device.
 #[derive(Object, Clone, Debug, PartialEq)]
 #[object(key = "kernpack.TargetDescription")]
 #[repr(C)]
 pub struct TargetDescription {
     /// The name: a CPU level such as `x86-64-v3`, or an architecture.
     pub name: Str,
+    /// The kind of device: `cpu`, or `opencl`.
+    pub device: Str,
     /// The width of a vector register, in bits.
     pub vector_bits: i64,
     /// The number of vector registers.
@@ -57,6 +66,7 @@ impl TargetDescription {
     fn new(name: &str, bits: i64, registers: i64, fma: bool, masks: bool, l2_bytes: i64) -> Self {
         Self {
             name: name.into(),
+            device: CPU.into(),
             vector_bits: bits,
             vector_registers: registers,
             fma,
@@ -70,8 +80,21 @@ impl TargetDescription {
         }
     }
 
+    /// An OpenCL device: vectors of 16 bytes, and no warps.
+    pub fn opencl() -> Self {
+        Self { device: "opencl".into(), ..Self::new("opencl", 128, 16, false, false, 0) }
+    }
+
+    /// Returns true for a CPU.
+    pub fn is_cpu(&self) -> bool {
+        self.device.as_str() == CPU
+    }
+
     /// Describes a target of code generation.
     pub fn of(target: &crate::codegen::Target) -> Self {
+        if target.kind == "opencl" {
+            return Self::opencl();
+        }
         let known = match (target.arch(), target.vector_bits()) {
             ("aarch64", _) => Self::aarch64(),
             (_, 512) => Self::x86_64_v4(),

@@ -4,11 +4,13 @@
 
 mod conditions;
 
+use std::rc::Rc;
+
 use crate::arith::Analyzer;
-use crate::error::Result;
+use crate::error::{CompileError, ErrorKind, Result};
 use crate::ir::mutate::mutate_stmt_parts;
 use crate::ir::visit::for_each_stmt;
-use crate::ir::{Expr, ForKind, Mutate, Range, Stmt, StmtNode};
+use crate::ir::{Expr, ForKind, IterVar, Mutate, Range, Stmt, StmtNode};
 use crate::pass::PassContext;
 use crate::te::in_bounds::Checks;
 
@@ -17,11 +19,11 @@ use conditions::{Conditions, Found};
 /// Returns the body with the checks at its entry and before its reads.
 ///
 /// # Errors
-/// Returns no errors of its own.
+/// Returns an error for a read on a device that is not proved to be in bounds.
 pub(crate) fn insert(body: Stmt, checks: &Checks, kernel: &str, context: &PassContext) -> Result<Stmt> {
     let mut body = body;
     let mut raises = !checks.reads.is_empty();
-    if raises && runs_on_threads(&body) {
+    if raises && !checks.on_device && runs_on_threads(&body) {
         context.warn(format!(
             "`{kernel}`: its reads cannot be proved to be in bounds, and code of devices does not check them"
         ));
@@ -30,7 +32,15 @@ pub(crate) fn insert(body: Stmt, checks: &Checks, kernel: &str, context: &PassCo
     if raises || !checks.partly.is_empty() {
         let analyzer = Analyzer::new();
         checks.known.iter().for_each(|var| analyzer.mark_data(var));
-        body = Insert { checks, raises, kernel, context, analyzer }.mutate_stmt(&body)?;
+        let mut insert = Insert { checks, raises, kernel, context, analyzer, raised: None };
+        body = insert.mutate_stmt(&body)?;
+        if let Some(message) = insert.raised.filter(|_| checks.on_device) {
+            return Err(CompileError::new(ErrorKind::Lower, message.to_string())
+                .note("the read is not proved to be in bounds, and a kernel for a device cannot check it")
+                .note(
+                    "limit the index, as in `i.max(0).min(&n - 1)`, or compile for CPUs only: `k.devices([\"cpu\"])`",
+                ));
+        }
     }
     let entry = checks.entry.iter().map(|check| assertion(&check.condition, &check.message));
     Ok(Stmt::seq(entry.chain([body])))
@@ -60,6 +70,8 @@ struct Insert<'a> {
     kernel: &'a str,
     context: &'a PassContext,
     analyzer: Analyzer,
+    /// The message of the first assertion.
+    raised: Option<Rc<str>>,
 }
 
 /// The checks that make the reads of a statement in bounds.
@@ -72,7 +84,7 @@ struct Needs {
 }
 
 impl Insert<'_> {
-    fn needs(&self, stmt: &Stmt) -> Needs {
+    fn needs(&mut self, stmt: &Stmt) -> Needs {
         let mut conditions = Conditions::new(self.checks, self.raises, self.kernel, &self.analyzer);
         let found = match &**stmt {
             StmtNode::TensorWrite { tensor, indices, value } => {
@@ -89,6 +101,7 @@ impl Insert<'_> {
         let mut needs = Needs::default();
         for check in found.checks() {
             if check.raises {
+                self.raised.get_or_insert_with(|| check.message.clone());
                 needs.before.push(assertion(&check.condition, &check.message));
             } else {
                 needs.only_if = Some(match needs.only_if {
@@ -125,6 +138,12 @@ impl Mutate for Insert<'_> {
                     self.context.note(format!("`{}`: loop `{}` {note}", self.kernel, var.name()));
                 }
                 Stmt::for_with(var.clone(), min, extent, kind, annotations.clone(), new)
+            }
+            StmtNode::Attr { key, node, value, .. } if key.as_str() == "thread_extent" => {
+                if let Ok(axis) = node.to::<IterVar>() {
+                    self.analyzer.bind(&axis.var, &Range::until(value));
+                }
+                mutate_stmt_parts(self, stmt)?
             }
             StmtNode::If { condition, then_body, else_body } => {
                 let (bare, _) = condition.without_likely();

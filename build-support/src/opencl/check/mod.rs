@@ -174,14 +174,15 @@ const INVALID_BUILD_OPTIONS: &str = "(-43)";
 fn one(session: &Session, checker: &Checker, index: usize, image: &OpenClImage, device: &Device) -> Result<Outcome> {
     let mut recipe = session.recipe("opencl", &[]);
     recipe.field(&image.source).field(device.identity()).field(&image.code);
-    let log = session.work_dir.join(format!("opencl{index}_{}_{}.log", device.platform, device.number));
+    let prefix = if image.generated.is_some() { "te_opencl" } else { "opencl" };
+    let log = session.work_dir.join(format!("{prefix}{index}_{}_{}.log", device.platform, device.number));
     let tool = format!("OpenCL on {device}");
     let products = [log.clone()];
     let step = Step { recipe: recipe.finish(), source: &image.source, tool: &tool, products: &products };
     let mut bad = None;
     let made = step.make(session, || {
         let (platform, number) = (device.platform.to_string(), device.number.to_string());
-        let file = session.product("opencl", index, &image.path, &format!("{platform}_{number}.cl"));
+        let file = session.product(prefix, index, &image.path, &format!("{platform}_{number}.cl"));
         std::fs::write(&file, &image.code)
             .map_err(|e| Error::new(format!("{}: {}: {e}", image.source, file.display())))?;
         let file = file.to_str().ok_or_else(|| Error::new(format!("{}: its path is not UTF-8", file.display())))?;
@@ -201,8 +202,10 @@ fn one(session: &Session, checker: &Checker, index: usize, image: &OpenClImage, 
                     let printed = with_source(said, &image.files);
                     std::fs::write(&log, &printed)
                         .map_err(|e| Error::new(format!("{}: {}: {e}", image.source, log.display())))?;
-                    let input = crate::cache::Input { path: image.path.clone(), exists: true };
-                    Ok(Ran { printed, inputs: vec![input] })
+                    // Generated source is a part of the recipe, and not a file of the user.
+                    let is_file = image.generated.is_none();
+                    let input = is_file.then(|| crate::cache::Input { path: image.path.clone(), exists: true });
+                    Ok(Ran { printed, inputs: input.into_iter().collect() })
                 }
             },
         }

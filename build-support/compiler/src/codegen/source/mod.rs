@@ -43,6 +43,7 @@ mod unit;
 mod vector;
 mod vocabulary;
 
+pub(crate) use names::identifier;
 pub use vocabulary::{CUDA, OPENCL, Vocabulary};
 
 use kernpack::module::device_image::{ArgType, DeviceFunction};

@@ -69,7 +69,7 @@ impl Names {
 }
 
 /// Converts a text to an identifier that is not a word of a language: other characters become `_`.
-fn identifier(wanted: &str) -> String {
+pub(crate) fn identifier(wanted: &str) -> String {
     let mut name: String =
         wanted.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
     let is_vector = || {

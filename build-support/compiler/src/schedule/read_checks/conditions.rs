@@ -105,7 +105,8 @@ impl<'a> Conditions<'a> {
     pub(super) fn read(&self, tensor: &Tensor, indices: &[Expr]) -> Found {
         let mut found = Found::default();
         let is_input = matches!(*tensor.op, OperationNode::Placeholder { .. });
-        let raises = self.raises && (!is_input || self.checks.reads.contains(&tensor.key()));
+        let is_listed = self.checks.reads.contains(&tensor.key());
+        let raises = self.raises && (is_listed || !is_input && !self.checks.on_device);
         if is_input && !raises && !self.checks.partly.contains(&tensor.key()) {
             return found;
         }

@@ -37,6 +37,9 @@ pub(crate) struct Checks {
     pub(crate) partly: HashSet<(usize, i64)>,
     /// The sizes and scalars that the arguments of the kernel determine.
     pub(crate) known: HashSet<Var>,
+    /// True for a device, where reads cannot be checked one by one: it is an error if the loops do
+    /// not prove them.
+    pub(crate) on_device: bool,
 }
 
 /// Adds a tensor and all tensors that it depends on: an operation may be computed wherever it is
