@@ -11,7 +11,7 @@ use kernpack_compiler::{
     CompileError, DeviceVersion, Kernel, PassContext, PassOptions, TargetDescription, device_version,
 };
 
-use super::{Code, Of, TeOutcome, keep, keep_output_of, problems, target_of};
+use super::{Code, Of, TeOutcome, keep, keep_output_of, target_of};
 use crate::cuda::ptx::PtxKernel;
 use crate::llvm::Machine;
 use crate::opencl::{self, Generated, OpenClImage};
