@@ -1,6 +1,6 @@
 """Compares Kernpack with onnxruntime and the reference evaluator of ONNX on random models.
 
-usage: run.py [--seconds N | --cases N] [--seed N] [--kind operators|graphs|near_misses|quantized|exporters] [--word WORD] [--known FILE] [--folder FOLDER]
+usage: run.py [--seconds N | --cases N] [--seed N] [--kind operators|graphs|near_misses|quantized|learned|exporters|estimators] [--word WORD] [--known FILE] [--folder FOLDER]
        run.py --replay NAME..
 
 A case is named `kind/what/number`, and its name is its seed: `--replay operators/Conv/17` makes the same case again. A result is right if it is that of one judge. What
@@ -9,6 +9,7 @@ the known ones: lines `name reason` of a file.
 """
 
 import argparse
+import importlib
 import itertools
 import sys
 import time
@@ -21,6 +22,7 @@ import graphs
 import judges
 import language  # noqa: F401
 import layers  # noqa: F401
+import learned
 import near_misses
 import numpy as np
 import onnx
@@ -36,17 +38,13 @@ KINDS = {
     "quantized": quantized.ALL,
 }
 
+#: The kinds of a run that names none.
+USUAL = list(KINDS)
 
-#: The kind that needs PyTorch and transformers. It is separate from the others, and loaded only if
-#: it is named.
-EXPORTERS = "exporters"
-
-
-def load_exporters():
-    """Adds the kind that needs PyTorch."""
-    import exporters
-
-    KINDS[EXPORTERS] = exporters.ALL
+#: The kinds that are compared only if they are named. Those that need other packages are loaded
+#: then: PyTorch and transformers, and scikit-learn.
+KINDS["learned"] = learned.ALL
+LOADED = ("exporters", "estimators")
 
 
 def named(name):
@@ -145,7 +143,7 @@ def main():
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--cases", type=int)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kind", choices=[*KINDS, EXPORTERS], action="append")
+    parser.add_argument("--kind", choices=[*KINDS, *LOADED], action="append")
     parser.add_argument("--word", default="")
     parser.add_argument("--known", type=Path)
     parser.add_argument("--replay", nargs="+", default=[])
@@ -156,9 +154,10 @@ def main():
     check_the_judge()
     end = time.monotonic() + (arguments.seconds or float("inf"))
     outcomes, refusals = Counter(), Counter()
-    kinds = arguments.kind or list(KINDS)
-    if EXPORTERS in kinds or any(name.startswith(f"{EXPORTERS}/") for name in arguments.replay):
-        load_exporters()
+    kinds = arguments.kind or USUAL
+    for kind in LOADED:
+        if kind in kinds or any(name.startswith(f"{kind}/") for name in arguments.replay):
+            KINDS[kind] = importlib.import_module(kind).ALL
     wanted = arguments.replay or names(arguments.seed, kinds, arguments.word)
     for name in wanted:
         try:

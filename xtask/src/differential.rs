@@ -23,6 +23,16 @@ const EXPORTERS: Recipe = Recipe {
     packages: include_str!("../requirements-exporters.txt"),
 };
 
+/// The same with scikit-learn, and skl2onnx, which writes its models as ONNX.
+const ESTIMATORS: Recipe = Recipe {
+    folder: "venv-estimators",
+    list: "xtask/requirements-estimators.txt",
+    packages: include_str!("../requirements-estimators.txt"),
+};
+
+/// The kind of cases that skl2onnx writes.
+const LEARNED: &str = "estimators";
+
 /// The kind of cases that exporters write, and the reason why other runs leave it out.
 const EXPORTED: &str = "exporters";
 const WITHOUT_EXPORTERS: &str = "skipped: models that torch.onnx writes, of PyTorch and transformers (they are 5 GB below target/): cargo xtask differential --exporters";
@@ -45,22 +55,51 @@ const USAGE: &str = "usage: cargo xtask differential [options | --replay NAME..]
   --seconds N   for how long (default 300)
   --cases N     how many cases, instead
   --seed N      the first case (default: one that no run had before; it is printed)
-  --kind KIND   operators, graphs, near_misses or quantized only; may be repeated
+  --kind KIND   operators, graphs, near_misses, quantized or learned only; may be repeated. Operators of ai.onnx.ml (learned) are compared only
+                with this option
   --exporters   networks of PyTorch and architectures of transformers with random weights only, as both exporters of torch.onnx write them;
                 PyTorch is installed into target/venv-exporters: 5 GB
+  --estimators  models of scikit-learn only, as skl2onnx writes them, which is installed into target/venv-estimators
   --word WORD   only operators and patterns with this word in their names
   --integers N  only integer expressions, N of them, with an optimized compiler from 50,000 on; without --kind and --word,
                 2000 of them are compared first
   --replay NAME..  these cases again, by the names that a run has printed
 ";
 
+/// The packages that cases need, beside the judges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Packages {
+    None,
+    Exporters,
+    Estimators,
+}
+
+impl Packages {
+    /// Returns the packages of the first kind of cases that needs some.
+    fn of(is_needed: impl Fn(&str) -> bool) -> Self {
+        match () {
+            () if is_needed(EXPORTED) => Self::Exporters,
+            () if is_needed(LEARNED) => Self::Estimators,
+            () => Self::None,
+        }
+    }
+
+    fn environment(self) -> &'static Recipe {
+        match self {
+            Self::None => &JUDGES,
+            Self::Exporters => &EXPORTERS,
+            Self::Estimators => &ESTIMATORS,
+        }
+    }
+}
+
 /// The programs to run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     /// Each program with its arguments.
     programs: Vec<(&'static str, Vec<String>)>,
-    /// True if some cases need the exporters.
-    exporters: bool,
+    /// The packages that the cases need.
+    packages: Packages,
     /// True if the compiler is built with optimization.
     release: bool,
 }
@@ -72,12 +111,16 @@ impl Run {
             if names.is_empty() || names.iter().any(|name| name.split('/').count() != 3) {
                 return Err(format!("--replay: expected names such as operators/Conv/17\n{USAGE}").into());
             }
-            let exporters = names.iter().any(|name| name.starts_with("exporters/"));
+            let is_of = |kind: &str| names.iter().any(|name| name.split('/').next() == Some(kind));
+            let packages = Packages::of(is_of);
+            if packages == Packages::Exporters && is_of(LEARNED) {
+                return Err(format!("--replay: cases of {EXPORTED} and of {LEARNED} need a run each\n{USAGE}").into());
+            }
             let words = words.iter().map(|word| (*word).to_owned()).collect();
-            return Ok(Self { programs: vec![(PROGRAM, words)], exporters, release: false });
+            return Ok(Self { programs: vec![(PROGRAM, words)], packages, release: false });
         }
         let (mut limit, mut seed, mut rest, mut integers) = (None, now.to_string(), Vec::new(), None);
-        let mut exporters = false;
+        let mut packages = Packages::None;
         let mut words = words.iter();
         while let Some(&option) = words.next() {
             let mut value = || words.next().copied().ok_or_else(|| format!("{option}: a value is missing\n{USAGE}"));
@@ -91,16 +134,25 @@ impl Run {
                         .to_string();
                 }
                 "--integers" => integers = Some(positive(option, value()?)?),
-                "--exporters" => exporters = true,
+                "--exporters" if packages != Packages::Estimators => packages = Packages::Exporters,
+                "--estimators" if packages != Packages::Exporters => packages = Packages::Estimators,
+                "--exporters" | "--estimators" => {
+                    return Err(format!("--exporters: does not go with --estimators\n{USAGE}").into());
+                }
                 "--kind" | "--word" => rest.extend([option.to_owned(), value()?.to_owned()]),
                 _ => return Err(format!("unknown argument '{option}'\n{USAGE}").into()),
             }
         }
-        if exporters && rest.iter().any(|word| word == "--kind") {
-            return Err(format!("--exporters: does not go with --kind: it is a kind of its own\n{USAGE}").into());
-        }
-        if exporters {
-            rest.extend(["--kind", EXPORTED].map(str::to_owned));
+        let own = match packages {
+            Packages::None => None,
+            Packages::Exporters => Some(EXPORTED),
+            Packages::Estimators => Some(LEARNED),
+        };
+        if let Some(kind) = own {
+            if rest.iter().any(|word| word == "--kind") {
+                return Err(format!("--{kind}: does not go with --kind: it is a kind of its own\n{USAGE}").into());
+            }
+            rest.extend(["--kind", kind].map(str::to_owned));
         }
         let is_all = rest.is_empty();
         let with_seed =
@@ -110,12 +162,12 @@ impl Run {
                 return Err(format!("--integers: goes with --seed alone\n{USAGE}").into());
             }
             let programs = vec![(INTEGERS, with_seed("--cases", count))];
-            return Ok(Self { programs, exporters, release: count >= MANY_EXPRESSIONS });
+            return Ok(Self { programs, packages, release: count >= MANY_EXPRESSIONS });
         }
         let (option, count) = limit.unwrap_or(("--seconds", 300));
         let models = (PROGRAM, [with_seed(option, count), rest].concat());
         let expressions = is_all.then(|| (INTEGERS, with_seed("--cases", EXPRESSIONS)));
-        Ok(Self { programs: expressions.into_iter().chain([models]).collect(), exporters, release: false })
+        Ok(Self { programs: expressions.into_iter().chain([models]).collect(), packages, release: false })
     }
 }
 
@@ -132,8 +184,8 @@ pub(crate) fn run(words: &[&str]) -> Result {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() % 1_000_000_000);
     let run = Run::parse(words, now)?;
     let workspace = Workspace::find()?;
-    let interpreter = python::environment(&workspace, if run.exporters { &EXPORTERS } else { &JUDGES })?;
-    if !run.exporters {
+    let interpreter = python::environment(&workspace, run.packages.environment())?;
+    if run.packages == Packages::None {
         println!("{WITHOUT_EXPORTERS}");
     }
     let mut cargo = workspace.cargo("build");
@@ -182,14 +234,29 @@ mod tests {
             parsed(&["--exporters", "--seed", "3", "--word", "images"]),
             "run --seconds 300 --seed 3 --word images --kind exporters"
         );
-        assert!(Run::parse(&["--replay", "exporters/images_traced/3"], 7).unwrap().exporters);
+        assert_eq!(
+            parsed(&["--estimators", "--seed", "3", "--word", "forest"]),
+            "run --seconds 300 --seed 3 --word forest --kind estimators"
+        );
+        for (case, packages) in [
+            ("exporters/images_traced/3", Packages::Exporters),
+            ("estimators/svc/3", Packages::Estimators),
+            ("operators/Conv/3", Packages::None),
+        ] {
+            assert_eq!(Run::parse(&["--replay", case], 7).unwrap().packages, packages);
+        }
         for (count, release) in [("49999", false), ("50000", true)] {
             assert_eq!(Run::parse(&["--integers", count], 7).unwrap().release, release, "{count}");
         }
-        assert!(!Run::parse(&["--replay", "operators/Conv/3"], 7).unwrap().exporters);
         for (words, wanted) in [
             (&["--exporters", "--kind", "graphs"][..], "--exporters: does not go with --kind"),
             (&["--exporters", "--integers", "9"], "--integers: goes with --seed alone"),
+            (&["--exporters", "--estimators"], "--exporters: does not go with --estimators"),
+            (&["--estimators", "--kind", "graphs"], "--estimators: does not go with --kind"),
+            (
+                &["--replay", "estimators/svc/3", "exporters/images_traced/3"],
+                "--replay: cases of exporters and of estimators",
+            ),
             (&["--replay"], "--replay: expected names such as operators/Conv/17"),
             (&["--replay", "17"], "--replay: expected names such as operators/Conv/17"),
             (&["--seconds", "0"], "--seconds: expected a positive number, got '0'"),

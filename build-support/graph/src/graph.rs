@@ -176,6 +176,15 @@ pub struct Dequantized {
     pub axis: i64,
 }
 
+/// The labels of the columns of a value.
+#[derive(Clone, Debug)]
+pub(crate) enum Columns {
+    /// A value with integers.
+    Labels(ValueId),
+    /// Texts.
+    Names(Vec<String>),
+}
+
 /// The split of a model into parts. The graph that has this is that of the largest part.
 #[derive(Clone)]
 pub struct Parts {
@@ -242,6 +251,11 @@ pub struct Graph {
     pub parts: Option<Arc<Parts>>,
     /// The other extents of a dimension that it is compiled for.
     pub sizes: Option<Arc<Sizes>>,
+    /// Values that were lists of maps, with the labels of their columns.
+    pub(crate) columns: BTreeMap<ValueId, Columns>,
+    /// Texts of the model by the names of outputs, whose elements or columns are their places in
+    /// these lists.
+    pub labels: BTreeMap<String, Vec<String>>,
     /// Findings that are not errors: shapes that a model declares incorrectly.
     pub warnings: Vec<String>,
     /// The effort of evaluating known values so far, in steps of the evaluator.
@@ -341,6 +355,7 @@ impl Graph {
         self.nodes.truncate(mark.nodes);
         self.warnings.truncate(mark.warnings);
         self.extents.retain(|id, _| *id < mark.values);
+        self.columns.retain(|id, _| *id < mark.values);
         self.dequantized.retain(|id, _| *id < mark.values);
     }
 

@@ -24,6 +24,8 @@ mod filters;
 mod half;
 #[path = "models/hostile.rs"]
 mod hostile;
+#[path = "models/learned.rs"]
+mod learned;
 #[path = "models/loops.rs"]
 mod loops;
 #[path = "models/merged.rs"]

@@ -410,7 +410,11 @@ fn description(graph: &Graph) -> Description {
     }
     let open = graph.open_dims().into_iter().map(|dim| format!(" `{}` is {}.", dim.name, dim.extents));
     let open: String = open.collect();
-    let doc = format!("A model{}. Shapes: {}.{open}", named(&graph.name), shapes.join(", "));
+    let labels = graph.labels.iter().map(|(output, names)| {
+        format!(" Elements or columns of `{output}` stand for the texts `{}`, in this order.", names.join("`, `"))
+    });
+    let labels: String = labels.collect();
+    let doc = format!("A model{}. Shapes: {}.{open}{labels}", named(&graph.name), shapes.join(", "));
     Description { doc, signature: Ok(Signature { params, result: Type::None }), declared: true }
 }
 

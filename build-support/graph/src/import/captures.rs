@@ -41,6 +41,7 @@ impl Captures {
     pub(super) fn item(&mut self, outer: &Graph, body: &mut Graph, item: &Item) -> Result<Item> {
         Ok(match item {
             Item::Tensor(id) => Item::Tensor(self.value(outer, body, *id)?),
+            Item::Names(id, names) => Item::Names(self.value(outer, body, *id)?, names.clone()),
             Item::Sequence(ids) => {
                 Item::Sequence(ids.iter().map(|id| self.value(outer, body, *id)).collect::<Result<_>>()?)
             }

@@ -1,6 +1,7 @@
 //! The items that names of a model refer to.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::error::{Result, fail};
 use crate::graph::ValueId;
@@ -11,6 +12,8 @@ use crate::graph::ValueId;
 pub(super) enum Item {
     /// A tensor.
     Tensor(ValueId),
+    /// Class names: a tensor of their places in a list.
+    Names(ValueId, Arc<[String]>),
     /// A list of tensors.
     Sequence(Vec<ValueId>),
     /// A missing optional value.
@@ -26,7 +29,7 @@ impl Item {
     /// Returns its tensors.
     pub(super) fn ids(&self) -> Vec<ValueId> {
         match self {
-            Self::Tensor(id) => vec![*id],
+            Self::Tensor(id) | Self::Names(id, _) => vec![*id],
             Self::Sequence(ids) => ids.clone(),
             Self::Nothing | Self::Absent => Vec::new(),
         }
@@ -36,6 +39,7 @@ impl Item {
     pub(super) fn map(&self, mut other: impl FnMut(ValueId) -> ValueId) -> Self {
         match self {
             Self::Tensor(id) => Self::Tensor(other(*id)),
+            Self::Names(id, names) => Self::Names(other(*id), Arc::clone(names)),
             Self::Sequence(ids) => Self::Sequence(ids.iter().map(|id| other(*id)).collect()),
             Self::Nothing | Self::Absent => self.clone(),
         }
@@ -45,6 +49,7 @@ impl Item {
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Tensor(_) => "a tensor",
+            Self::Names(..) => "class names",
             Self::Sequence(_) => "a sequence",
             Self::Nothing => "an optional value that is not there",
             Self::Absent => "an input that is left out",

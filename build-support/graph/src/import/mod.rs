@@ -15,6 +15,7 @@ mod harmless;
 mod item;
 mod loops;
 mod microsoft;
+mod ml;
 mod native_loop;
 mod quantize;
 mod recurrent;
@@ -123,7 +124,7 @@ fn read_parts(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Re
 fn read(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<(Graph, Vec<PathBuf>)> {
     let model = onnx::read_model(bytes)?;
     require!(
-        !crate::text::has_texts(&model),
+        !crate::text::has_texts(&model) || ml::names::has_class_names(&model),
         "the model takes, gives or knows texts, which have no kernels: they are not supported here. `kernpack_graph::text::TextModel` (`kernpack.graph.text_model`) steps through a model of texts; cut it off in front of this one"
     );
     versions::check(&model)?;
@@ -150,7 +151,9 @@ fn read(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<(
 /// Returns true for operators of the importer itself.
 fn is_own(name: &str) -> bool {
     name == "Constant"
-        || [&control::NAMES[..], &recurrent::NAMES, &sequence::NAMES].iter().any(|all| all.contains(&name))
+        || [&control::NAMES[..], &recurrent::NAMES, &sequence::NAMES, op::ml::IMPORTED]
+            .iter()
+            .any(|all| all.contains(&name))
 }
 
 /// Reports every unsupported operator, with its nodes.
@@ -235,8 +238,10 @@ impl<'m, 'a> Importer<'m, 'a> {
                     if let Some(declared) = model.graph.outputs.iter().find(|output| output.name == name) {
                         self.compare(declared, id);
                     }
-                    self.output(name, id, version)?;
+                    self.output(name.clone(), id, version)?;
+                    self.output_columns(&name, id, version)?;
                 }
+                Item::Names(id, names) => self.output_names(name, id, &names, version)?,
                 // Each of its tensors is an output.
                 Item::Sequence(ids) => {
                     for (index, id) in ids.into_iter().enumerate() {
@@ -265,6 +270,12 @@ impl<'m, 'a> Importer<'m, 'a> {
 
     fn initializers(&mut self, graph: &onnx::Graph<'a>, scope: &mut Scope) -> Result<()> {
         for tensor in &graph.initializers {
+            if tensor.data_type == ml::names::TEXT {
+                let (constant, names) = ml::names::of_tensor(tensor)?;
+                let id = self.graph.add_known(&tensor.name, constant);
+                scope.insert(tensor.name.clone(), Item::Names(id, names));
+                continue;
+            }
             let constant = self.constant(tensor)?;
             let id = self.graph.add_known(&tensor.name, constant);
             scope.insert(tensor.name.clone(), Item::Tensor(id));
@@ -470,11 +481,16 @@ impl<'m, 'a> Importer<'m, 'a> {
     ) -> Result<Vec<Option<Item>>> {
         let custom = self.options.operators.iter().find(|custom| custom.is(&node.domain, &node.op_type));
         let has_tensors = inputs.iter().flatten().all(|item| matches!(item, Item::Tensor(_)));
+        let has_names = inputs.iter().flatten().any(|item| matches!(item, Item::Names(..)));
         if custom.is_none()
             && sequence::NAMES.contains(&node.op_type.as_str())
             && (node.op_type != "Identity" || !has_tensors)
+            && !has_names
         {
             return self.sequence_node(node, inputs, &attrs);
+        }
+        if custom.is_none() && has_names {
+            return self.with_names(node, inputs, &attrs, version);
         }
         let mut ids = Vec::new();
         for (index, item) in inputs.iter().enumerate() {
@@ -493,6 +509,11 @@ impl<'m, 'a> Importer<'m, 'a> {
         }
         if node.op_type == "Dropout"
             && let Some(made) = self.training_dropout(name, &ids, &attrs)?
+        {
+            return Ok(made);
+        }
+        if node.domain == ml::DOMAIN
+            && let Some(made) = self.learned(node, &ids, &attrs)?
         {
             return Ok(made);
         }

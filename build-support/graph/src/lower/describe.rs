@@ -20,7 +20,9 @@ impl Lowered {
     /// "writes"}]}`. With a dynamic dimension there is `"parts": {"dimension", "most",
     /// "sizes"}`, or `"sizes": {"dimension", "extents"}` if it has a list of extents, or both.
     /// Shapes, values and kernels are those of the largest extent, and an argument with varying
-    /// extents has `"extents": ["batch", "16 | 32", "4"]`. `first` and `last` are the kernels
+    /// extents has `"extents": ["batch", "16 | 32", "4"]`. If outputs were class names, there is
+    /// `"labels": {"output": ["name"]}`: elements of these outputs are places in the lists, or
+    /// their columns are. `first` and `last` are the kernels
     /// between which temporary memory is used.
     pub fn describe(&self, graph: &Graph, name: &str) -> String {
         let mut out = format!("{{\"schema\":{SCHEMA},\"name\":{},\"graph\":{}", text(name), text(&graph.name));
@@ -58,6 +60,13 @@ impl Lowered {
             self.weights,
             self.is_region
         );
+        if !graph.labels.is_empty() {
+            let labels = graph
+                .labels
+                .iter()
+                .map(|(output, names)| format!("{}:{}", text(output), list(names.iter().map(|name| text(name)))));
+            let _ = write!(out, ",\"labels\":{{{}}}", labels.collect::<Vec<_>>().join(","));
+        }
         let values = self.values.iter().map(|value| {
             let (place, at) = match value.place {
                 Place::Argument(number) => ("argument", number),

@@ -220,7 +220,7 @@ mod tests {
         let listed: BTreeSet<&str> = all_known().iter().map(|known| known.name).collect();
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let mut count = 0;
-        for folder in ["import", "import/microsoft", "op"] {
+        for folder in ["import", "import/microsoft", "import/ml", "op", "op/ml"] {
             for file in std::fs::read_dir(sources.join(folder)).unwrap() {
                 let path = file.unwrap().path();
                 // It has an example with an operator of the user's own.

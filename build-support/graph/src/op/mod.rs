@@ -30,6 +30,7 @@ pub(crate) mod half;
 mod image;
 mod loss;
 pub(crate) mod matmul;
+pub(crate) mod ml;
 mod move_data;
 pub(crate) mod narrow;
 mod native_loop;
@@ -109,6 +110,7 @@ const FAMILIES: &[&[Operator]] = &[
     image::OPERATORS,
     loss::OPERATORS,
     matmul::OPERATORS,
+    ml::OPERATORS,
     move_data::OPERATORS,
     norm::OPERATORS,
     order::OPERATORS,
@@ -136,7 +138,9 @@ pub(crate) const OWN_ATTRIBUTES: &[&str] = &[conv::LAID_OUT, matmul::PANELS];
 
 /// Returns the domain of an operator. "" is that of ONNX itself.
 pub(crate) fn domain_of(name: &str) -> &'static str {
-    DOMAINS.iter().find(|(_, names)| names.contains(&name)).map_or("", |(domain, _)| domain)
+    let is_imported = ml::IMPORTED.contains(&name).then_some("ai.onnx.ml");
+    let listed = || DOMAINS.iter().find(|(_, names)| names.contains(&name)).map(|(domain, _)| *domain);
+    is_imported.or_else(listed).unwrap_or_default()
 }
 
 /// Returns the operator with a name.

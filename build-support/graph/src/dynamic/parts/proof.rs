@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 
 use kernpack_compiler::ir::{Operation, OperationNode, Tensor};
-use kernpack_compiler::te::operation::post_order;
+use kernpack_compiler::te::operation::{input_tensors, post_order};
 use kernpack_compiler::te::placeholder;
 
 use super::open::{EXTENT, OTHERS, Open, Outcome, STATEMENTS, places};
@@ -18,7 +18,7 @@ use super::rows::{Pairs, same_rows};
 use crate::constant::{Constant, stored};
 use crate::error::{Fix, GraphError, Result};
 use crate::graph::{Body, Graph, Node, Value, ValueId};
-use crate::op::extents;
+use crate::op::{extents, ml};
 
 /// A graph, and the extent of the dimension in it.
 type Sized<'a> = (&'a Graph, i64);
@@ -178,6 +178,9 @@ fn compare((node, other): (&Node, &Node), a: Sized, b: Sized, open: &[Option<Ope
                 let own = place_of((one, a.1), (two, b.1), &places, &mut pairs)?;
                 pairs.open.push(own);
             }
+            _ if ml::is_by_row(&node.op) && same_known(node, a.0, b.0) => {
+                pairs.open.push(row_of(one, &places, &pairs)?);
+            }
             _ => {
                 // The same statements, if none of their parts depends on the dimension.
                 pairs.open.push(places.first().copied());
@@ -207,6 +210,21 @@ fn place_of(
     let Err(why) = same_rows(one, two, Some(*first), pairs) else { return Ok(Some(*first)) };
     let found = others.iter().find(|place| same_rows(one, two, Some(**place), pairs).is_ok());
     found.map(|place| Some(*place)).ok_or(why)
+}
+
+/// Returns the position of the dimension in the result of statements that compute each row from
+/// this row of the first input, and from other inputs without the dimension.
+fn row_of(op: &Operation, places: &[Open], pairs: &Pairs) -> Outcome<Option<Open>> {
+    const ROWS: Open = Open { axis: 0, outer: 1, inner: 1 };
+    let inputs = input_tensors(op);
+    let open = |tensor: &Tensor| pairs.number(tensor).and_then(|number| pairs.open[number]);
+    let (first, others) = inputs.split_first().ok_or(STATEMENTS)?;
+    let result = match open(first) {
+        None if places.is_empty() => None,
+        Some(ROWS) if places.contains(&ROWS) => Some(ROWS),
+        _ => return Err(STATEMENTS),
+    };
+    if others.iter().all(|other| open(other).is_none()) { Ok(result) } else { Err(STATEMENTS) }
 }
 
 fn same_known(node: &Node, a: &Graph, b: &Graph) -> bool {

@@ -1,0 +1,113 @@
+//! `TreeEnsemble`, `TreeEnsembleClassifier` and `TreeEnsembleRegressor`: the sums of the leaves by
+//! the kernel of trees, and labels and transforms by nodes.
+
+use kernpack_compiler::ir::F32;
+
+use super::parts::{Classes, Parts};
+use super::scores::{Transform, both, is_above, labels, of_several};
+use crate::attrs::{Attr, Attrs};
+use crate::error::{Result, fail, require};
+use crate::graph::ValueId;
+use crate::op::ml::{CLASSIFIER_TREES, REGRESSOR_TREES};
+
+/// Returns the attributes of the kernel: all but the transform.
+fn of_kernel(attrs: &Attrs) -> Attrs {
+    let mut kept = Attrs::default();
+    for (name, value) in attrs.iter().filter(|(name, _)| *name != "post_transform") {
+        kept.set(name, value.clone());
+    }
+    kept
+}
+
+/// Returns the sums of the leaves. The numbers of the transforms differ from their names.
+pub(super) fn ensemble(parts: &mut Parts<'_>) -> Result<ValueId> {
+    let transform = match parts.attrs.int("post_transform", 0)? {
+        0 => Transform::None,
+        1 => Transform::Softmax,
+        2 => Transform::Logistic,
+        3 => Transform::SoftmaxZero,
+        4 => Transform::Probit,
+        other => fail!("attribute `post_transform` is {other}: expected 0 to 4"),
+    };
+    transform.check_single(parts.attrs.needed_int("n_targets")?, true)?;
+    let (x, attrs) = (parts.input(0)?, of_kernel(parts.attrs));
+    let Some(operator) = crate::op::find("TreeEnsemble") else { fail!("operator TreeEnsemble is not supported") };
+    let sums = parts.own(operator, attrs, &[x])?;
+    transform.apply(parts, sums)
+}
+
+/// Returns the values of targets.
+pub(super) fn regressor(parts: &mut Parts<'_>) -> Result<ValueId> {
+    let transform = Transform::of(parts)?;
+    transform.check_single(parts.attrs.needed_int("n_targets")?, true)?;
+    let (x, attrs) = (parts.input(0)?, of_kernel(parts.attrs));
+    let sums = parts.own(&REGRESSOR_TREES, attrs, &[x])?;
+    let sums = transform.apply(parts, sums)?;
+    parts.cast(sums, F32)
+}
+
+/// Returns labels and scores.
+pub(super) fn classifier(parts: &mut Parts<'_>) -> Result<(Classes, [ValueId; 2])> {
+    let (classes, transform) = (parts.classes("classlabels_int64s")?, Transform::of(parts)?);
+    let (x, mut attrs) = (parts.input(0)?, of_kernel(parts.attrs));
+    let ids = parts.attrs.ints("class_ids")?.unwrap_or_default();
+    let first = ids.first().copied().unwrap_or(0);
+    let has_one = ids.iter().all(|id| *id == first);
+    let made = match classes.len() {
+        1 => {
+            let fits = matches!(&classes, Classes::Ints(labels) if labels[0] == 1);
+            require!(
+                fits,
+                "a single class label other than 1 is not supported: rows that are not of this class have no label"
+            );
+            transform.check_single(1, true)?;
+            let sums = parts.own(&CLASSIFIER_TREES, attrs, &[x])?;
+            let number = is_above(parts, sums, 0.0)?;
+            let sums = transform.apply(parts, sums)?;
+            [number, parts.cast(sums, F32)?]
+        }
+        2 if has_one => {
+            let weights = parts.floats("class_weights")?;
+            let is_share = weights.iter().all(|weight| *weight >= 0.0) && has_no_negative(&attrs)?;
+            // One score, which the kernel computes as that of a single class.
+            attrs.set("class_ids", Attr::Ints(vec![0; ids.len()]));
+            attrs.set("classlabels_int64s", Attr::Ints(vec![1]));
+            attrs.set("classlabels_strings", Attr::Floats(Vec::new()));
+            let base = parts.floats("base_values")?.len();
+            require!(
+                base < 2 && first == 0 || base == 0,
+                "attribute `base_values` has {base} values, and the votes are for class {first} of two: expected one value, and votes for class 0"
+            );
+            let sums = parts.own(&CLASSIFIER_TREES, attrs, &[x])?;
+            let number = is_above(parts, sums, if is_share { 0.5 } else { 0.0 })?;
+            let scores =
+                if first == 0 { both(parts, sums, is_share, transform)? } else { second(parts, sums, transform)? };
+            [labels(parts, number, &classes)?, scores]
+        }
+        count => {
+            let base = parts.floats("base_values")?.len();
+            require!([0, count].contains(&base), "attribute `base_values` has {base} values for {count} classes");
+            let sums = parts.own(&CLASSIFIER_TREES, attrs, &[x])?;
+            of_several(parts, sums, &classes, transform)?
+        }
+    };
+    Ok((classes, made))
+}
+
+/// Returns the scores of two classes, the first of which has no votes.
+fn second(parts: &mut Parts<'_>, sums: ValueId, transform: Transform) -> Result<ValueId> {
+    let (shape, dtype) = (parts.shape(sums).to_vec(), parts.dtype(sums));
+    let zeros = vec![0.0; usize::try_from(shape[0]).unwrap_or(0)];
+    let zeros = parts.constant(&zeros, &shape, dtype)?;
+    let scores = parts.columns(&[zeros, sums])?;
+    let scores = transform.apply(parts, scores)?;
+    parts.cast(scores, F32)
+}
+
+/// Returns true if no weight in doubles is negative.
+fn has_no_negative(attrs: &Attrs) -> Result<bool> {
+    match attrs.get("class_weights_as_tensor") {
+        Some(Attr::Tensor(weights)) => Ok(weights.to_floats()?.iter().all(|weight| *weight >= 0.0)),
+        _ => Ok(true),
+    }
+}
