@@ -7,6 +7,7 @@ pub mod interface;
 pub mod places;
 pub mod shared;
 pub mod signatures;
+pub mod standard;
 pub mod tensors;
 
 use std::collections::HashMap;

@@ -8,12 +8,14 @@
 //! ```
 
 mod any;
+mod borrowed_or_owned;
 mod convert;
 mod counted;
 mod data_type;
 mod device;
 mod error;
 mod optional;
+mod path;
 mod raw_handle;
 mod result_place;
 mod scalar;
@@ -21,7 +23,9 @@ mod schema;
 mod seen;
 mod sequence;
 mod text;
+mod time;
 mod type_name;
+mod wide;
 
 pub use any::{Any, AnyView};
 pub use convert::{Arg, FromAny, FromArg, IntoAny, IntoReturn, Mismatch, ToArg};
@@ -36,7 +40,7 @@ pub use schema::{Access, Schema, Storage, TypeSchema};
 pub use seen::{Changed, Narrow, Shown};
 #[doc(hidden)]
 pub use sequence::{Sequence, sequence};
-pub(crate) use sequence::{array_elements, entries, views};
+pub(crate) use sequence::{array_elements, entries, pair, views};
 pub use text::{Bytes, Str};
 #[doc(hidden)]
 pub use type_name::type_key;
