@@ -9,7 +9,7 @@ message). JSON values stand for themselves; what JSON lacks is an object with on
     {"tensor": {"dtype": ..., "shape": ..., "data": ..., "strides": ..., "byte_offset": ..., "misaligned": true,
                 "device": ...}}
     {"function": "name"}  {"module": true}  {"point": [x, y]}  {"place": [x, y, name]}
-    {"path": "a/b"}  {"set": [...]}  {"timedelta": [seconds, nanoseconds]}  {"datetime": [seconds since 1970, nanoseconds]}
+    {"path": "a/b"}  {"address": "::1"}  {"set": [...]}  {"timedelta": [seconds, nanoseconds]}  {"datetime": [seconds since 1970, nanoseconds]}
     {"complex": [real, imaginary]}, which are objects of Python in an extension module, and plain values here
 
 `data` is the memory from which shape and strides (in elements) pick. A row with "hosts" runs only there. "extension"
@@ -56,7 +56,7 @@ TAGS = {
     "place": lambda arguments, library: library.place(*arguments),
 }
 # Values that have a class only in an extension module.
-PLAIN = ("path", "set", "timedelta", "datetime", "complex")
+PLAIN = ("path", "address", "set", "timedelta", "datetime", "complex")
 TAGS |= {tag: lambda content, library: decode(content, library) for tag in PLAIN}
 
 

@@ -2,6 +2,7 @@
 
 import json
 from datetime import datetime, timedelta, timezone
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path, PurePath
 
 import numpy as np
@@ -40,6 +41,7 @@ TAGS = {
     "device": lambda name, module: name,
     "tensor": lambda description, module: tensor(**description),
     "path": lambda text, module: Path(text),
+    "address": lambda text, module: ip_address(text),
     "set": lambda elements, module: set(elements),
     "timedelta": lambda pair, module: span(*pair),
     "datetime": lambda pair, module: EPOCH + span(*pair),
@@ -86,6 +88,8 @@ def encode(value):
         return [encode(element) for element in value]
     if isinstance(value, PurePath):
         return {"path": str(value)}
+    if isinstance(value, (IPv4Address, IPv6Address)):
+        return {"address": str(value)}
     if isinstance(value, set):
         return {"set": sorted(encode(element) for element in value)}
     if isinstance(value, timedelta):

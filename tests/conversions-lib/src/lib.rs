@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -79,6 +80,9 @@ echo! {
     echo_time: SystemTime,
     echo_complex: Complex<f64>,
     echo_complex64: Complex<f32>,
+    echo_address: IpAddr,
+    echo_address4: Ipv4Addr,
+    echo_address6: Ipv6Addr,
     echo_option_path: Option<PathBuf>,
     echo_paths: Vec<PathBuf>,
     echo_durations: HashMap<String, Duration>,

@@ -24,8 +24,8 @@ pub struct Entry {
     #[field(default = NonZero::<u8>::MIN)]
     pub copies: NonZero<u8>,
     /// The size in bytes.
-    #[field(default = 0_u128)]
-    pub size: u128,
+    #[field(default = 0)]
+    pub size: u64,
 }
 
 #[object_methods]

@@ -124,7 +124,7 @@ fn integers(values: &Value) -> Vec<i64> {
 }
 
 /// Tags of values that have a class only in a Python extension module.
-const PLAIN: [&str; 5] = ["path", "set", "timedelta", "datetime", "complex"];
+const PLAIN: [&str; 6] = ["path", "address", "set", "timedelta", "datetime", "complex"];
 
 /// A JSON value without the tags of [`PLAIN`].
 fn plain(value: &Value) -> Value {

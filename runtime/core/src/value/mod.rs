@@ -7,6 +7,7 @@
 //! assert_eq!(value.to::<i64>().unwrap_err().message(), "expected int, got str");
 //! ```
 
+mod address;
 mod any;
 mod borrowed_or_owned;
 mod convert;

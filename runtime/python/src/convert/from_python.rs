@@ -302,7 +302,7 @@ unsafe fn other(
             Kind::Sequence if py.PySequence_Check(object) != 0 && py.attribute_if_any(object, c"keys")?.is_none() => {
                 return sequence(py, object, wanted, parts);
             }
-            Kind::Path | Kind::Set | Kind::Duration | Kind::Time | Kind::Complex => {
+            Kind::Path | Kind::Address | Kind::Set | Kind::Duration | Kind::Time | Kind::Complex => {
                 if let Some(simpler) = standard::simpler(py, object, kind)? {
                     let value = py.nested(|py| part(py, simpler.as_ptr(), wanted, parts, NOT_A_PART))?;
                     return Ok((*value.as_raw(), Keep::Value(value)));

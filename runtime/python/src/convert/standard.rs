@@ -1,6 +1,7 @@
-//! Objects of classes of Python's standard library. Their values are simpler ones: a path is a text,
-//! a set an array, and a `timedelta`, a `datetime` and a complex number are pairs of numbers.
+//! Objects of classes of Python's standard library. Their values are simpler ones: a path and an
+//! internet address are texts, a set is an array, and a `timedelta`, a `datetime` and a complex number are pairs of numbers.
 
+use core::ffi::CStr;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
@@ -23,6 +24,7 @@ pub(super) unsafe fn simpler(py: Py, object: *mut PyObject, kind: Kind) -> Resul
     unsafe {
         match kind {
             Kind::Path => path_text(py, object),
+            Kind::Address => address_text(py, object),
             Kind::Set => elements(py, object),
             Kind::Duration => {
                 let times = Times::get(py)?;
@@ -61,14 +63,43 @@ pub(super) unsafe fn of_list(py: Py, key: &str, list: Owned) -> PyResult<Owned> 
     }
 }
 
-/// Creates a path from its text.
+/// Creates the object of the class that a result has, from its text. `key` is the declared type;
+/// the text itself is the result for types that are not of this module.
+#[inline]
+pub(super) fn of_text(py: Py, key: &str, text: Owned) -> PyResult<Owned> {
+    match key {
+        "pathlib.Path" => made(py, c"pathlib", c"Path", text),
+        "ipaddress.IPv4Address" => made(py, c"ipaddress", c"IPv4Address", text),
+        "ipaddress.IPv6Address" => made(py, c"ipaddress", c"IPv6Address", text),
+        "ipaddress.ip_address" => made(py, c"ipaddress", c"ip_address", text),
+        _ => Ok(text),
+    }
+}
+
+/// Calls a class or a function of a module.
 #[inline(never)]
-pub(super) fn path(py: Py, text: Owned) -> PyResult<Owned> {
-    let module = py.import(c"pathlib")?;
-    // SAFETY: the module and its class are alive.
+fn made(py: Py, module: &CStr, name: &CStr, text: Owned) -> PyResult<Owned> {
+    let module = py.import(module)?;
+    // SAFETY: the module and its attribute are alive.
     unsafe {
-        let class = py.attribute(module.as_ptr(), c"Path")?;
+        let class = py.attribute(module.as_ptr(), name)?;
         py.call(class.as_ptr(), [text])
+    }
+}
+
+/// # Safety
+/// `object` is alive.
+unsafe fn address_text(py: Py, object: *mut PyObject) -> Result<Option<Owned>, Refused> {
+    let module = py.import(c"ipaddress")?;
+    // SAFETY: promised by the caller; the module and its classes are alive.
+    unsafe {
+        for name in [c"IPv4Address", c"IPv6Address"] {
+            let class = py.attribute(module.as_ptr(), name)?;
+            if py.PyType_IsSubtype(py.type_of(object), class.as_ptr()) != 0 {
+                return Ok(Some(Owned::take(py, py.PyObject_Str(object))?));
+            }
+        }
+        Ok(None)
     }
 }
 

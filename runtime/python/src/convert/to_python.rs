@@ -77,7 +77,7 @@ unsafe fn other(py: Py, value: &TVMFFIAny, ty: &TypeSchema) -> PyResult<Owned> {
         match value.type_index {
             type_index::RAW_STR | type_index::SMALL_STR | type_index::STR => {
                 let text = py.new_text(embedded::text_of(value).unwrap_or_default())?;
-                if inner(ty).key == "pathlib.Path" { standard::path(py, text) } else { Ok(text) }
+                standard::of_text(py, inner(ty).key, text)
             }
             type_index::BYTE_ARRAY_PTR | type_index::SMALL_BYTES | type_index::BYTES => {
                 let bytes = embedded::text_of(value).unwrap_or_default();

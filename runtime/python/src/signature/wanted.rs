@@ -40,6 +40,8 @@ pub(crate) enum Kind {
     Object,
     /// A path, from a text or an object with `__fspath__`.
     Path,
+    /// An internet address, from a text or an object of the module `ipaddress`.
+    Address,
     /// A set, from sets and sequences.
     Set,
     /// A `timedelta`, or a number of seconds.
@@ -74,6 +76,7 @@ impl Wanted {
             "ffi.Array" | "ffi.List" | "Tuple" | "ffi.Shape" => Kind::Sequence,
             "ffi.Map" | "ffi.Dict" => Kind::Map,
             "pathlib.Path" => Kind::Path,
+            "ipaddress.IPv4Address" | "ipaddress.IPv6Address" | "ipaddress.ip_address" => Kind::Address,
             "set" => Kind::Set,
             "datetime.timedelta" => Kind::Duration,
             "datetime.datetime" => Kind::Time,
@@ -97,7 +100,7 @@ impl Wanted {
     pub(crate) fn field(ty: &'static TypeSchema) -> Self {
         let wanted = Self::of(ty);
         match wanted.kind {
-            Kind::Path | Kind::Set | Kind::Duration | Kind::Time | Kind::Complex => wanted,
+            Kind::Path | Kind::Address | Kind::Set | Kind::Duration | Kind::Time | Kind::Complex => wanted,
             _ => Self { lends_text: ty.key == "ffi.String", ..Self::ANY },
         }
     }

@@ -126,7 +126,9 @@ impl<'a> Annotations<'a> {
             "DataType" | "dtype" if is_parameter => format!("_ffi.dtype | {}", self.builtin("str")),
             "DataType" | "dtype" => "_ffi.dtype".to_owned(),
             "Device" => "_ffi.Device".to_owned(),
-            "pathlib.Path" => self.builtin("str"),
+            "pathlib.Path" | "ipaddress.IPv4Address" | "ipaddress.IPv6Address" | "ipaddress.ip_address" => {
+                self.builtin("str")
+            }
             // Seconds, or seconds and nanoseconds.
             "datetime.timedelta" | "datetime.datetime" if is_parameter => {
                 format!("{} | _Sequence[{}]", self.builtin("float"), self.builtin("int"))
@@ -173,6 +175,13 @@ impl<'a> Annotations<'a> {
             ("ffi.Module" | "ffi.Object", _) => "_Any".to_owned(),
             ("pathlib.Path", Position::Result) => "_pathlib.Path".to_owned(),
             ("pathlib.Path", Position::Parameter) => format!("{text} | _os.PathLike[{text}]"),
+            ("ipaddress.IPv4Address" | "ipaddress.IPv6Address" | "ipaddress.ip_address", _) => {
+                let class = match key {
+                    "ipaddress.ip_address" => "_ipaddress.IPv4Address | _ipaddress.IPv6Address".to_owned(),
+                    key => format!("_{key}"),
+                };
+                if position == Position::Result { class } else { format!("{class} | {text}") }
+            }
             ("set", Position::Result) => format!("{}[{}]", self.builtin("set"), of(0)),
             ("set", Position::Parameter) => format!("_Set[{}] | _Sequence[{}]", of(0), of(0)),
             ("datetime.timedelta", Position::Result) => "_datetime.timedelta".to_owned(),
@@ -387,6 +396,12 @@ mod tests {
             (json!({ "type": "datetime.timedelta" }), "_datetime.timedelta | float", "_datetime.timedelta"),
             (json!({ "type": "datetime.datetime" }), "_datetime.datetime | float", "_datetime.datetime"),
             (json!({ "type": "complex" }), "complex", "complex"),
+            (
+                json!({ "type": "ipaddress.ip_address" }),
+                "_ipaddress.IPv4Address | _ipaddress.IPv6Address | str",
+                "_ipaddress.IPv4Address | _ipaddress.IPv6Address",
+            ),
+            (json!({ "type": "ipaddress.IPv6Address" }), "_ipaddress.IPv6Address | str", "_ipaddress.IPv6Address"),
         ] {
             assert_eq!(annotations.of(&schema, Position::Parameter), parameter, "{schema}");
             assert_eq!(annotations.of(&schema, Position::Result), result, "{schema}");

@@ -388,11 +388,12 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
 }
 
 /// The imports of the names with an underscore, which are not part of the package.
-const SOURCES: [(&str, &str); 24] = [
+const SOURCES: [(&str, &str); 25] = [
     ("_builtins.", "import builtins as _builtins"),
     ("_datetime.", "import datetime as _datetime"),
     ("_enum.", "import enum as _enum"),
     ("_inspect.", "import inspect as _inspect"),
+    ("_ipaddress.", "import ipaddress as _ipaddress"),
     ("_os.", "import os as _os"),
     ("_re.", "import re as _re"),
     (": typing.", "import typing"),
