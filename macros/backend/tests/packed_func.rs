@@ -500,7 +500,7 @@ fn options() {
 fn all_mistakes_at_once() {
     check_mistakes(
         "nam = \"x\", global = 1",
-        "async unsafe fn f<T>(_: &mut i64, c: char) -> fn() { todo!() }",
+        "async unsafe fn f<T>(_: &mut i64, c: f16) -> fn() { todo!() }",
         &[
             "unknown option",
             "`global` takes",
@@ -509,7 +509,7 @@ fn all_mistakes_at_once() {
             "type parameters",
             "mutable references",
             "need a name",
-            "`char`",
+            "use `f32` or `f64`",
             "function pointers",
         ],
     );
@@ -652,7 +652,7 @@ fn parallel_mistakes() {
         ("fn f(x: &f32) {}", "no result"),
         ("fn f(x: &f32, y: &mut TensorViewMut<f32>) {}", "calls at the same time share everything else"),
         ("fn f(x: &f32, y: &mut Tensor) {}", "calls at the same time share everything else"),
-        ("fn f(x: &mut f32, c: char) {}", "`String` or `&str`"),
+        ("fn f(x: &mut f32, c: f16) {}", "use `f32` or `f64`"),
         ("fn f(x: &mut f32, c: fn()) {}", "function pointers"),
         ("fn f(x: &mut f32, s: &'static str) {}", "as long as the call"),
     ] {

@@ -14,6 +14,9 @@ const UNNAMED: &str = "<rust>";
 /// The end of a backtrace whose last frame is of this kind.
 const UNNAMED_END: &str = ", in <rust>\n";
 
+/// True in a library that Python may import: only such libraries mark errors about numbers that are
+/// out of range.
+const IS_MARKED: bool = cfg!(feature = "lent_results");
 /// The extra context of an error about a number that is outside the range of its type.
 const OUT_OF_RANGE: &[u8] = b"OverflowError";
 
@@ -283,8 +286,11 @@ impl Error {
     /// Returns the same error with a mark that a number is out of range. Python raises an
     /// OverflowError then if it imports the library; the package `tvm_ffi` has no class of this
     /// name, and other languages see the kind.
-    #[cold]
+    #[inline]
     pub(crate) fn out_of_range(self) -> Self {
+        if !IS_MARKED {
+            return self;
+        }
         let cell = self.cell();
         // SAFETY: the cell's strings live as long as the object; the new object takes its own
         // references to the cause and to the mark, whose first one is released here.
@@ -304,7 +310,12 @@ impl Error {
 
     /// Returns true for a ValueError about a number that is outside the range of its type.
     #[doc(hidden)]
+    #[inline]
     pub fn is_out_of_range(&self) -> bool {
+        IS_MARKED && self.has_range_mark()
+    }
+
+    fn has_range_mark(&self) -> bool {
         let context = self.cell().extra_context;
         // SAFETY: NULL or an object that this error keeps alive, which is read as the type of its
         // type index.

@@ -273,10 +273,9 @@ impl Mismatch {
         self.marked(Error::with_backtrace(self.kind(), message, ""))
     }
 
-    /// Marks an error about a number that is out of range, in a library that Python may import.
+    #[inline]
     fn marked(&self, error: Error) -> Error {
-        let is_importable = cfg!(feature = "lent_results");
-        if is_importable && self.wrong() == Wrong::Range { error.out_of_range() } else { error }
+        if self.wrong() == Wrong::Range { error.out_of_range() } else { error }
     }
 }
 
