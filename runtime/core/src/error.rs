@@ -310,12 +310,7 @@ impl Error {
 
     /// Returns true for a ValueError about a number that is outside the range of its type.
     #[doc(hidden)]
-    #[inline]
     pub fn is_out_of_range(&self) -> bool {
-        IS_MARKED && self.has_range_mark()
-    }
-
-    fn has_range_mark(&self) -> bool {
         let context = self.cell().extra_context;
         // SAFETY: NULL or an object that this error keeps alive, which is read as the type of its
         // type index.

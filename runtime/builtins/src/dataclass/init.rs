@@ -214,7 +214,6 @@ impl Init {
             Origin::Argument => b"field",
             Origin::Default => b"default for field",
         };
-        let is_out_of_range = error.is_out_of_range();
         let cause = error.into_raw();
         // SAFETY: the error object is alive until its reference is given up, and so are its texts;
         // the table keeps the names.
@@ -229,9 +228,7 @@ impl Init {
                 }
             }
             let kind = cell.kind.as_slice();
-            // Not the context of an exception, which would be raised in place of this error.
-            let context = if is_out_of_range { cell.extra_context } else { core::ptr::null_mut() };
-            let error = embedded::new_error(kind, &message, cell.backtrace.as_slice(), cause, context);
+            let error = embedded::new_error(kind, &message, cell.backtrace.as_slice(), cause, core::ptr::null_mut());
             embedded::dec_ref(cause);
             Error::from_raw(error)
         }

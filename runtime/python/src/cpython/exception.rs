@@ -143,7 +143,14 @@ fn carried(py: Py, error: &Error) -> Option<*mut PyObject> {
 
 /// The kind of an error, or a more precise one that only Python's own classes have.
 fn kind_of(error: &Error) -> &str {
-    if error.is_out_of_range() { "OverflowError" } else { error.kind() }
+    let kind = error.kind();
+    // A generated constructor adds the name of the field to the error of its setter.
+    let of_field =
+        || error.message().contains(".__ffi_init__() ") && error.cause().is_some_and(|cause| cause.is_out_of_range());
+    match kind == "ValueError" && (error.is_out_of_range() || of_field()) {
+        true => "OverflowError",
+        false => kind,
+    }
 }
 
 /// The class for one of the most common kinds, one of the interpreter's.
