@@ -133,7 +133,7 @@ ERRORS = [
         TypeError,
         SIGNATURE + "there is no argument 'subtrahent'; did you mean 'subtrahend'?",
     ),
-    ("echo_i64", (2**63,), {}, ValueError, "echo_i64(x: int): argument 'x': the integer does not fit into 64 bits"),
+    ("echo_i64", (2**63,), {}, OverflowError, "echo_i64(x: int): argument 'x': the integer does not fit into 64 bits"),
     ("echo_i64", (Index(OSError("no index")),), {}, OSError, "no index"),
     ("echo_i64", (Index("text"),), {}, TypeError, "__index__ returned non-int (type str)"),
     ("echo_i64", (1.0,), {}, TypeError, "echo_i64(x: int): argument 'x': expected int, got float"),

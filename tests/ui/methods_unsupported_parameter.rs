@@ -9,8 +9,8 @@ pub struct Counter {
 
 #[object_methods]
 impl Counter {
-    pub fn add(&self, n: std::time::Duration) -> i64 {
-        self.count + n.as_secs() as i64
+    pub fn add(&self, n: std::time::Instant) -> i64 {
+        self.count + n.elapsed().as_secs() as i64
     }
 }
 

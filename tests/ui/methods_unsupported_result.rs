@@ -9,8 +9,8 @@ pub struct Counter {
 
 #[object_methods]
 impl Counter {
-    pub fn time(&self) -> std::time::Duration {
-        std::time::Duration::from_secs(self.count as u64)
+    pub fn time(&self) -> std::time::Instant {
+        std::time::Instant::now()
     }
 }
 

@@ -3,12 +3,12 @@
 use kernpack::packed_func;
 
 #[packed_func(nam = "x", global = 1)]
-async unsafe fn one<T>(_: &mut i64, letter: char, (a, b): (i64, i128)) -> fn() {
+async unsafe fn one<T>(_: &mut i64, text: &dyn Fn(), (a, b): (i64, fn())) -> fn() {
     todo!()
 }
 
 #[packed_func]
-fn two(self_: u128) -> i64 {
+fn two(self_: impl Copy) -> i64 {
     0
 }
 

@@ -3,8 +3,8 @@
 use kernpack::packed_func;
 
 #[packed_func]
-fn first(letter: char, big: i128, list: Vec<Option<u128>>) -> char {
-    letter
+fn first(half: f16, list: Vec<Option<f128>>) -> f16 {
+    half
 }
 
 fn main() {}

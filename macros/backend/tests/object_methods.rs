@@ -517,7 +517,7 @@ fn signatures() {
         ("pub fn f(&self, _: i64) {}", "need a name"),
         ("pub fn f(&self, #[cfg(unix)] a: i64) {}", "conditional parameters"),
         ("pub fn f(&self, a: &mut i64) {}", "mutable references"),
-        ("pub fn f(&self, a: char) {}", "`char` is not supported"),
+        ("pub fn f(&self, a: f16) {}", "use `f32` or `f64`"),
         ("pub fn f(&self) -> impl Iterator<Item = i64> {}", "`impl Trait` is not supported"),
         ("#[target_feature(enable = \"avx2\")] pub fn f(&self) {}", "is_x86_feature_detected"),
         ("pub fn größe(&self) {}", "#[method(name = \"...\")] sets the name"),
@@ -596,7 +596,7 @@ fn roles() {
         ("#[type_attr(name = \"\")] fn f() {}", "letters, digits"),
         ("#[type_attr(name = \"__ffi_init__\")] fn f() {}", "use #[init]"),
         ("#[type_attr(name = \"__ffi_new__\")] fn f() {}", "#[derive(Object)] registers it"),
-        ("#[type_attr(name = \"a.b\")] const A: char = 'a';", "`char`"),
+        ("#[type_attr(name = \"a.b\")] const A: f16 = 1.0;", "use `f32` or `f64`"),
         ("#[getter] const A: i64 = 1;", "write #[constant] for a constant of the class"),
         ("pub fn a(&self) {} #[method(name = \"a\")] fn b(&self) {}", "`a` is called `a` as well"),
         ("#[getter] fn a(&self) -> i64 {} #[method(name = \"a\")] fn b(&self) {}", "`a` is called `a` as well"),
@@ -711,8 +711,8 @@ fn operators() {
 #[test]
 fn all_mistakes_at_once() {
     check_items(
-        "pub fn a(&mut self, c: char) {} #[init] fn b(_: i64) {} pub async fn c<T>() {}",
-        &["`&mut self`", "`char`", "need a name", "async", "type parameters"],
+        "pub fn a(&mut self, c: f16) {} #[init] fn b(_: i64) {} pub async fn c<T>() {}",
+        &["`&mut self`", "use `f32` or `f64`", "need a name", "async", "type parameters"],
     );
 }
 

@@ -392,12 +392,11 @@ fn signatures() {
 #[test]
 fn types() {
     for (ty, says) in [
-        ("char", "`String` or `&str`"),
-        ("i128", "128-bit"),
-        ("u128", "128-bit"),
-        ("Vec<Option<(i64, char)>>", "`String` or `&str`"),
-        ("[char; 4]", "`String` or `&str`"),
-        ("&[char]", "`String` or `&str`"),
+        ("f16", "use `f32` or `f64`"),
+        ("f128", "64 bits"),
+        ("Vec<Option<(i64, f16)>>", "use `f32` or `f64`"),
+        ("[f16; 4]", "use `f32` or `f64`"),
+        ("&[f128]", "use `f32` or `f64`"),
         ("&mut i64", "TensorViewMut"),
         ("Option<&mut [u8]>", "TensorViewMut"),
         ("&'static str", "as long as the call"),
@@ -412,6 +411,10 @@ fn types() {
         ("Vec<&str>", "elements that borrow are not supported in `Vec`; use `String`"),
         ("Vec<Option<&str>>", "use `String`"),
         ("Vec<&[u8]>", "use `Bytes` for bytes"),
+        ("Vec<&std::path::Path>", "in `Vec`; use `PathBuf`"),
+        ("HashSet<&OsStr>", "in `HashSet`; use `OsString`"),
+        ("Vec<Option<Cow<'_, str>>>", "in `Vec`; use an owned type"),
+        ("Cow<'static, str>", "as long as the call"),
         ("Vec<kernpack::TensorView<'_, f32>>", "use `Tensor`, and `tensor.view::<f32>()?`"),
         ("Option<HashMap<String, TensorViewMut<f32>>>", "in `HashMap`; take each tensor"),
         ("(&str, i64)", "in a tuple; use `String`"),
@@ -421,8 +424,8 @@ fn types() {
     }
     for (ty, says) in [
         ("!", "never return"),
-        ("Result<char, Error>", "`String` or `&str`"),
-        ("std::result::Result<u128>", "128-bit"),
+        ("Result<f16, Error>", "use `f32` or `f64`"),
+        ("std::result::Result<f128>", "64 bits"),
         ("impl Iterator", "Function::from_fn"),
         ("&mut i64", "return the new value"),
         ("Vec<fn()>", "function pointers"),
@@ -436,6 +439,8 @@ fn accepted() {
     for item in [
         "fn f(a: usize, b: isize, c: &str, d: &[u8], e: &Tensor, g: Any, h: *mut c_void) {}",
         "fn f(g: TypedFunction<(i64, fn()), i64>) {}",
+        "fn f(a: char, b: &Path, c: Cow<'_, str>, d: HashSet<i128>, e: NonZero<u8>, g: [u128; 2]) -> char { 'a' }",
+        "fn f() -> Vec<Cow<'static, str>> { todo!() }",
         "fn f() -> Result<i64, Box<dyn std::error::Error>> { Ok(1) }",
         "fn f(a: Option<&str>, b: Vec<String>) -> Vec<&'static str> { todo!() }",
         "fn f() -> Result<(), &'static str> { Ok(()) }",
@@ -495,7 +500,7 @@ fn options() {
 fn all_mistakes_at_once() {
     check_mistakes(
         "nam = \"x\", global = 1",
-        "async unsafe fn f<T>(_: &mut i64, c: char) -> fn() { todo!() }",
+        "async unsafe fn f<T>(_: &mut i64, c: f16) -> fn() { todo!() }",
         &[
             "unknown option",
             "`global` takes",
@@ -504,7 +509,7 @@ fn all_mistakes_at_once() {
             "type parameters",
             "mutable references",
             "need a name",
-            "`char`",
+            "use `f32` or `f64`",
             "function pointers",
         ],
     );
@@ -647,7 +652,7 @@ fn parallel_mistakes() {
         ("fn f(x: &f32) {}", "no result"),
         ("fn f(x: &f32, y: &mut TensorViewMut<f32>) {}", "calls at the same time share everything else"),
         ("fn f(x: &f32, y: &mut Tensor) {}", "calls at the same time share everything else"),
-        ("fn f(x: &mut f32, c: char) {}", "`String` or `&str`"),
+        ("fn f(x: &mut f32, c: f16) {}", "use `f32` or `f64`"),
         ("fn f(x: &mut f32, c: fn()) {}", "function pointers"),
         ("fn f(x: &mut f32, s: &'static str) {}", "as long as the call"),
     ] {

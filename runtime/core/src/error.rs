@@ -14,6 +14,12 @@ const UNNAMED: &str = "<rust>";
 /// The end of a backtrace whose last frame is of this kind.
 const UNNAMED_END: &str = ", in <rust>\n";
 
+/// True in a library that Python may import: only such libraries mark errors about numbers that are
+/// out of range.
+const IS_MARKED: bool = cfg!(feature = "lent_results");
+/// The extra context of an error about a number that is outside the range of its type.
+const OUT_OF_RANGE: &[u8] = b"OverflowError";
+
 /// The folder of this crate's own sources, in the form of compiled-in paths.
 const OWN_SOURCES: &str = file!().split_at(file!().len() - "error.rs".len()).0;
 
@@ -274,6 +280,45 @@ impl Error {
                 cause.as_ptr(),
                 cell.extra_context,
             ))
+        }
+    }
+
+    /// Returns the same error with a mark that a number is out of range. Python raises an
+    /// OverflowError then if it imports the library; the package `tvm_ffi` has no class of this
+    /// name, and other languages see the kind.
+    #[inline]
+    pub(crate) fn out_of_range(self) -> Self {
+        if !IS_MARKED {
+            return self;
+        }
+        let cell = self.cell();
+        // SAFETY: the cell's strings live as long as the object; the new object takes its own
+        // references to the cause and to the mark, whose first one is released here.
+        unsafe {
+            let mark = embedded::new_string_object(OUT_OF_RANGE);
+            let marked = embedded::new_error(
+                cell.kind.as_slice(),
+                cell.message.as_slice(),
+                cell.backtrace.as_slice(),
+                cell.cause_chain,
+                mark,
+            );
+            embedded::dec_ref(mark);
+            Self::from_raw(marked)
+        }
+    }
+
+    /// Returns true for a ValueError about a number that is outside the range of its type.
+    #[doc(hidden)]
+    pub fn is_out_of_range(&self) -> bool {
+        let context = self.cell().extra_context;
+        // SAFETY: NULL or an object that this error keeps alive, which is read as the type of its
+        // type index.
+        unsafe {
+            !context.is_null()
+                && (*context).type_index == abi::type_index::STR
+                && embedded::body::<abi::TVMFFIByteArray>(context).as_slice() == OUT_OF_RANGE
+                && self.kind_bytes() == b"ValueError"
         }
     }
 

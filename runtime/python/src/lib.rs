@@ -11,7 +11,7 @@
 //! | `signature` | a function (`callable`), the demands of its parameters (`wanted`), its `text` for `help`, `constructor` |
 //! | `tensor` | arrays of Python as tensors: an `array` through its buffer or DLPack, one that is lent to a call (`lend`), `exchange` with PyTorch; the library's own tensors: `managed`, `offer` |
 //! | `instance` | Python objects of the library's objects: `table` of classes, `wrap`, `member` of an enum, `container`, `identity` while a pickle is written |
-//! | `convert` | `from_python`, `to_python`, and Python callables as functions: `lent`, `callback` |
+//! | `convert` | `from_python`, `to_python`, classes of the `standard` library, and Python callables as functions: `lent`, `callback` |
 //! | `call` | what CPython passes (`given`), `arguments`, those of a declared signature (`signed`), `function`, `method`, and functions as values: `handle` |
 //! | `class` | the class of a registered type (`types`) and its parts: `field`, `construct`, `operators`, `pickle`, `deep_copy`, `gc`; `enumeration`, `container`, `tensor` |
 //! | `module` | the implementation of `PyInit_<name>` |

@@ -2,11 +2,17 @@
 //! and the result or the error. The Rust test and the Python test both load this library and run
 //! the same rows.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use kernpack::{
-    Any, Array, Bytes, DataType, Device, Function, Map, Module, ObjRef, Object, Result, Shape, Str, Tensor, TensorView,
-    TensorViewMut, packed_func,
+    Any, Array, Bytes, Complex, DataType, Device, Function, Map, Module, ObjRef, Object, Result, Shape, Str, Tensor,
+    TensorView, TensorViewMut, packed_func,
 };
 
 pub mod visitor;
@@ -61,6 +67,26 @@ echo! {
     echo_tensor: Tensor,
     echo_function: Function,
     echo_any: Any,
+    echo_path: PathBuf,
+    echo_os_string: OsString,
+    echo_char: char,
+    echo_nonzero: NonZero<u8>,
+    echo_nonzero_i64: NonZero<i64>,
+    echo_i128: i128,
+    echo_u128: u128,
+    echo_set: BTreeSet<i64>,
+    echo_set_string: BTreeSet<String>,
+    echo_duration: Duration,
+    echo_time: SystemTime,
+    echo_complex: Complex<f64>,
+    echo_complex64: Complex<f32>,
+    echo_address: IpAddr,
+    echo_address4: Ipv4Addr,
+    echo_address6: Ipv6Addr,
+    echo_option_path: Option<PathBuf>,
+    echo_paths: Vec<PathBuf>,
+    echo_durations: HashMap<String, Duration>,
+    echo_sets: Vec<BTreeSet<i64>>,
 }
 
 /// Adds two integers.
@@ -89,6 +115,36 @@ pub fn echo_str(x: &str) -> String {
 #[packed_func]
 pub fn echo_slice(x: &[u8]) -> Bytes {
     Bytes::new(x)
+}
+
+/// The path, borrowed from the argument.
+#[packed_func]
+pub fn echo_path_slice(x: &Path) -> PathBuf {
+    x.to_owned()
+}
+
+/// The string, borrowed from the argument.
+#[packed_func]
+pub fn echo_os_str(x: &OsStr) -> OsString {
+    x.to_owned()
+}
+
+/// The text in capital letters; a text that has no small ones is not copied.
+#[packed_func]
+pub fn shouted(x: Cow<'_, str>) -> Cow<'_, str> {
+    if x.chars().any(char::is_lowercase) { Cow::Owned(x.to_uppercase()) } else { x }
+}
+
+/// The bytes, borrowed from the argument if the result does not need others.
+#[packed_func]
+pub fn echo_cow_bytes(x: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+    x
+}
+
+/// The number of elements of a set of texts.
+#[packed_func]
+pub fn count_set(x: HashSet<String>) -> usize {
+    x.len()
 }
 
 /// Calls `f` with one integer.

@@ -11,6 +11,7 @@ pub mod setters;
 pub mod shared;
 pub mod signatures;
 pub mod special;
+pub mod standard;
 pub mod tensors;
 
 use std::collections::HashMap;

@@ -171,7 +171,12 @@ fn check_element(container: &str, ty: &Type, place: Place, mistakes: &mut Mistak
 fn borrowed_advice(ty: &Type) -> Option<&'static str> {
     match without_group(ty) {
         Type::Reference(reference) if reference.mutability.is_none() => match without_group(&reference.elem) {
-            Type::Path(path) if path.path.is_ident("str") => Some("use `String`"),
+            Type::Path(path) => match path.path.segments.last()?.ident.to_string().as_str() {
+                "str" => Some("use `String`"),
+                "Path" => Some("use `PathBuf`"),
+                "OsStr" => Some("use `OsString`"),
+                _ => None,
+            },
             Type::Slice(_) => Some("use `Bytes` for bytes, or `Tensor` for numbers"),
             _ => None,
         },
@@ -181,6 +186,7 @@ fn borrowed_advice(ty: &Type) -> Option<&'static str> {
                 "TensorView" => Some("use `Tensor`, and `tensor.view::<f32>()?` for each of them"),
                 "TensorViewMut" => Some("take each tensor to write to as a parameter of its own"),
                 "AnyView" => Some("use `Any`"),
+                "Cow" => Some("use an owned type such as `String`"),
                 "Option" => match &last.arguments {
                     PathArguments::AngleBracketed(arguments) => match arguments.args.first() {
                         Some(GenericArgument::Type(inner)) => borrowed_advice(inner),
@@ -207,12 +213,6 @@ pub(crate) fn without_group(ty: &Type) -> &Type {
 /// The replacement for a primitive type that the ABI does not support.
 fn primitive_advice(path: &Path) -> Option<&'static str> {
     let ident = path.get_ident()?;
-    Some(match ident.to_string().as_str() {
-        "char" => "`char` is not supported; use `String` or `&str` for text, or `u32` for a code point",
-        "i128" | "u128" => {
-            "128-bit integers are not supported: an FFI integer has 64 bits; use `i64`, or `String` for larger"
-        }
-        "f16" | "f128" => "this floating-point type is not supported: an FFI float has 64 bits; use `f32` or `f64`",
-        _ => return None,
-    })
+    matches!(ident.to_string().as_str(), "f16" | "f128")
+        .then_some("this floating-point type is not supported: an FFI float has 64 bits; use `f32` or `f64`")
 }

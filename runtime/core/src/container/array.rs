@@ -20,11 +20,8 @@ raw_handle!(ObjRef: T => Array<T>, "`ffi.Array` whose elements all convert to `T
 
 /// Adds the index of an element that did not convert to its error.
 pub(super) fn in_element<T: Schema, C: Schema>(mismatch: Mismatch, index: usize, value: &AnyView<'_>) -> Mismatch {
-    let clause = mismatch.describe(&T::TYPE, value);
-    if mismatch.is_value() {
-        return Mismatch::value(format!("element {index}: {clause}"));
-    }
-    Mismatch::type_note(format!("expected {}, but in element {index}: {clause}", C::TYPE))
+    let place = format!("in element {index}");
+    mismatch.within([&place, &place["in ".len()..]], &C::TYPE, &T::TYPE, value)
 }
 
 /// Creates an array object that owns `values`.

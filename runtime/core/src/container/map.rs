@@ -62,12 +62,8 @@ where
     V: for<'b> FromAny<'b>,
     C: FromIterator<(K, V)> + Schema,
 {
-    let describe = |mismatch: Mismatch, what: String, schema: TypeSchema, got: &AnyView<'_>| {
-        let clause = mismatch.describe(&schema, got);
-        if mismatch.is_value() {
-            return Mismatch::value(format!("{what}: {clause}"));
-        }
-        Mismatch::type_note(format!("expected {}, but {what}: {clause}", C::TYPE))
+    let describe = |mismatch: Mismatch, place: String, of: TypeSchema, got: &AnyView<'_>| {
+        mismatch.within([&place, &place], &C::TYPE, &of, got)
     };
     entries
         .views()

@@ -1,5 +1,5 @@
 //! Containers: the immutable [`Array`], [`Map`] and [`Shape`]; the mutable [`List`] and [`Dict`];
-//! and the conversions of `Vec`, `HashMap`, `BTreeMap` and tuples.
+//! and the conversions of `Vec`, sets and maps of the standard library, and tuples.
 //!
 //! ```
 //! use kernpack::{Any, Array, IntoAny};
@@ -15,6 +15,7 @@ mod dict;
 mod iteration;
 mod list;
 mod map;
+mod set;
 mod shape;
 mod tuple;
 

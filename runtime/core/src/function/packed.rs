@@ -98,7 +98,7 @@ fn wrong_argument(info: &FunctionInfo, got: &AnyView<'_>, index: usize, mismatch
         format!("{}: argument '{}': {clause}", info.signature(), param.name)
     };
     // The guard appends the function's frame.
-    Error::with_backtrace(mismatch.kind(), &message, "")
+    mismatch.into_plain_error(&message)
 }
 
 /// Checks that no other argument shares memory with argument `written`, a tensor that the function

@@ -1,7 +1,9 @@
 use core::ops::{Add, Mul, Neg, Sub};
 
 use super::Element;
-use crate::value::DataType;
+use crate::value::{
+    Any, AnyView, Arg, DataType, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema, pair, sequence,
+};
 
 /// A complex number, an element of tensors of `complex64` (of `f32`) and `complex128` (of `f64`).
 ///
@@ -38,6 +40,33 @@ macro_rules! complex {
             const DTYPE: DataType = DataType::scalar(crate::abi::dtype_code::COMPLEX, $bits);
             const NAME: &'static str = $name;
             const ZERO: Self = Self::new(0.0, 0.0);
+        }
+
+        impl Schema for Complex<$part> {
+            const TYPE: TypeSchema = TypeSchema::new("complex");
+        }
+
+        impl<'a> FromAny<'a> for Complex<$part> {
+            /// A number, or a pair of real and imaginary part.
+            fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+                let Ok(parts) = sequence(value) else { return $part::from_any(value).map(Self::from) };
+                match parts.views() {
+                    [re, im] => Ok(Self { re: $part::from_any(re)?, im: $part::from_any(im)? }),
+                    _ => Err(Mismatch::TYPE),
+                }
+            }
+        }
+
+        impl IntoAny for Complex<$part> {
+            fn into_any(self) -> Any {
+                pair([self.re.into_any(), self.im.into_any()])
+            }
+        }
+
+        impl ToArg for Complex<$part> {
+            fn to_arg(&self) -> Arg<'_> {
+                Arg::owned(self.into_any())
+            }
         }
 
         impl Complex<$part> {

@@ -308,6 +308,8 @@ fn static_type_index(field: &FieldDef) -> i32 {
     match field.ty.key {
         // May be a big integer, which serializers cannot store in place.
         "int" if field.is_unsigned && field.size == 8 => OTHER,
+        // A `NonZero`, which must not be set to 0 in place; a `Field` is larger.
+        "int" if field.storage == Storage::Rust && field.size <= 8 => OTHER,
         "int" => type_index::INT,
         "bool" => type_index::BOOL,
         "float" => type_index::FLOAT,

@@ -189,10 +189,19 @@ pub struct Mismatch(Option<Box<Detail>>);
 /// The details that a message adds to "expected X, got Y".
 #[derive(Debug)]
 struct Detail {
-    /// True if the type matches and only the value is wrong.
-    wrong_value: bool,
+    /// The part of the value that is wrong.
+    wrong: Wrong,
     /// A complete clause.
     clause: String,
+}
+
+/// The part of a value that is wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wrong {
+    Type,
+    Value,
+    /// A number is outside the range of the type.
+    Range,
 }
 
 impl Mismatch {
@@ -202,19 +211,37 @@ impl Mismatch {
     /// The value has another type; `clause` is more precise than "expected X, got Y".
     #[cold]
     pub fn type_note(clause: String) -> Self {
-        Self(Some(Box::new(Detail { wrong_value: false, clause })))
+        Self(Some(Box::new(Detail { wrong: Wrong::Type, clause })))
     }
 
     /// The type matches but the value does not: out of range, not UTF-8, not contiguous. `clause`
     /// describes the problem.
     #[cold]
     pub fn value(clause: String) -> Self {
-        Self(Some(Box::new(Detail { wrong_value: true, clause })))
+        Self(Some(Box::new(Detail { wrong: Wrong::Value, clause })))
     }
 
-    /// Returns true if the type matches and only the value is wrong.
-    pub(crate) fn is_value(&self) -> bool {
-        self.0.as_ref().is_some_and(|detail| detail.wrong_value)
+    /// The type matches, but the number is outside the range of the Rust type. Like
+    /// [`Mismatch::value`]; an OverflowError if Python imports the library.
+    #[cold]
+    pub(crate) fn range(clause: String) -> Self {
+        Self(Some(Box::new(Detail { wrong: Wrong::Range, clause })))
+    }
+
+    /// Adds the place of a value of type `of` in a container of type `whole`: `places[0]` for a
+    /// wrong type, and `places[1]` for a wrong value.
+    #[cold]
+    pub(crate) fn within(self, places: [&str; 2], whole: &TypeSchema, of: &TypeSchema, got: &AnyView<'_>) -> Self {
+        let (wrong, clause) = (self.wrong(), self.describe(of, got));
+        let clause = match wrong {
+            Wrong::Type => format!("expected {whole}, but {}: {clause}", places[0]),
+            Wrong::Value | Wrong::Range => format!("{}: {clause}", places[1]),
+        };
+        Self(Some(Box::new(Detail { wrong, clause })))
+    }
+
+    fn wrong(&self) -> Wrong {
+        self.0.as_ref().map_or(Wrong::Type, |detail| detail.wrong)
     }
 
     /// Returns the clause for a message: `expected int, got str`.
@@ -226,15 +253,29 @@ impl Mismatch {
     }
 
     /// The kind of the error.
-    pub(crate) fn kind(&self) -> &'static str {
-        if self.is_value() { "ValueError" } else { "TypeError" }
+    fn kind(&self) -> &'static str {
+        match self.wrong() {
+            Wrong::Type => "TypeError",
+            Wrong::Value | Wrong::Range => "ValueError",
+        }
     }
 
     /// Creates an error whose message begins with `context`.
     #[cold]
     #[track_caller]
     pub(crate) fn into_error(self, context: &str, expected: &TypeSchema, got: &AnyView<'_>) -> Error {
-        Error::new(self.kind(), format!("{context}{}", self.describe(expected, got)))
+        self.marked(Error::new(self.kind(), format!("{context}{}", self.describe(expected, got))))
+    }
+
+    /// Like [`Mismatch::into_error`], with a whole message and without a place in the backtrace.
+    #[cold]
+    pub(crate) fn into_plain_error(self, message: &str) -> Error {
+        self.marked(Error::with_backtrace(self.kind(), message, ""))
+    }
+
+    #[inline]
+    fn marked(&self, error: Error) -> Error {
+        if self.wrong() == Wrong::Range { error.out_of_range() } else { error }
     }
 }
 

@@ -7,13 +7,16 @@
 //! assert_eq!(value.to::<i64>().unwrap_err().message(), "expected int, got str");
 //! ```
 
+mod address;
 mod any;
+mod borrowed_or_owned;
 mod convert;
 mod counted;
 mod data_type;
 mod device;
 mod error;
 mod optional;
+mod path;
 mod raw_handle;
 mod result_place;
 mod scalar;
@@ -22,7 +25,9 @@ mod seen;
 mod sequence;
 mod subscript;
 mod text;
+mod time;
 mod type_name;
+mod wide;
 
 pub use any::{Any, AnyView};
 pub use convert::{Arg, FromAny, FromArg, IntoAny, IntoReturn, Mismatch, ToArg};
@@ -37,7 +42,7 @@ pub use schema::{Access, Schema, Storage, TypeSchema};
 pub use seen::{Changed, Narrow, Shown};
 #[doc(hidden)]
 pub use sequence::{Sequence, sequence};
-pub(crate) use sequence::{array_elements, entries, views};
+pub(crate) use sequence::{array_elements, entries, pair, views};
 pub use subscript::{Slice, Subscript};
 pub use text::{Bytes, Str};
 #[doc(hidden)]

@@ -18,14 +18,14 @@ fn any(raw: TVMFFIAny) -> Any {
 #[cold]
 fn not_an_int(value: &AnyView<'_>) -> Mismatch {
     if value.type_index() == type_index::BIG_INT {
-        return Mismatch::value("the integer does not fit into 64 bits".to_owned());
+        return Mismatch::range("the integer does not fit into 64 bits".to_owned());
     }
     Mismatch::TYPE
 }
 
 #[cold]
 fn out_of_range(value: impl core::fmt::Display, name: &str, min: impl core::fmt::Display, max: u64) -> Mismatch {
-    Mismatch::value(format!("{value} is out of range for {name} ({min} to {max})"))
+    Mismatch::range(format!("{value} is out of range for {name} ({min} to {max})"))
 }
 
 /// The view that visitors get of a field of this type.
@@ -186,7 +186,7 @@ fn from_big_int(value: &AnyView<'_>, name: &str) -> Result<u64, Mismatch> {
     let words = unsafe { embedded::big_int::content(value.as_raw()).as_slice() };
     match words.as_chunks().0 {
         [low, [0, 0, 0, 0, 0, 0, 0, 0]] => Ok(u64::from_ne_bytes(*low)),
-        _ => Err(Mismatch::value(format!("the integer is out of range for {name} (0 to {})", u64::MAX))),
+        _ => Err(Mismatch::range(format!("the integer is out of range for {name} (0 to {})", u64::MAX))),
     }
 }
 
@@ -209,6 +209,17 @@ impl IntoAny for u64 {
 /// packed function's guard converts the panic to an error.
 #[cold]
 fn big_int(value: u64) -> Any {
+    require_big_int(&value);
+    let words = u128::from(value).to_le_bytes();
+    // Two whole words are always valid content.
+    // SAFETY: the value is new.
+    embedded::big_int::from_words(&words).map_or(Any::NONE, |value| unsafe { Any::from_raw(value) })
+}
+
+/// # Panics
+/// Panics if the process's implementation does not have integers beyond 64 bits.
+#[cold]
+pub(super) fn require_big_int(value: &dyn core::fmt::Display) {
     if provider::api().big_int_from_byte_array.is_none() {
         let version = provider::version();
         panic!(
@@ -217,10 +228,6 @@ fn big_int(value: u64) -> Any {
             version.major, version.minor, version.patch
         );
     }
-    let words = u128::from(value).to_le_bytes();
-    // Two whole words are always valid content.
-    // SAFETY: the value is new.
-    embedded::big_int::from_words(&words).map_or(Any::NONE, |value| unsafe { Any::from_raw(value) })
 }
 
 impl ToArg for u64 {
@@ -329,7 +336,7 @@ fn float_of_big_int(value: &AnyView<'_>) -> Result<f64, Mismatch> {
     // view.
     let float = unsafe { embedded::big_int::to_float(embedded::big_int::content(value.as_raw()).as_slice()) };
     if float.is_infinite() {
-        Err(Mismatch::value("the integer is too large for a float".to_owned()))
+        Err(Mismatch::range("the integer is too large for a float".to_owned()))
     } else {
         Ok(float)
     }

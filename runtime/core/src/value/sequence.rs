@@ -1,4 +1,4 @@
-use super::{AnyView, Mismatch};
+use super::{Any, AnyView, Mismatch};
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::embedded::{self, list::shared::Contents};
 
@@ -56,6 +56,14 @@ pub fn sequence<'a>(value: &'a AnyView<'a>) -> Result<Sequence<'a>, Mismatch> {
             _ => Err(Mismatch::TYPE),
         }
     }
+}
+
+/// Moves two values into an array.
+pub(crate) fn pair(values: [Any; 2]) -> Any {
+    let values = values.map(Any::into_raw);
+    // SAFETY: the values are owned and are moved into a new object; the value takes ownership of
+    // its one reference.
+    unsafe { Any::from_object(embedded::seq::new_array_of_moved(&values)) }
 }
 
 /// Returns the keys and values of a map or dict, alternating.

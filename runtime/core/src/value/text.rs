@@ -6,8 +6,18 @@ use super::{Any, AnyView, Arg, Changed, FromAny, IntoAny, Mismatch, ResultPlace,
 use crate::abi::{TVMFFIAny, TVMFFIByteArray, type_index};
 use crate::embedded;
 
-const STR: TypeSchema = TypeSchema::new("ffi.String");
+pub(super) const STR: TypeSchema = TypeSchema::new("ffi.String");
 const BYTES: TypeSchema = TypeSchema::new("ffi.Bytes");
+
+/// Returns the bytes of a string value, which need not be UTF-8.
+pub(super) fn raw_text<'a>(value: &'a AnyView<'a>) -> Result<&'a [u8], Mismatch> {
+    // SAFETY: a view follows the ABI's rules, and a string with this artifact's mark was marked by
+    // this artifact.
+    match unsafe { embedded::lent_text(value.as_raw()) } {
+        Some(text) => Ok(text.as_bytes()),
+        None => str_bytes(value),
+    }
+}
 
 /// Returns the bytes of a string value. Small strings are read in place, so the result borrows from
 /// `value`.

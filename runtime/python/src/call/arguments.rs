@@ -327,9 +327,15 @@ impl Arguments {
     /// # Safety
     /// The object lives for the call.
     #[inline(never)]
-    pub(crate) unsafe fn add(&mut self, py: Py, object: *mut PyObject, label: &dyn Display) -> PyResult<()> {
+    pub(crate) unsafe fn add(
+        &mut self,
+        py: Py,
+        object: *mut PyObject,
+        wanted: &Wanted,
+        label: &dyn Display,
+    ) -> PyResult<()> {
         // SAFETY: promised by the caller.
-        unsafe { self.convert(py, object, &Wanted::ANY) }.map_err(|refused| match refused {
+        unsafe { self.convert(py, object, wanted) }.map_err(|refused| match refused {
             Refused::Raised(raised) => raised,
             Refused::Because { kind, clause } => {
                 exception::raise(py, &Error::with_backtrace(kind, &format!("{label}: {clause}"), ""))

@@ -14,6 +14,7 @@ use crate::cpython::exception;
 use crate::cpython::heap_type::{self, pointer_place, refuse_new, release};
 use crate::cpython::interpreter::{Call, without_lock};
 use crate::cpython::object::{Owned, PyResult};
+use crate::signature::wanted::Wanted;
 
 /// Creates the class of functions as values.
 pub(crate) fn class(py: Py) -> PyResult<Owned> {
@@ -70,7 +71,7 @@ unsafe fn run(py: Py, function: *mut TVMFFIObject, args: *mut PyObject, kwargs: 
         let _call = Call::enter(py);
         let mut arguments = Arguments::new();
         for index in 0..py.PyTuple_Size(args) {
-            arguments.add(py, py.PyTuple_GetItem(args, index), &format_args!("argument {index}"))?;
+            arguments.add(py, py.PyTuple_GetItem(args, index), &Wanted::ANY, &format_args!("argument {index}"))?;
         }
         let Some(entry_point) = embedded::body::<TVMFFIFunctionCell>(function).safe_call else {
             return Err(py.raise(py.PyExc_RuntimeError(), "the function object has no entry point"));

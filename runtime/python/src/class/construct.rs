@@ -74,7 +74,7 @@ impl Fields {
                 all.push((field.offset, field.setter?, Wanted::field(&field.ty)));
             }
         }
-        Some(Self { create: own.create?, all: all.into() })
+        Some(Self { create: own.create?, all: all.into(), names: names.into() })
     }
 
     /// Creates an object with these values, with a reference for the caller; `None` if the general
@@ -253,8 +253,8 @@ unsafe fn made_in_general(py: Py, class: &Class, given: Given) -> PyResult<Made>
                 let mut result = callable.before;
                 invoke(py, callable, arguments.views(), &mut result).map(|()| Any::from_raw(result))
             }
-            Constructor::Function(function, _) => {
-                add_all(py, &mut arguments, given, name)?;
+            Constructor::Function(function, fields) => {
+                add_all(py, &mut arguments, given, name, fields.as_ref())?;
                 handle::call_object(*function, arguments.views())
             }
         }
@@ -273,12 +273,23 @@ unsafe fn made_in_general(py: Py, class: &Class, given: Given) -> PyResult<Made>
 ///
 /// # Safety
 /// The arguments live for the call.
-unsafe fn add_all(py: Py, arguments: &mut Arguments, given: Given, name: &str) -> PyResult<()> {
+unsafe fn add_all(
+    py: Py,
+    arguments: &mut Arguments,
+    given: Given,
+    name: &str,
+    fields: Option<&Fields>,
+) -> PyResult<()> {
+    let wanted = |place: Option<usize>| match fields.zip(place).and_then(|(fields, place)| fields.all.get(place)) {
+        // The function may copy a text, so it is not lent.
+        Some((.., wanted)) if !wanted.lends_text => wanted,
+        _ => &Wanted::ANY,
+    };
     // SAFETY: promised by the caller: values by position, then one for each of the names, which are
     // a tuple of texts.
     unsafe {
         for place in 0..given.positional() {
-            arguments.add(py, given.value(place), &name)?;
+            arguments.add(py, given.value(place), wanted(Some(place)), &name)?;
         }
         let names = given.names();
         if names.is_null() || py.PyTuple_Size(names) == 0 {
@@ -286,8 +297,11 @@ unsafe fn add_all(py: Py, arguments: &mut Arguments, given: Given, name: &str) -
         }
         arguments.push_marker(py)?;
         for place in 0..py.PyTuple_Size(names) {
-            arguments.add(py, py.PyTuple_GetItem(names, place), &name)?;
-            arguments.add(py, given.value(given.positional() + place as usize), &name)?;
+            let field = py.PyTuple_GetItem(names, place);
+            arguments.add(py, field, &Wanted::ANY, &name)?;
+            let field = py.utf8(field)?;
+            let field = fields.and_then(|fields| fields.names.iter().position(|name| name.as_bytes() == field));
+            arguments.add(py, given.value(given.positional() + place as usize), wanted(field), &name)?;
         }
         Ok(())
     }

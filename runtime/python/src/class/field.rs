@@ -12,7 +12,7 @@ use kernpack_core::value::{Storage, TypeSchema, type_key};
 use super::declared::{blocks, declared, own_field};
 use crate::call::function::run_in_general;
 use crate::call::given::Given;
-use crate::convert::from_python::result;
+use crate::convert::from_python;
 use crate::convert::to_python;
 use crate::cpython::capi::{Py, PyGetSet, PyObject};
 use crate::cpython::exception;
@@ -21,6 +21,7 @@ use crate::cpython::object::{Owned, PyResult, Raised};
 use crate::cpython::state::State;
 use crate::instance::table::{self, object_of};
 use crate::signature::callable::{Callable, Origin};
+use crate::signature::wanted::Wanted;
 
 /// The attributes of the class of a type with this key: its fields and properties, and its setters.
 pub(crate) fn attributes(py: Py, info: TypeInfo, key: &str) -> PyResult<Vec<PyGetSet>> {
@@ -134,6 +135,7 @@ impl Setter {
 struct Property {
     field: Field,
     ty: &'static TypeSchema,
+    wanted: Wanted,
     read: Read,
     owner: Owner,
     setter: Option<Setter>,
@@ -198,7 +200,10 @@ impl Property {
     fn new(py: Py, info: TypeInfo, key: &str, field: Field, setter: Option<Setter>) -> Self {
         let name = field.name();
         let read = own_field(py, key, &name).map_or(Read::Getter, Read::of);
-        Self { ty: declared(py, key, &name), field, read, owner: Owner::new(info.index()), setter }
+        let ty = declared(py, key, &name);
+        // The setter gets a value of its own, which is not lent.
+        let wanted = Wanted { lends_text: false, ..Wanted::field(ty) };
+        Self { ty, wanted, field, read, owner: Owner::new(info.index()), setter }
     }
 
     /// Returns the attribute of the class, which lives forever; `more` is documentation for a field
@@ -305,7 +310,7 @@ impl Property {
                 if value.is_null() {
                     return Err(py.raise(py.PyExc_AttributeError(), "a field cannot be deleted"));
                 }
-                let converted = result(py, value)?;
+                let converted = from_python::value(py, value, &property.wanted)?;
                 property.field.set(object, converted.as_view()).map_err(|error| exception::raise(py, &error))
             })()
         };

@@ -9,8 +9,8 @@ use kernpack_core::{Any, DataType, Device, IntoAny, embedded};
 
 use super::keep::{Keep, kept, kept_object};
 use super::lent::Lent;
-use super::number;
 use super::parts::Parts;
+use super::{number, standard};
 use crate::cpython::capi::{Py, PyObject, constant};
 use crate::cpython::heap_type::pointer_place;
 use crate::cpython::object::{Owned, PyResult, Raised};
@@ -304,6 +304,12 @@ unsafe fn other(
             // A mapping has items, too, but no order of them by number.
             Kind::Sequence if py.PySequence_Check(object) != 0 && py.attribute_if_any(object, c"keys")?.is_none() => {
                 return sequence(py, object, wanted, parts);
+            }
+            Kind::Path | Kind::Address | Kind::Set | Kind::Duration | Kind::Time | Kind::Complex => {
+                if let Some(simpler) = standard::simpler(py, object, kind)? {
+                    let value = py.nested(|py| part(py, simpler.as_ptr(), wanted, parts, NOT_A_PART))?;
+                    return Ok((*value.as_raw(), Keep::Value(value)));
+                }
             }
             _ => {}
         }
@@ -634,7 +640,17 @@ unsafe fn device_of_pair(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Ke
 #[inline(never)]
 pub(crate) unsafe fn result(py: Py, object: *mut PyObject) -> PyResult<Any> {
     // SAFETY: promised by the caller.
-    unsafe { owned(py, object, &Wanted::ANY) }.map_err(|refused| match refused {
+    unsafe { value(py, object, &Wanted::ANY) }
+}
+
+/// Like [`result`], for a value with these requirements.
+///
+/// # Safety
+/// `object` is alive.
+#[inline(never)]
+pub(crate) unsafe fn value(py: Py, object: *mut PyObject, wanted: &Wanted) -> PyResult<Any> {
+    // SAFETY: promised by the caller.
+    unsafe { owned(py, object, wanted) }.map_err(|refused| match refused {
         Refused::Raised(raised) => raised,
         Refused::Because { clause, .. } => py.raise(py.PyExc_TypeError(), &clause),
     })

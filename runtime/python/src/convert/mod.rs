@@ -6,4 +6,5 @@ pub(crate) mod keep;
 pub(crate) mod lent;
 mod number;
 mod parts;
+mod standard;
 pub(crate) mod to_python;

@@ -125,7 +125,8 @@ pub(crate) unsafe fn like(py: Py, object: *mut PyObject, kind: Kind) -> Result<O
             let (view, keep) = integer(py, index.as_ptr())?;
             return Ok(Some((view, keep)));
         }
-        if kind == Kind::Float && py.attribute_if_any(object, c"__float__")?.is_some() {
+        let is_float = matches!(kind, Kind::Float | Kind::Duration | Kind::Time | Kind::Complex);
+        if is_float && py.attribute_if_any(object, c"__float__")?.is_some() {
             return float(py, object).map(Some);
         }
         Ok(None)

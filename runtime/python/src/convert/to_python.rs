@@ -8,8 +8,8 @@ use kernpack_core::value::{AnyView, TypeSchema};
 use kernpack_core::{Any, DataType, Device, embedded};
 
 use super::lent::python_callable;
-use super::number;
 use super::parts::Parts;
+use super::{number, standard};
 use crate::cpython::capi::Py;
 use crate::cpython::heap_type::{holder, holder_of_owned};
 use crate::cpython::object::{Owned, PyResult, Raised};
@@ -76,7 +76,8 @@ unsafe fn other(py: Py, value: &TVMFFIAny, ty: &TypeSchema) -> PyResult<Owned> {
     unsafe {
         match value.type_index {
             type_index::RAW_STR | type_index::SMALL_STR | type_index::STR => {
-                py.new_text(embedded::text_of(value).unwrap_or_default())
+                let text = py.new_text(embedded::text_of(value).unwrap_or_default())?;
+                standard::of_text(py, inner(ty).key, text)
             }
             type_index::BYTE_ARRAY_PTR | type_index::SMALL_BYTES | type_index::BYTES => {
                 let bytes = embedded::text_of(value).unwrap_or_default();
@@ -151,7 +152,7 @@ unsafe fn contents_with(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema, part
                 let references = if (*object).type_index == type_index::LIST { 2 } else { 1 };
                 py.nested(|py| match ty.key {
                     "Tuple" => tuple(py, elements, ty, parts),
-                    _ => list_with(py, elements, ty, parts, references),
+                    key => standard::of_list(py, key, list_with(py, elements, ty, parts, references)?),
                 })
             }
             type_index::MAP | type_index::DICT => py.nested(|py| dict(py, object, ty, parts)),

@@ -363,7 +363,7 @@ table! {
     }
     objects {
         _Py_NoneStruct _Py_TrueStruct _Py_FalseStruct _Py_NotImplementedStruct PyLong_Type PyFloat_Type PyBool_Type PyUnicode_Type PyBytes_Type PyByteArray_Type PyList_Type PySlice_Type PyMemoryView_Type
-        PyTuple_Type PyDict_Type PyModule_Type PyBaseObject_Type PyFunction_Type PyMethod_Type PyCFunction_Type
+        PyTuple_Type PyDict_Type PySet_Type PyComplex_Type PyModule_Type PyBaseObject_Type PyFunction_Type PyMethod_Type PyCFunction_Type
     }
     variables {
         PyExc_BaseException PyExc_Exception PyExc_TypeError PyExc_ValueError PyExc_RuntimeError PyExc_ImportError PyExc_OverflowError PyExc_RecursionError PyExc_AttributeError PyExc_BufferError PyExc_IndexError PyExc_KeyError PyExc_OSError

@@ -27,10 +27,11 @@ pub(crate) fn raise(py: Py, error: &Error) -> Raised {
         return Raised;
     }
     let other;
-    let (class, is_usual) = match usual(py, error.kind_bytes()) {
+    let kind = kind_of(error);
+    let (class, is_usual) = match usual(py, kind.as_bytes()) {
         Some(class) => (class, true),
         None => {
-            other = class_of(py, error.kind());
+            other = class_of(py, kind);
             match &other {
                 Ok(class) => (class.as_ptr(), false),
                 Err(_) => return Raised,
@@ -92,7 +93,7 @@ fn with_cause(py: Py, error: &Error, class: *mut PyObject) -> PyResult<Owned> {
             let cause = match carried(py, &cause) {
                 Some(own) => Owned::share(py, own),
                 None => {
-                    let class = class_of(py, cause.kind())?;
+                    let class = class_of(py, kind_of(&cause))?;
                     py.nested(|py| with_cause(py, &cause, class.as_ptr()))?
                 }
             };
@@ -144,6 +145,18 @@ fn carried(py: Py, error: &Error) -> Option<*mut PyObject> {
     }
 }
 
+/// The kind of an error, or a more precise one that only Python's own classes have.
+fn kind_of(error: &Error) -> &str {
+    let kind = error.kind();
+    // A generated constructor adds the name of the field to the error of its setter.
+    let of_field =
+        || error.message().contains(".__ffi_init__() ") && error.cause().is_some_and(|cause| cause.is_out_of_range());
+    match kind == "ValueError" && (error.is_out_of_range() || of_field()) {
+        true => "OverflowError",
+        false => kind,
+    }
+}
+
 /// The class for one of the most common kinds, one of the interpreter's.
 fn usual(py: Py, kind: &[u8]) -> Option<*mut PyObject> {
     let class = match kind {
@@ -152,6 +165,7 @@ fn usual(py: Py, kind: &[u8]) -> Option<*mut PyObject> {
         b"RuntimeError" => py.PyExc_RuntimeError(),
         b"IndexError" => py.PyExc_IndexError(),
         b"KeyError" => py.PyExc_KeyError(),
+        b"OverflowError" => py.PyExc_OverflowError(),
         _ => return None,
     };
     // A library may declare one of the same name.

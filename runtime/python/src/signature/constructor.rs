@@ -21,4 +21,6 @@ pub(crate) struct Fields {
     pub(crate) create: TVMFFIObjectCreator,
     /// Offset, setter and type of each field.
     pub(crate) all: Box<[(usize, TVMFFIFieldSetter, Wanted)]>,
+    /// The name of each field.
+    pub(crate) names: Box<[&'static str]>,
 }

@@ -38,6 +38,18 @@ pub(crate) enum Kind {
     Enum,
     /// An object of a type of this artifact.
     Object,
+    /// A path, from a text or an object with `__fspath__`.
+    Path,
+    /// An internet address, from a text or an object of the module `ipaddress`.
+    Address,
+    /// A set, from sets and sequences.
+    Set,
+    /// A `timedelta`, or a number of seconds.
+    Duration,
+    /// A `datetime` with a time zone, or a number of seconds since 1970.
+    Time,
+    /// A complex number.
+    Complex,
     /// The object itself determines the conversion.
     Other,
 }
@@ -63,6 +75,12 @@ impl Wanted {
             "ffi.Bytes" => Kind::Bytes,
             "ffi.Array" | "ffi.List" | "Tuple" | "ffi.Shape" => Kind::Sequence,
             "ffi.Map" | "ffi.Dict" => Kind::Map,
+            "pathlib.Path" => Kind::Path,
+            "ipaddress.IPv4Address" | "ipaddress.IPv6Address" | "ipaddress.ip_address" => Kind::Address,
+            "set" => Kind::Set,
+            "datetime.timedelta" => Kind::Duration,
+            "datetime.datetime" => Kind::Time,
+            "complex" => Kind::Complex,
             key if State::has_int_enum(key) => Kind::Enum,
             key if State::has_type(key) => Kind::Object,
             _ => Kind::Other,
@@ -79,8 +97,12 @@ impl Wanted {
 
     /// The requirements of a field's value, for a type of this artifact: its setter checks the
     /// type.
-    pub(crate) fn field(ty: &TypeSchema) -> Self {
-        Self { lends_text: ty.key == "ffi.String", ..Self::ANY }
+    pub(crate) fn field(ty: &'static TypeSchema) -> Self {
+        let wanted = Self::of(ty);
+        match wanted.kind {
+            Kind::Path | Kind::Address | Kind::Set | Kind::Duration | Kind::Time | Kind::Complex => wanted,
+            _ => Self { lends_text: ty.key == "ffi.String", ..Self::ANY },
+        }
     }
 
     /// An element of a container, or a key of a map.

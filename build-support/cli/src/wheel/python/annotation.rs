@@ -95,7 +95,7 @@ impl<'a> Annotations<'a> {
             "bool" | "int" | "float" | "slice" => self.builtin(key),
             "ffi.String" | "ffi.SmallStr" | "str" | "std::string" | "const char*" => self.builtin("str"),
             "ffi.Bytes" | "ffi.SmallBytes" | "bytes" => self.builtin("bytes"),
-            "ffi.Array" | "list" => format!("_Sequence[{}]", of(args.first())),
+            "ffi.Array" | "list" | "set" => format!("_Sequence[{}]", of(args.first())),
             "ffi.List" if is_parameter => format!("_Sequence[{}]", of(args.first())),
             "ffi.List" => format!("_MutableSequence[{}]", of(args.first())),
             "ffi.Map" | "dict" => format!("_Mapping[{}, {}]", of(args.first()), of(args.get(1))),
@@ -126,6 +126,16 @@ impl<'a> Annotations<'a> {
             "DataType" | "dtype" if is_parameter => format!("_ffi.dtype | {}", self.builtin("str")),
             "DataType" | "dtype" => "_ffi.dtype".to_owned(),
             "Device" => "_ffi.Device".to_owned(),
+            "pathlib.Path" | "ipaddress.IPv4Address" | "ipaddress.IPv6Address" | "ipaddress.ip_address" => {
+                self.builtin("str")
+            }
+            // Seconds, or seconds and nanoseconds.
+            "datetime.timedelta" | "datetime.datetime" if is_parameter => {
+                format!("{} | _Sequence[{}]", self.builtin("float"), self.builtin("int"))
+            }
+            "datetime.timedelta" | "datetime.datetime" => format!("_Sequence[{}]", self.builtin("int")),
+            "complex" if is_parameter => format!("{0} | _Sequence[{0}]", self.builtin("float")),
+            "complex" => format!("_Sequence[{}]", self.builtin("float")),
             other => self.class(other).unwrap_or_else(|| "_Any".to_owned()),
         }
     }
@@ -163,6 +173,22 @@ impl<'a> Annotations<'a> {
             ("DataType" | "dtype" | "Device", Position::Result) => text,
             ("DataType" | "dtype" | "Device", Position::Parameter) => "_Any".to_owned(),
             ("ffi.Module" | "ffi.Object", _) => "_Any".to_owned(),
+            ("pathlib.Path", Position::Result) => "_pathlib.Path".to_owned(),
+            ("pathlib.Path", Position::Parameter) => format!("{text} | _os.PathLike[{text}]"),
+            ("ipaddress.IPv4Address" | "ipaddress.IPv6Address" | "ipaddress.ip_address", _) => {
+                let class = match key {
+                    "ipaddress.ip_address" => "_ipaddress.IPv4Address | _ipaddress.IPv6Address".to_owned(),
+                    key => format!("_{key}"),
+                };
+                if position == Position::Result { class } else { format!("{class} | {text}") }
+            }
+            ("set", Position::Result) => format!("{}[{}]", self.builtin("set"), of(0)),
+            ("set", Position::Parameter) => format!("_Set[{}] | _Sequence[{}]", of(0), of(0)),
+            ("datetime.timedelta", Position::Result) => "_datetime.timedelta".to_owned(),
+            ("datetime.timedelta", Position::Parameter) => format!("_datetime.timedelta | {}", self.builtin("float")),
+            ("datetime.datetime", Position::Result) => "_datetime.datetime".to_owned(),
+            ("datetime.datetime", Position::Parameter) => format!("_datetime.datetime | {}", self.builtin("float")),
+            ("complex", _) => self.builtin("complex"),
             _ => return None,
         })
     }
@@ -327,6 +353,10 @@ mod tests {
             ),
             (json!({ "type": "Tuple" }), "tuple[()]", "tuple[()]"),
             (json!({ "type": "DataType" }), "_ffi.dtype | str", "_ffi.dtype"),
+            (json!({ "type": "pathlib.Path" }), "str", "str"),
+            (json!({ "type": "set", "args": [{ "type": "int" }] }), "_Sequence[int]", "_Sequence[int]"),
+            (json!({ "type": "datetime.timedelta" }), "float | _Sequence[int]", "_Sequence[int]"),
+            (json!({ "type": "complex" }), "float | _Sequence[float]", "_Sequence[float]"),
             (json!({ "type": "other.Type" }), "_Any", "_Any"),
             (json!(7), "_Any", "_Any"),
         ] {
@@ -365,6 +395,17 @@ mod tests {
             ),
             (json!({ "type": "Device" }), "_Any", "str"),
             (json!({ "type": "int" }), "int", "int"),
+            (json!({ "type": "pathlib.Path" }), "str | _os.PathLike[str]", "_pathlib.Path"),
+            (json!({ "type": "set", "args": [{ "type": "int" }] }), "_Set[int] | _Sequence[int]", "set[int]"),
+            (json!({ "type": "datetime.timedelta" }), "_datetime.timedelta | float", "_datetime.timedelta"),
+            (json!({ "type": "datetime.datetime" }), "_datetime.datetime | float", "_datetime.datetime"),
+            (json!({ "type": "complex" }), "complex", "complex"),
+            (
+                json!({ "type": "ipaddress.ip_address" }),
+                "_ipaddress.IPv4Address | _ipaddress.IPv6Address | str",
+                "_ipaddress.IPv4Address | _ipaddress.IPv6Address",
+            ),
+            (json!({ "type": "ipaddress.IPv6Address" }), "_ipaddress.IPv6Address | str", "_ipaddress.IPv6Address"),
         ] {
             assert_eq!(annotations.of(&schema, Position::Parameter), parameter, "{schema}");
             assert_eq!(annotations.of(&schema, Position::Result), result, "{schema}");

@@ -391,10 +391,12 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
 }
 
 /// The imports of the names with an underscore, which are not part of the package.
-const SOURCES: [(&str, &str); 22] = [
+const SOURCES: [(&str, &str); 25] = [
     ("_builtins.", "import builtins as _builtins"),
+    ("_datetime.", "import datetime as _datetime"),
     ("_enum.", "import enum as _enum"),
     ("_inspect.", "import inspect as _inspect"),
+    ("_ipaddress.", "import ipaddress as _ipaddress"),
     ("_os.", "import os as _os"),
     ("_re.", "import re as _re"),
     (": typing.", "import typing"),
@@ -405,6 +407,7 @@ const SOURCES: [(&str, &str); 22] = [
     ("_MutableMapping[", "from collections.abc import MutableMapping as _MutableMapping"),
     ("_MutableSequence[", "from collections.abc import MutableSequence as _MutableSequence"),
     ("_Sequence[", "from collections.abc import Sequence as _Sequence"),
+    ("_Set[", "from collections.abc import Set as _Set"),
     // Type checkers treat modules that are not installed as Any.
     ("_np.", "import numpy as _np"),
     ("_Any", "from typing import Any as _Any"),
