@@ -14,6 +14,7 @@
 //! | `convert` | `from_python`, `to_python`, and Python callables as functions: `lent`, `callback` |
 //! | `call` | what CPython passes (`given`), `arguments`, those of a declared signature (`signed`), `function`, `method`, and functions as values: `handle` |
 //! | `class` | the class of a registered type (`types`) and its parts: `field`, `construct`, `operators`, `pickle`, `deep_copy`, `gc`; `enumeration`, `container`, `tensor` |
+//! | `object` | any Python object as a value of Rust, for users |
 //! | `module` | the implementation of `PyInit_<name>` |
 //!
 //! Users enable it by the feature `python` of `kernpack`, and `library!()` does the rest; this
@@ -25,6 +26,7 @@ mod convert;
 mod cpython;
 mod instance;
 mod module;
+pub mod object;
 mod signature;
 mod tensor;
 

@@ -5,6 +5,7 @@
 pub mod comparison;
 pub mod interface;
 pub mod places;
+pub mod python_objects;
 pub mod shared;
 pub mod signatures;
 pub mod tensors;

@@ -196,7 +196,7 @@ impl Arguments {
         // header.
         let is_simple = unsafe {
             let place = self.views[self.count].as_mut_ptr();
-            if wanted.kind == Kind::Function {
+            if wanted.is_lent() {
                 false
             } else if wanted.kind == Kind::Object && table::is_known(py.type_of(object)) {
                 // A constructor may write the field at the same time, once.
@@ -222,6 +222,10 @@ impl Arguments {
     unsafe fn convert_other(&mut self, py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(), Refused> {
         // SAFETY: promised by the caller; the place of a lent tensor stays where it is.
         unsafe {
+            if wanted.is_python() {
+                self.push_kept(from_python::python(py, object, wanted));
+                return Ok(());
+            }
             if wanted.access != Access::Keeps
                 && self.lent < LENT
                 && let Some(view) = lend::lend(py, object, wanted, &mut self.tensors[self.lent])?

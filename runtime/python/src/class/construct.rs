@@ -18,6 +18,7 @@ use crate::cpython::capi::{Py, PyObject, constant};
 use crate::cpython::exception;
 use crate::cpython::heap_type::pointer_place;
 use crate::cpython::object::{Owned, PyResult, Raised};
+use crate::cpython::pending;
 use crate::cpython::state::State;
 use crate::instance::table::{self, Class};
 use crate::signature::callable::{Callable, Origin};
@@ -259,7 +260,7 @@ unsafe fn made_in_general(py: Py, class: &Class, given: Given) -> PyResult<Made>
             }
         }
     };
-    let result = result.map_err(|error| exception::raise(py, &error))?;
+    let result = pending::or(result).map_err(|error| exception::raise(py, &error))?;
     match result.as_view().object().and_then(Made::new) {
         Some(object) if table::is_a(result.type_index(), class.index) => {
             core::mem::forget(result);

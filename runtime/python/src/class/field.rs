@@ -10,17 +10,19 @@ use kernpack_core::reflect::{Field, TypeInfo};
 use kernpack_core::value::{Storage, TypeSchema, type_key};
 
 use super::declared::{declared, own_field};
-use crate::convert::from_python::result;
+use crate::convert::from_python::result_as;
 use crate::convert::to_python;
 use crate::cpython::capi::{Py, PyObject};
 use crate::cpython::exception;
 use crate::cpython::object::{Owned, PyResult, Raised};
 use crate::instance::table::{self, object_of};
+use crate::signature::wanted::Wanted;
 
 /// A field, for its getter and setter.
 pub(crate) struct Property {
     field: Field,
     ty: &'static TypeSchema,
+    wanted: Wanted,
     read: Read,
     owner: Owner,
 }
@@ -84,7 +86,8 @@ impl Property {
     pub(crate) fn new(py: Py, info: TypeInfo, key: &str, field: Field) -> Self {
         let name = field.name();
         let read = own_field(py, key, &name).map_or(Read::Getter, Read::of);
-        Self { ty: declared(py, key, &name), field, read, owner: Owner::new(info.index()) }
+        let ty = declared(py, key, &name);
+        Self { ty, wanted: Wanted::field(ty), field, read, owner: Owner::new(info.index()) }
     }
 
     /// The object behind a Python object, which has the field.
@@ -174,7 +177,7 @@ impl Property {
                 if value.is_null() {
                     return Err(py.raise(py.PyExc_AttributeError(), "a field cannot be deleted"));
                 }
-                let converted = result(py, value)?;
+                let converted = result_as(py, value, &property.wanted)?;
                 property.field.set(object, converted.as_view()).map_err(|error| exception::raise(py, &error))
             })()
         };

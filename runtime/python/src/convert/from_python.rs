@@ -9,6 +9,7 @@ use kernpack_core::{Any, DataType, Device, IntoAny, embedded};
 
 use super::keep::{Keep, kept, kept_object};
 use super::lent::Lent;
+use super::lent_object::LentObject;
 use super::number;
 use super::parts::Parts;
 use crate::cpython::capi::{Py, PyObject, constant};
@@ -122,6 +123,9 @@ pub(crate) unsafe fn argument(py: Py, object: *mut PyObject, wanted: &Wanted) ->
     // SAFETY: promised by the caller; the functions are only called for objects of the class that
     // they are for.
     unsafe {
+        if wanted.is_python() {
+            return Ok(python(py, object, wanted));
+        }
         let mut view = TVMFFIAny::NONE;
         if simple(py, object, wanted, &mut view) {
             return Ok((view, Keep::Nothing));
@@ -203,6 +207,19 @@ unsafe fn lent_function(py: Py, object: *mut PyObject) -> (TVMFFIAny, Keep) {
     // SAFETY: promised by the caller; the `Keep` is dropped by the call.
     let lent = unsafe { Lent::new(py, object) };
     (lent.view(), Keep::Function(lent))
+}
+
+/// A Python object as it is, for the duration of a call; None if it is optional.
+///
+/// # Safety
+/// `object` is alive, and stays alive for as long as the result.
+pub(crate) unsafe fn python(py: Py, object: *mut PyObject, wanted: &Wanted) -> (TVMFFIAny, Keep) {
+    if wanted.kind == Kind::OptionalPython && object == py.none() {
+        return (TVMFFIAny::NONE, Keep::Nothing);
+    }
+    // SAFETY: promised by the caller; the `Keep` is dropped by the call.
+    let lent = unsafe { LentObject::new(py, object) };
+    (lent.view(), Keep::Python(lent))
 }
 
 /// Converts all objects that are not of the most common classes themselves.
@@ -320,8 +337,7 @@ unsafe fn other(
             return Ok(lent_function(py, object));
         }
         if kind == Kind::Any {
-            let Some(opaque) = exception::opaque(Owned::share(py, object)) else { return Err(unlike(py, object, ty)) };
-            return Ok(kept_object(opaque));
+            return Ok(kept_object(exception::opaque(Owned::share(py, object))));
         }
         Err(unlike(py, object, ty))
     }
@@ -380,17 +396,21 @@ unsafe fn part(
     // SAFETY: promised by the caller; the view is used only while the object and the `Keep` live.
     unsafe {
         let mut view = TVMFFIAny::NONE;
-        if simple(py, object, wanted, &mut view) {
+        if !wanted.is_python() && simple(py, object, wanted, &mut view) {
             return Ok(AnyView::from_raw(view).try_to_owned()?);
         }
         let class = py.type_of(object);
-        let (view, keep) = match class == py.PyUnicode_Type() {
-            true => text(py, object, wanted)?,
-            false => other(py, object, class, wanted, parts, references)?,
+        let (view, keep) = if wanted.is_python() {
+            python(py, object, wanted)
+        } else if class == py.PyUnicode_Type() {
+            text(py, object, wanted)?
+        } else {
+            other(py, object, class, wanted, parts, references)?
         };
         match keep {
             Keep::Value(value) => Ok(value),
             Keep::Function(lent) => Ok(lent.into_value(py)),
+            Keep::Python(lent) => Ok(lent.into_value(py)),
             Keep::Nothing | Keep::Bytes(_) | Keep::Exchanged(_) | Keep::Stream(_) | Keep::Object(_) => {
                 Ok(AnyView::from_raw(view).try_to_owned()?)
             }
@@ -451,7 +471,9 @@ unsafe fn list(py: Py, object: *mut PyObject, wanted: &Wanted, parts: &mut Made)
             if is_tuple {
                 element = wanted.element(index as usize);
             }
-            if let Some((size, items)) = py.list_in_place(object) {
+            if !element.is_python()
+                && let Some((size, items)) = py.list_in_place(object)
+            {
                 // No Python code runs while simple elements are read, so the list does not change;
                 // a text that may turn out not to be simple is held. An owned value is transparent
                 // over its raw form, and simple ones own nothing.
@@ -631,7 +653,17 @@ unsafe fn device_of_pair(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Ke
 #[inline(never)]
 pub(crate) unsafe fn result(py: Py, object: *mut PyObject) -> PyResult<Any> {
     // SAFETY: promised by the caller.
-    unsafe { owned(py, object, &Wanted::ANY) }.map_err(|refused| match refused {
+    unsafe { result_as(py, object, &Wanted::ANY) }
+}
+
+/// Like [`result`], for a value of a type.
+///
+/// # Safety
+/// `object` is alive.
+#[inline(never)]
+pub(crate) unsafe fn result_as(py: Py, object: *mut PyObject, wanted: &Wanted) -> PyResult<Any> {
+    // SAFETY: promised by the caller.
+    unsafe { owned(py, object, wanted) }.map_err(|refused| match refused {
         Refused::Raised(raised) => raised,
         Refused::Because { clause, .. } => py.raise(py.PyExc_TypeError(), &clause),
     })

@@ -4,6 +4,7 @@ pub(crate) mod callback;
 pub(crate) mod from_python;
 pub(crate) mod keep;
 pub(crate) mod lent;
+pub(crate) mod lent_object;
 mod number;
 mod parts;
 pub(crate) mod to_python;

@@ -6,6 +6,7 @@ pub(crate) mod freelist;
 pub(crate) mod heap_type;
 pub(crate) mod interpreter;
 pub(crate) mod object;
+pub(crate) mod pending;
 pub(crate) mod signals;
 mod snapshot;
 pub(crate) mod state;

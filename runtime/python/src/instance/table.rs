@@ -24,7 +24,7 @@ pub(crate) struct Class {
     pub(crate) name: String,
     /// The constructor of its objects.
     pub(crate) constructor: Constructor,
-    /// Fields that may hold Python callables.
+    /// Fields that may hold Python objects.
     pub(crate) edges: Vec<Edge>,
     /// The class itself.
     pub(crate) object: *mut PyObject,

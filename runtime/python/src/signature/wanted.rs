@@ -30,6 +30,10 @@ pub(crate) enum Kind {
     Device,
     Tensor,
     Function,
+    /// The Python object itself.
+    Python,
+    /// The Python object itself, or None.
+    OptionalPython,
     Bytes,
     /// An array, a tuple or a shape.
     Sequence,
@@ -42,6 +46,9 @@ pub(crate) enum Kind {
     Other,
 }
 
+/// The key of Python objects.
+const OBJECT: &str = "ffi.OpaquePyObject";
+
 const ANY_TYPE: TypeSchema = TypeSchema::new("Any");
 
 impl Wanted {
@@ -51,6 +58,7 @@ impl Wanted {
     /// A value of a type.
     #[inline(never)]
     pub(crate) fn of(ty: &'static TypeSchema) -> Self {
+        let is_optional = ty.key == "Optional";
         let ty = inner(ty);
         let kind = match ty.key {
             "Any" | "ffi.Object" => Kind::Any,
@@ -60,6 +68,8 @@ impl Wanted {
             "Device" => Kind::Device,
             "ffi.Tensor" | "DLTensor*" => Kind::Tensor,
             "ffi.Function" => Kind::Function,
+            OBJECT if is_optional => Kind::OptionalPython,
+            OBJECT => Kind::Python,
             "ffi.Bytes" => Kind::Bytes,
             "ffi.Array" | "ffi.List" | "Tuple" | "ffi.Shape" => Kind::Sequence,
             "ffi.Map" | "ffi.Dict" => Kind::Map,
@@ -79,8 +89,23 @@ impl Wanted {
 
     /// The requirements of a field's value, for a type of this artifact: its setter checks the
     /// type.
-    pub(crate) fn field(ty: &TypeSchema) -> Self {
-        Self { lends_text: ty.key == "ffi.String", ..Self::ANY }
+    pub(crate) fn field(ty: &'static TypeSchema) -> Self {
+        match ty.mentions(OBJECT) {
+            true => Self::of(ty),
+            false => Self { lends_text: ty.key == "ffi.String", ..Self::ANY },
+        }
+    }
+
+    /// Returns true if the Python object itself is the value.
+    #[inline]
+    pub(crate) fn is_python(&self) -> bool {
+        matches!(self.kind, Kind::Python | Kind::OptionalPython)
+    }
+
+    /// Returns true if no Python object is a simple value: functions and Python objects are lent.
+    #[inline]
+    pub(crate) fn is_lent(&self) -> bool {
+        matches!(self.kind, Kind::Function | Kind::Python | Kind::OptionalPython)
     }
 
     /// An element of a container, or a key of a map.
