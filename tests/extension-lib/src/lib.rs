@@ -3,6 +3,7 @@
 //! rows of tests/python/conversions.json run through extension modules as well.
 
 pub mod comparison;
+pub mod identity;
 pub mod interface;
 pub mod places;
 pub mod python_objects;

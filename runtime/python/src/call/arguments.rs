@@ -3,10 +3,9 @@
 use core::fmt::Display;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::OnceLock;
 
-use kernpack_core::abi::{TVMFFIAny, TVMFFIObject};
+use kernpack_core::abi::TVMFFIAny;
 use kernpack_core::function::{FunctionInfo, did_you_mean};
 use kernpack_core::value::Access;
 use kernpack_core::{Any, Error, Function};
@@ -15,9 +14,9 @@ use super::given::Given;
 use crate::convert::from_python;
 use crate::convert::keep::{Keep, kept};
 use crate::convert::lent::Lent;
+use crate::cpython::alive;
 use crate::cpython::capi::{Py, PyObject};
 use crate::cpython::exception;
-use crate::cpython::heap_type::pointer_place;
 use crate::cpython::object::{PyResult, Raised};
 use crate::instance::table;
 use crate::signature::callable::Callable;
@@ -199,13 +198,12 @@ impl Arguments {
             if wanted.is_lent() {
                 false
             } else if wanted.kind == Kind::Object && table::is_known(py.type_of(object)) {
-                // A constructor may write the field at the same time, once.
-                let found =
-                    AtomicPtr::from_ptr(pointer_place(py, object)).load(Ordering::Acquire).cast::<TVMFFIObject>();
-                if !found.is_null() {
+                let word = alive::word_of(py, object);
+                if alive::is_noted(word) {
+                    let found = alive::object_in(word);
                     place.write(TVMFFIAny::pointer((*found).type_index, found.cast()));
                 }
-                !found.is_null()
+                alive::is_noted(word)
             } else {
                 from_python::simple(py, object, wanted, place)
             }

@@ -14,6 +14,7 @@ use crate::call::arguments::Arguments;
 use crate::call::function::invoke;
 use crate::call::given::Given;
 use crate::call::handle;
+use crate::cpython::alive;
 use crate::cpython::capi::{Py, PyObject, constant};
 use crate::cpython::exception;
 use crate::cpython::heap_type::pointer_place;
@@ -355,8 +356,15 @@ unsafe extern "C" fn call(
             // Not if Python code has given the class another `__init__`.
             let is_own = *word(class, offset::INIT) == init as *mut c_void;
             let Some(known) = table::of_class(class).filter(|_| is_own) else { return call_as_usual(py, class, given) };
-            let made = made(py, known, given)?;
-            table::hold(py, class, made.as_ptr())
+            let made = made(py, known, given)?.as_ptr();
+            // The constructor may return an object that it has returned before.
+            if !embedded::is_unique(made)
+                && let Some(alive) = alive::find(py, made)?.filter(|alive| py.type_of(alive.as_ptr()) == class)
+            {
+                embedded::dec_ref(made);
+                return Ok(alive);
+            }
+            table::hold(py, class, made)
         })()
     };
     object.map_or(ptr::null_mut(), Owned::into_ptr)
@@ -419,6 +427,6 @@ unsafe fn construct(py: Py, this: *mut PyObject, args: *mut PyObject, kwargs: *m
             embedded::dec_ref(made.as_ptr());
             return Err(py.raise(py.PyExc_TypeError(), &format!("the {} is constructed already", class.name)));
         }
-        Ok(())
+        alive::note_shared(py, this, made.as_ptr())
     }
 }

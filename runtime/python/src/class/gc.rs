@@ -23,6 +23,7 @@ use kernpack_core::abi::{TVMFFIAny, TVMFFIObject, TVMFFIOpaqueObjectCell, type_i
 use kernpack_core::embedded;
 
 use crate::convert::lent::python_callable;
+use crate::cpython::alive;
 use crate::cpython::capi::{Py, PyObject, Slot, constant};
 use crate::cpython::heap_type::pointer_place;
 use crate::instance::edge::Edge;
@@ -96,7 +97,7 @@ unsafe extern "C" fn traverse(this: *mut PyObject, visit: Visit, data: *mut c_vo
     unsafe {
         let py = Py::held();
         let stopped = visit(py.type_of(this), data);
-        let object = AtomicPtr::from_ptr(pointer_place(py, this)).load(Ordering::Acquire).cast::<TVMFFIObject>();
+        let object = alive::object_in(alive::word_of(py, this));
         if stopped != 0 || object.is_null() {
             return stopped;
         }
@@ -119,8 +120,12 @@ unsafe extern "C" fn traverse(this: *mut PyObject, visit: Visit, data: *mut c_vo
 unsafe extern "C" fn clear(this: *mut PyObject) -> c_int {
     // SAFETY: the collector calls with the lock held, for a live object of one of the classes.
     unsafe {
-        let place = AtomicPtr::from_ptr(pointer_place(Py::held(), this));
-        let object = place.swap(ptr::null_mut(), Ordering::AcqRel).cast::<TVMFFIObject>();
+        let py = Py::held();
+        let word = AtomicPtr::from_ptr(pointer_place(py, this)).swap(ptr::null_mut(), Ordering::AcqRel);
+        let object = alive::object_in(word);
+        if alive::is_noted(word) {
+            alive::forget(py, this, object);
+        }
         if !object.is_null() {
             embedded::dec_ref(object);
         }

@@ -13,7 +13,6 @@ use crate::cpython::capi::{Py, PyMethodDef, PyObject, constant};
 use crate::cpython::heap_type::Shared;
 use crate::cpython::object::{Owned, PyResult, Raised};
 use crate::cpython::state::State;
-use crate::instance::identity;
 use crate::instance::table::{self, object_of};
 
 /// Pickles and copies an object: the class, called with the values of the fields that its
@@ -29,11 +28,7 @@ pub(crate) unsafe extern "C" fn reduce(this: *mut PyObject, _: *mut PyObject) ->
 unsafe fn reduced(py: Py, this: *mut PyObject) -> PyResult<Owned> {
     // SAFETY: promised by the caller; all objects used are alive.
     unsafe {
-        let object = object_of(py, this)?;
-        identity::pickled(py, this, object)?;
-        let reading = identity::Reading::begin(object);
         let (class, named) = class_and_arguments(py, this)?;
-        drop(reading);
         let again = State::attribute_of_module(py, OBJECT)?;
         let is_derived = !table::is_known(class.as_ptr());
         let added = if is_derived { added(py, this, &class)? } else { None };

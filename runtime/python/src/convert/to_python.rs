@@ -14,7 +14,7 @@ use crate::cpython::capi::Py;
 use crate::cpython::heap_type::{holder, holder_of_owned};
 use crate::cpython::object::{Owned, PyResult, Raised};
 use crate::cpython::state::State;
-use crate::instance::{container, identity, wrap};
+use crate::instance::{container, wrap};
 use crate::signature::wanted::{element, inner};
 use crate::tensor::managed;
 
@@ -136,10 +136,6 @@ type Made = Parts<Any, Owned>;
 unsafe fn contents_with(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema, parts: &mut Made) -> PyResult<Owned> {
     // SAFETY: promised by the caller; each object is read as the type of its type index.
     unsafe {
-        // The parts of a shared container occur again on the other paths to it.
-        let is_container =
-            matches!((*object).type_index, type_index::ARRAY | type_index::LIST | type_index::MAP | type_index::DICT);
-        let _reading = (is_container && identity::is_reading()).then(|| identity::Reading::begin(object));
         match (*object).type_index {
             type_index::ARRAY | type_index::LIST => {
                 let elements = &*embedded::list::shared::elements(object);

@@ -1,5 +1,6 @@
 //! The interpreter: the functions of CPython and its lock, references, classes and exceptions.
 
+pub(crate) mod alive;
 pub(crate) mod capi;
 pub(crate) mod exception;
 pub(crate) mod freelist;
