@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use kernpack::python::{self, Comparison, Object as PyObject};
-use kernpack::{Any, List, ObjRef, Object, Result, bail, object_methods, packed_func};
+use kernpack::{Any, Bytes, IntoAny, List, Map, ObjRef, Object, Result, Str, bail, object_methods, packed_func};
 
 /// The object itself.
 #[packed_func(name = "extmod.objects_as_they_are.same")]
@@ -247,6 +247,35 @@ pub fn text_elsewhere(object: PyObject) -> Result<String> {
 #[packed_func(name = "extmod.objects_as_they_are.passed")]
 pub fn passed(table: ObjRef<Table>, to: &PyObject) -> Result<PyObject> {
     to.call((table,))
+}
+
+/// The sum of numbers of any type.
+#[packed_func(name = "extmod.objects_as_they_are.sum_of_any")]
+pub fn sum_of_any(numbers: Vec<Any>) -> Result<f64> {
+    numbers.iter().map(|number| number.to::<f64>()).sum()
+}
+
+/// An integer, a text, bytes, the elements of a list and the size of a map, all of any type.
+#[packed_func(name = "extmod.objects_as_they_are.read_any")]
+#[expect(clippy::type_complexity, reason = "that is what is tested")]
+pub fn read_any(int: Any, text: Any, bytes: Any, list: Any, map: Any) -> Result<(i64, String, Bytes, Vec<i64>, usize)> {
+    Ok((int.to()?, text.to()?, bytes.to()?, list.to()?, map.to::<Map<Str, Any>>()?.len()))
+}
+
+/// Adds an entry to a map that came as a value of any type.
+#[packed_func(name = "extmod.objects_as_they_are.with_entry")]
+pub fn with_entry(map: Any, key: Str) -> Result<Any> {
+    let mut map: Map<Str, Any> = map.to()?;
+    map.insert(key, Any::NONE);
+    Ok(map.into_any())
+}
+
+static ANY: Mutex<Any> = Mutex::new(Any::NONE);
+
+/// Keeps a value of any type, and returns the one that was kept.
+#[packed_func(name = "extmod.objects_as_they_are.keep_any")]
+pub fn keep_any(value: Any) -> Any {
+    std::mem::replace(&mut *ANY.lock().unwrap_or_else(|poisoned| poisoned.into_inner()), value)
 }
 
 /// A value of any type, kept as it is in the ABI.

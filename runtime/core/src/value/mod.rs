@@ -14,6 +14,8 @@ mod data_type;
 mod device;
 mod error;
 mod optional;
+#[doc(hidden)]
+pub mod python_number;
 mod raw_handle;
 mod result_place;
 mod scalar;

@@ -11,6 +11,7 @@ use super::keep::{Keep, kept, kept_object};
 use super::lent::Lent;
 use super::lent_object::LentObject;
 use super::number;
+use super::origin;
 use super::parts::Parts;
 use crate::cpython::capi::{Py, PyObject, constant};
 use crate::cpython::heap_type::pointer_place;
@@ -19,7 +20,7 @@ use crate::cpython::state::State;
 use crate::cpython::{exception, tvm_ffi};
 use crate::instance::{container, member, table};
 use crate::signature::refused::{self, Refused};
-use crate::signature::wanted::{Kind, Wanted, value_of_map};
+use crate::signature::wanted::{Kind, Wanted};
 use crate::tensor::array;
 
 /// Writes the value for an object of one of the five most common classes, for which nothing has to
@@ -267,6 +268,11 @@ unsafe fn other(
         {
             return Ok((TVMFFIAny::pointer((*member).type_index, member.cast()), Keep::Nothing));
         }
+        if wanted.is_any()
+            && let Some(made) = unchanged(py, object, class, wanted, parts, references)?
+        {
+            return Ok(made);
+        }
         if flags & constant::LONG_SUBCLASS != 0 {
             return number::integer(py, object);
         }
@@ -336,10 +342,67 @@ unsafe fn other(
         if py.PyCallable_Check(object) != 0 {
             return Ok(lent_function(py, object));
         }
-        if kind == Kind::Any {
+        if wanted.is_any() {
             return Ok(kept_object(exception::opaque(Owned::share(py, object))));
         }
         Err(unlike(py, object, ty))
+    }
+}
+
+/// Converts an object whose class the value itself does not tell, so that Python gets the same
+/// class back. A number of a derived class is the Python object itself if the type is declared: the
+/// conversions of Rust read it. `None` for objects of all other classes.
+///
+/// # Safety
+/// `object` is alive and of this class.
+unsafe fn unchanged(
+    py: Py,
+    object: *mut PyObject,
+    class: *mut PyObject,
+    wanted: &Wanted,
+    parts: &mut Made,
+    references: usize,
+) -> Result<Option<(TVMFFIAny, Keep)>, Refused> {
+    let usual = [py.PyLong_Type(), py.PyUnicode_Type(), py.PyBytes_Type(), py.PyList_Type(), py.PyDict_Type()];
+    if usual.contains(&class) {
+        return Ok(None);
+    }
+    // SAFETY: promised by the caller; the functions are only called for objects of the class that
+    // they are for. The values are new, or were made of the same object.
+    unsafe {
+        let flags = py.PyType_GetFlags(class);
+        if class == py.PyTuple_Type() {
+            let (view, keep) = container(py, object, wanted, parts, references, tuple)?;
+            origin::mark(view.payload.v_obj);
+            return Ok(Some((view, keep)));
+        }
+        let is_number = flags & constant::LONG_SUBCLASS != 0 || py.PyType_IsSubtype(class, py.PyFloat_Type()) != 0;
+        if is_number {
+            let is_kept = wanted.kind == Kind::Any && class != py.PyFloat_Type() && class != py.PyBool_Type();
+            return Ok(is_kept.then(|| kept_object(exception::opaque(Owned::share(py, object)))));
+        }
+        let (view, keep) = if flags & constant::UNICODE_SUBCLASS != 0 {
+            let (view, _kept) = text(py, object, wanted)?;
+            kept_object(embedded::new_string_object(embedded::text_of(&view).unwrap_or_default()))
+        } else if flags & constant::BYTES_SUBCLASS != 0 {
+            let (view, _kept) = bytes(py, object)?;
+            kept_object(embedded::new_bytes_object(embedded::text_of(&view).unwrap_or_default()))
+        } else if flags & constant::LIST_SUBCLASS != 0 {
+            py.nested(|py| list(py, object, wanted, parts))?
+        } else if flags & constant::TUPLE_SUBCLASS != 0 {
+            py.nested(|py| tuple(py, object, wanted, parts))?
+        } else if flags & constant::DICT_SUBCLASS != 0 {
+            py.nested(|py| dict(py, object, wanted, parts))?
+        } else if class == py.PyByteArray_Type() {
+            let Some(bytes) = array::bytes_of_buffer(py, object) else { return Ok(None) };
+            let bytes = embedded::new_bytes_object(&bytes);
+            origin::mark(bytes);
+            return Ok(Some(kept_object(bytes)));
+        } else {
+            return Ok(None);
+        };
+        origin::keep(py, view.payload.v_obj, object);
+        Ok(Some((view, keep)))
     }
 }
 
@@ -533,7 +596,7 @@ fn array(values: Vec<Any>) -> (TVMFFIAny, Keep) {
 /// # Safety
 /// `object` is a live `dict`.
 unsafe fn dict(py: Py, object: *mut PyObject, wanted: &Wanted, parts: &mut Made) -> Result<(TVMFFIAny, Keep), Refused> {
-    let (key_type, value_type) = (wanted.element(0), Wanted::of(value_of_map(wanted.ty)));
+    let (key_type, value_type) = (wanted.element(0), wanted.value_of_map());
     // SAFETY: promised by the caller. Python code that runs meanwhile may change the dict, so all
     // entries are shared before the first is converted.
     unsafe {

@@ -5,6 +5,7 @@ pub(crate) mod from_python;
 pub(crate) mod keep;
 pub(crate) mod lent;
 pub(crate) mod lent_object;
-mod number;
+pub(crate) mod number;
+mod origin;
 mod parts;
 pub(crate) mod to_python;

@@ -9,6 +9,7 @@ use kernpack_core::{Any, DataType, Device, embedded};
 
 use super::lent::python_callable;
 use super::number;
+use super::origin;
 use super::parts::Parts;
 use crate::cpython::capi::Py;
 use crate::cpython::heap_type::{holder, holder_of_owned};
@@ -74,6 +75,11 @@ unsafe fn other(py: Py, value: &TVMFFIAny, ty: &TypeSchema) -> PyResult<Owned> {
     // SAFETY: promised by the caller; each object is read as the type of its type index, and lives
     // for the call.
     unsafe {
+        if matches!(value.type_index, type_index::STR | type_index::BYTES)
+            && let Some(made) = same_class(py, value.payload.v_obj, ty)?
+        {
+            return Ok(made);
+        }
         match value.type_index {
             type_index::RAW_STR | type_index::SMALL_STR | type_index::STR => {
                 py.new_text(embedded::text_of(value).unwrap_or_default())
@@ -109,6 +115,35 @@ unsafe fn object(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema) -> PyResult
     }
 }
 
+/// The Python object for a value that has kept its original object, and the `bytearray` for bytes
+/// that were one; `None` for other values, and for a declared type.
+///
+/// # Safety
+/// The object is a live text, bytes or container.
+unsafe fn same_class(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema) -> PyResult<Option<Owned>> {
+    if !is_any(ty) {
+        return Ok(None);
+    }
+    // SAFETY: promised by the caller.
+    unsafe {
+        if let Some(original) = origin::original(py, object) {
+            return Ok(Some(original));
+        }
+        if (*object).type_index != type_index::BYTES || !origin::is_marked(object) {
+            return Ok(None);
+        }
+        let value = TVMFFIAny::pointer(type_index::BYTES, object.cast());
+        let bytes = embedded::text_of(&value).unwrap_or_default();
+        let bytes = Owned::take(py, py.PyBytes_FromStringAndSize(bytes.as_ptr().cast(), bytes.len() as isize))?;
+        py.call(py.PyByteArray_Type(), [bytes]).map(Some)
+    }
+}
+
+/// Returns true for a type that does not determine the class in Python.
+fn is_any(ty: &TypeSchema) -> bool {
+    matches!(inner(ty).key, "Any" | "ffi.Object")
+}
+
 /// Creates the Python object for an object, and for a list or dict, a list or dict of Python with
 /// its contents.
 ///
@@ -136,7 +171,16 @@ type Made = Parts<Any, Owned>;
 unsafe fn contents_with(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema, parts: &mut Made) -> PyResult<Owned> {
     // SAFETY: promised by the caller; each object is read as the type of its type index.
     unsafe {
+        if matches!((*object).type_index, type_index::ARRAY | type_index::MAP)
+            && let Some(made) = same_class(py, object, ty)?
+        {
+            return Ok(made);
+        }
         match (*object).type_index {
+            type_index::ARRAY if is_any(ty) && origin::is_marked(object) => {
+                let elements = embedded::seq::elements(object);
+                py.nested(|py| tuple(py, elements, ty, parts))
+            }
             type_index::ARRAY | type_index::LIST => {
                 let elements = &*embedded::list::shared::elements(object);
                 let is_flat = elements.iter().all(|element| element.type_index < type_index::STATIC_OBJECT_BEGIN);

@@ -73,7 +73,7 @@ pub(crate) fn member(index: i32, object: *mut TVMFFIObject) -> Option<*mut PyObj
 /// parameter's type is neither the enum nor `Any`: a member is also a number or a text.
 pub(crate) fn object(class: *mut PyObject, member: *mut PyObject, wanted: &Wanted) -> Option<*mut TVMFFIObject> {
     let class = find(|known| known.class == class)?;
-    if wanted.kind != Kind::Any && wanted.ty.key != class.key {
+    if !wanted.is_any() && wanted.ty.key != class.key {
         return None;
     }
     let (object, _) = class.members.iter().find(|(_, own)| *own == member)?;

@@ -22,8 +22,10 @@ pub(crate) struct Wanted {
 /// The types that determine the conversion of a Python object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Anything.
+    /// Anything, as it is: declared `Any`.
     Any,
+    /// A value of an unknown type: the callee may expect a number.
+    Unknown,
     Bool,
     Float,
     DataType,
@@ -52,8 +54,8 @@ const OBJECT: &str = "ffi.OpaquePyObject";
 const ANY_TYPE: TypeSchema = TypeSchema::new("Any");
 
 impl Wanted {
-    /// Anything.
-    pub(crate) const ANY: Self = Self { ty: &ANY_TYPE, kind: Kind::Any, access: Access::Keeps, lends_text: false };
+    /// Anything, of an unknown type.
+    pub(crate) const ANY: Self = Self { ty: &ANY_TYPE, kind: Kind::Unknown, access: Access::Keeps, lends_text: false };
 
     /// A value of a type.
     #[inline(never)]
@@ -90,7 +92,7 @@ impl Wanted {
     /// The requirements of a field's value, for a type of this artifact: its setter checks the
     /// type.
     pub(crate) fn field(ty: &'static TypeSchema) -> Self {
-        match ty.mentions(OBJECT) {
+        match ty.mentions(OBJECT) || ty.mentions("Any") {
             true => Self::of(ty),
             false => Self { lends_text: ty.key == "ffi.String", ..Self::ANY },
         }
@@ -110,7 +112,18 @@ impl Wanted {
 
     /// An element of a container, or a key of a map.
     pub(crate) fn element(&self, index: usize) -> Self {
-        Self::of(element(self.ty, index))
+        if self.kind == Kind::Unknown { Self::ANY } else { Self::of(element(self.ty, index)) }
+    }
+
+    /// A value of a map.
+    pub(crate) fn value_of_map(&self) -> Self {
+        if self.kind == Kind::Unknown { Self::ANY } else { Self::of(value_of_map(self.ty)) }
+    }
+
+    /// Returns true if a value of any type is accepted.
+    #[inline]
+    pub(crate) fn is_any(&self) -> bool {
+        matches!(self.kind, Kind::Any | Kind::Unknown)
     }
 
     /// Returns true if the function writes to an array.
@@ -136,6 +149,6 @@ pub(crate) fn element(ty: &TypeSchema, index: usize) -> &TypeSchema {
 }
 
 /// The type of a map's values.
-pub(crate) fn value_of_map(ty: &'static TypeSchema) -> &'static TypeSchema {
+fn value_of_map(ty: &'static TypeSchema) -> &'static TypeSchema {
     ty.args.get(1).unwrap_or(&ANY_TYPE)
 }
