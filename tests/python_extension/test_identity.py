@@ -146,7 +146,7 @@ def test_code_that_runs_while_an_object_is_freed(extmod, identity):
         found.clear()
         del again
         gc.collect()
-        assert watch() is None and [name for name, _ in found] == ["weak", "attribute"]
+        assert watch() is None and [name for name, _ in found] == ["attribute", "weak"]
         assert all(type(kept) is extmod.Sum for _, all_kept in found for kept in all_kept)
         assert found[0][1][0] is found[1][1][0]
         found.clear()

@@ -46,7 +46,7 @@ class Bad:
 
     fault = Fault("on purpose")
 
-    def _raise(self, *_):
+    def _raise(self, *_, **__):
         raise self.fault
 
     __hash__ = __eq__ = __lt__ = __repr__ = __str__ = __bool__ = __len__ = __iter__ = __getattr__ = __call__ = __getitem__ = __contains__ = _raise
@@ -96,8 +96,10 @@ def test_an_object_is_itself(objects):
     for x in ALL:
         assert objects.same(x) is x and objects.same(object=x) is x
         assert objects.borrowed(x) is x
-        assert objects.optional(x) is (x if x is not None else "nothing")
+        if x is not None:
+            assert objects.optional(x) is x
         assert objects.swapped((x, 3))[1] is x
+    assert objects.optional(None) == objects.optional() == "nothing"
     for listed in [objects.listed(ALL), objects.listed(tuple(ALL)), list(objects.shared(ALL))]:
         assert all(left is right for left, right in zip(listed, ALL))
     assert len(objects.listed(ALL)) == len(ALL)

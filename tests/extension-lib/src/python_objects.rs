@@ -189,7 +189,9 @@ impl Table {
     /// Sets an entry.
     #[method(name = "__setitem__")]
     pub fn set(&self, key: PyObject, value: PyObject) -> Result<()> {
-        let before = python::caught(|| self.entries().insert(key, value))?;
+        // Before the table is changed: a key that raises is not inserted.
+        python::caught(|| self.entries().contains_key(&key))?;
+        let before = self.entries().insert(key, value);
         drop(before);
         Ok(())
     }
@@ -265,8 +267,8 @@ pub fn read_any(int: Any, text: Any, bytes: Any, list: Any, map: Any) -> Result<
 /// Adds an entry to a map that came as a value of any type.
 #[packed_func(name = "extmod.objects_as_they_are.with_entry")]
 pub fn with_entry(map: Any, key: Str) -> Result<Any> {
-    let mut map: Map<Str, Any> = map.to()?;
-    map.insert(key, Any::NONE);
+    let mut map: HashMap<String, Any> = map.to()?;
+    map.insert(key.to_string(), Any::NONE);
     Ok(map.into_any())
 }
 

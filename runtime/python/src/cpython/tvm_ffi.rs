@@ -13,9 +13,10 @@ use kernpack_core::provider::{self, Origin};
 use kernpack_core::{Any, Function, embedded};
 
 use super::capi::{Py, PyMethodDef, PyObject};
-use super::exception;
-use super::heap_type::{Shared, pointer_place};
+use super::heap_type::Shared;
 use super::object::{Owned, PyResult, Raised};
+use super::state::State;
+use super::{alive, exception};
 
 /// The path of the package's library, relative to a folder of `sys.path`.
 const LIBRARY: &str = "tvm_ffi/lib/libtvm_ffi.so";

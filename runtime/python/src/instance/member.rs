@@ -9,7 +9,7 @@ use kernpack_core::{Any, IntoAny};
 
 use crate::cpython::capi::{Py, PyObject};
 use crate::cpython::state::State;
-use crate::signature::wanted::{Kind, Wanted};
+use crate::signature::wanted::Wanted;
 
 /// The class of an enum. It lives forever, and so do its members and their objects.
 pub(crate) struct Enumeration {
