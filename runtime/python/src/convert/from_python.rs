@@ -388,11 +388,11 @@ unsafe fn unchanged(
             let (view, _kept) = bytes(py, object)?;
             kept_object(embedded::new_bytes_object(embedded::text_of(&view).unwrap_or_default()))
         } else if flags & constant::LIST_SUBCLASS != 0 {
-            py.nested(|py| list(py, object, wanted, parts))?
+            container(py, object, wanted, parts, references, list)?
         } else if flags & constant::TUPLE_SUBCLASS != 0 {
-            py.nested(|py| tuple(py, object, wanted, parts))?
+            container(py, object, wanted, parts, references, tuple)?
         } else if flags & constant::DICT_SUBCLASS != 0 {
-            py.nested(|py| dict(py, object, wanted, parts))?
+            container(py, object, wanted, parts, references, dict)?
         } else if class == py.PyByteArray_Type() {
             let Some(bytes) = array::bytes_of_buffer(py, object) else { return Ok(None) };
             let bytes = embedded::new_bytes_object(&bytes);

@@ -55,7 +55,7 @@ unsafe fn word<'a>(value: *mut TVMFFIObject) -> &'a AtomicU32 {
 /// Marks an array as a tuple, or bytes as a `bytearray`.
 ///
 /// # Safety
-/// `value` is an array or bytes that was made of one, and nothing else refers to it.
+/// `value` is an array or bytes that was made of one, and no other thread refers to it yet.
 pub(super) unsafe fn mark(value: *mut TVMFFIObject) {
     // SAFETY: promised by the caller.
     unsafe { word(value).store(OTHER_CLASS, Ordering::Relaxed) };
@@ -71,12 +71,17 @@ pub(super) unsafe fn is_marked(value: *mut TVMFFIObject) -> bool {
     unsafe { word(value).load(Ordering::Relaxed) == OTHER_CLASS }
 }
 
-/// Lets a value keep its original object, which Python gets back.
+/// Lets a value keep its original object, which Python gets back. Does nothing for a value that has
+/// one: a container that occurs several times is converted once.
 ///
 /// # Safety
-/// `value` is a text, bytes or container that was made of `original`, and nothing else refers to
-/// it; `original` is alive.
+/// `value` is a text, bytes or container that was made of `original`, and no other thread refers to
+/// it yet; `original` is alive.
 pub(super) unsafe fn keep(py: Py, value: *mut TVMFFIObject, original: *mut PyObject) {
+    // SAFETY: promised by the caller.
+    if unsafe { word(value) }.load(Ordering::Relaxed) != 0 {
+        return;
+    }
     // SAFETY: promised by the caller; the entry has the new reference.
     unsafe {
         let original = Owned::share(py, original).into_ptr().expose_provenance();

@@ -32,7 +32,7 @@ impl Object {
     /// # Errors
     /// Returns the exception that Python raises: an AttributeError if there is no such attribute.
     pub fn attribute(&self, name: &str) -> Result<Self> {
-        with(|py| unsafe { self.read(py, name) }.map(Self::of))
+        with(|py| self.read(py, name).map(Self::of))
     }
 
     /// Returns an attribute, or `None` if there is no such attribute.
@@ -40,7 +40,7 @@ impl Object {
     /// # Errors
     /// Returns an exception that Python raises, other than an AttributeError.
     pub fn attribute_if_any(&self, name: &str) -> Result<Option<Self>> {
-        with(|py| match unsafe { self.read(py, name) } {
+        with(|py| match self.read(py, name) {
             Ok(found) => Ok(Some(Self::of(found))),
             // SAFETY: an exception is set.
             Err(Raised) => unsafe {
@@ -150,7 +150,10 @@ impl Object {
     /// # Errors
     /// Returns the exception that Python raises.
     pub fn call(&self, args: impl Args) -> Result<Self> {
-        args.with_raw(|args| with(|py| unsafe { call(py, self.handle(), args) }.map(Self::of)))
+        args.with_raw(|args| {
+            // SAFETY: the arguments are valid views, and the object is alive.
+            with(|py| unsafe { call(py, self.handle(), args) }.map(Self::of))
+        })
     }
 
     /// Calls the object with positional arguments and arguments by name.
@@ -188,10 +191,7 @@ impl Object {
     }
 
     /// The attribute of this name.
-    ///
-    /// # Safety
-    /// The lock is held, as the token proves.
-    unsafe fn read(&self, py: Py, name: &str) -> PyResult<Owned> {
+    fn read(&self, py: Py, name: &str) -> PyResult<Owned> {
         let name = py.interned(name)?;
         // SAFETY: both are alive.
         unsafe { Owned::take(py, py.PyObject_GetAttr(self.handle(), name.as_ptr())) }
