@@ -1,7 +1,7 @@
 //! Objects of the Python interpreter that imported the library: feature `python`.
 //!
-//! An [`Object`](crate::python::Object) is any Python object. It is a valid parameter, result, field,
-//! element of a container and key of a `HashMap`.
+//! An [`Object`](crate::python::Object) is any Python object. It is a valid parameter, result,
+//! field, element of a container and key of a `HashMap`.
 //!
 //! ```
 //! use std::collections::HashMap;

@@ -134,8 +134,8 @@ pub(crate) unsafe fn like(py: Py, object: *mut PyObject, kind: Kind) -> Result<O
     }
 }
 
-/// Lets the conversions of Rust to numbers read Python objects: an `Any` keeps a number of a derived
-/// class as it is.
+/// Lets the conversions of Rust to numbers read Python objects: an `Any` keeps a number of a
+/// derived class as it is.
 pub(crate) fn register() {
     python_number::register(|handle, is_float| {
         // SAFETY: the handle is that of an opaque object, which the caller keeps alive.
