@@ -248,12 +248,30 @@ mod weak {
                 (before, objects.noted.len() > objects.limit)
             };
             if let Some(before) = before {
-                give_up(py, before);
+                give_up(py, before_or_own(py, object, before)?);
             }
             if is_full {
                 look_through(py, table_of(object));
             }
             Ok(())
+        }
+    }
+
+    /// Decides between a new note and the one that it has replaced: if another thread was first, its
+    /// Python object stays in the table. Returns the other note.
+    ///
+    /// # Safety
+    /// `object` is alive, and `before` was taken out of the table.
+    #[cold]
+    unsafe fn before_or_own(py: Py, object: *mut TVMFFIObject, before: Noted) -> PyResult<Noted> {
+        // SAFETY: promised by the caller: the reference is the note's.
+        unsafe {
+            let found = py.call(ptr::with_exposed_provenance_mut(before.reference), [])?;
+            if found.as_ptr() == py.none() || object_in(word_of(py, found.as_ptr())) != object {
+                return Ok(before);
+            }
+            let own = locked(table_of(object)).noted.insert(object.addr(), before);
+            own.ok_or_else(|| py.raise(py.PyExc_RuntimeError(), "a Python object was freed while it was used"))
         }
     }
 

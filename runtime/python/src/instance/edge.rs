@@ -5,7 +5,8 @@ use kernpack_core::value::Storage;
 
 use crate::signature::wanted::inner;
 
-/// A field that may hold a function or another Python object: its offset from the object, and its representation.
+/// A field that may hold a function or another Python object: its offset from the object, and its
+/// representation.
 #[derive(Clone, Copy)]
 pub(crate) struct Edge {
     pub(crate) offset: usize,
