@@ -32,7 +32,7 @@
 pub mod __private_v0_1;
 mod device_api;
 mod exception;
-#[doc(hidden)]
+#[cfg_attr(not(feature = "python"), doc(hidden))]
 pub mod python;
 mod slices;
 pub mod sys;

@@ -1,6 +1,32 @@
-//! The entry point of a library that is also a CPython extension module: feature `python`.
+//! Objects of the Python interpreter that imported the library: feature `python`.
+//!
+//! An [`Object`](crate::python::Object) is any Python object. It is a valid parameter, result,
+//! field, element of a container and key of a `HashMap`.
+//!
+//! ```
+//! use std::collections::HashMap;
+//!
+//! use kernpack::python::{self, Object};
+//! use kernpack::{Result, packed_func};
+//!
+//! /// The elements by the result of a function for each.
+//! #[packed_func]
+//! pub fn grouped(elements: &Object, by: &Object) -> Result<HashMap<Object, Vec<Object>>> {
+//!     let mut groups = HashMap::new();
+//!     for element in elements.iterate()? {
+//!         let element = element?;
+//!         let key = by.call((&element,))?;
+//!         python::caught(|| groups.entry(key).or_insert_with(Vec::new).push(element))?;
+//!     }
+//!     Ok(groups)
+//! }
+//! ```
 
 #[cfg(feature = "python")]
+#[doc(inline)]
+pub use kernpack_python::object::{Comparison, Iter, Object, builtin, caught, import, warn};
+#[cfg(feature = "python")]
+#[doc(hidden)]
 pub use module::Module;
 
 #[cfg(feature = "python")]

@@ -492,7 +492,7 @@ def test_borrowed_arguments(extmod):
             extmod.count_in(wrong)
     with pytest.raises(TypeError, match="argument 'f': expected .*, got int"):
         extmod.call_twice(5)
-    assert extmod.call_twice(extmod.eight_and_one)[0] == [[1, 2, 3, 4, 5, 6, 7, 8], [9]]
+    assert extmod.call_twice(extmod.eight_and_one)[0] == ((1, 2, 3, 4, 5, 6, 7, 8), (9,))
 
 
 def test_tuples(extmod):

@@ -10,7 +10,7 @@ use kernpack_core::{load_problems, provider};
 
 use crate::call::{function, handle};
 use crate::class::{container, declared, enumeration, pickle, tensor, types};
-use crate::convert::callback;
+use crate::convert::{callback, number};
 use crate::cpython::capi::{Py, PyObject, Slot, constant};
 use crate::cpython::heap_type::leaked;
 use crate::cpython::object::{Owned, PyResult, Raised};
@@ -135,6 +135,7 @@ impl Module {
         };
         State::prepare(py, &full_name, (self.collected)(), higher, classes)?;
         signals::register(py)?;
+        number::register();
         pickle::add(py, module)?;
         let collected = &State::get(py).collected;
         for (path, def) in placed(py, collected) {

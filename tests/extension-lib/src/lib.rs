@@ -4,9 +4,11 @@
 
 pub mod comparison;
 pub mod detached;
+pub mod identity;
 pub mod interface;
 pub mod places;
 pub mod protocols;
+pub mod python_objects;
 pub mod setters;
 pub mod shared;
 pub mod signatures;

@@ -17,6 +17,8 @@ mod device;
 mod error;
 mod optional;
 mod path;
+#[doc(hidden)]
+pub mod python_number;
 mod raw_handle;
 mod result_place;
 mod scalar;

@@ -1,6 +1,6 @@
 use super::{Any, AnyView, Arg, Changed, FromAny, IntoAny, Mismatch, Narrow, Schema, Shown, ToArg, TypeSchema};
 use crate::abi::{TVMFFIAny, type_index};
-use crate::value::Storage;
+use crate::value::{Storage, python_number};
 use crate::{embedded, provider};
 
 #[inline]
@@ -16,11 +16,14 @@ fn any(raw: TVMFFIAny) -> Any {
 }
 
 #[cold]
-fn not_an_int(value: &AnyView<'_>) -> Mismatch {
+fn other_int(value: &AnyView<'_>) -> Result<i64, Mismatch> {
     if value.type_index() == type_index::BIG_INT {
-        return Mismatch::range("the integer does not fit into 64 bits".to_owned());
+        return Err(Mismatch::range("the integer does not fit into 64 bits".to_owned()));
     }
-    Mismatch::TYPE
+    match python_number::of(value, false) {
+        Some(number) => i64::from_any(number.as_view()),
+        None => Err(Mismatch::TYPE),
+    }
 }
 
 #[cold]
@@ -88,7 +91,7 @@ impl<'a> FromAny<'a> for i64 {
         match value.type_index() {
             // SAFETY: integers and booleans have an integer payload.
             type_index::INT | type_index::BOOL => Ok(unsafe { value.as_raw().payload.v_int64 }),
-            _ => Err(not_an_int(value)),
+            _ => other_int(value),
         }
     }
 }
@@ -330,7 +333,10 @@ impl<'a> FromAny<'a> for f64 {
 #[inline]
 fn float_of_big_int(value: &AnyView<'_>) -> Result<f64, Mismatch> {
     if value.type_index() != type_index::BIG_INT {
-        return Err(Mismatch::TYPE);
+        return match python_number::of(value, true) {
+            Some(number) => f64::from_any(number.as_view()),
+            None => Err(Mismatch::TYPE),
+        };
     }
     // SAFETY: the type index says that the payload is a big integer; its words live as long as the
     // view.

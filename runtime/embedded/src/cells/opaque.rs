@@ -31,7 +31,13 @@ pub fn new_opaque(
     if type_index != type_index::OPAQUE_PY_OBJECT {
         return Err(Failure::runtime("Only kTVMFFIOpaquePyObject is supported for now"));
     }
-    Ok(new_object(type_index, OpaqueBody { cell: TVMFFIOpaqueObjectCell { handle }, deleter }))
+    Ok(new_python_object(handle, deleter))
+}
+
+/// Creates an opaque object for a Python object; see [`new_opaque`].
+pub fn new_python_object(handle: *mut c_void, deleter: Option<unsafe extern "C" fn(*mut c_void)>) -> *mut TVMFFIObject {
+    let body = OpaqueBody { cell: TVMFFIOpaqueObjectCell { handle }, deleter };
+    new_object(type_index::OPAQUE_PY_OBJECT, body)
 }
 
 #[cfg(test)]

@@ -3,10 +3,9 @@
 use core::fmt::Display;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::OnceLock;
 
-use kernpack_core::abi::{TVMFFIAny, TVMFFIObject};
+use kernpack_core::abi::TVMFFIAny;
 use kernpack_core::function::{FunctionInfo, FunctionRole, did_you_mean};
 use kernpack_core::value::Access;
 use kernpack_core::{Any, Error, Function};
@@ -15,9 +14,9 @@ use super::given::Given;
 use crate::convert::from_python;
 use crate::convert::keep::{Keep, kept};
 use crate::convert::lent::Lent;
+use crate::cpython::alive;
 use crate::cpython::capi::{Py, PyObject};
 use crate::cpython::exception;
-use crate::cpython::heap_type::pointer_place;
 use crate::cpython::object::{PyResult, Raised};
 use crate::instance::table;
 use crate::signature::callable::Callable;
@@ -196,16 +195,15 @@ impl Arguments {
         // header.
         let is_simple = unsafe {
             let place = self.views[self.count].as_mut_ptr();
-            if wanted.kind == Kind::Function {
+            if wanted.is_lent() {
                 false
             } else if wanted.kind == Kind::Object && table::is_known(py.type_of(object)) {
-                // A constructor may write the field at the same time, once.
-                let found =
-                    AtomicPtr::from_ptr(pointer_place(py, object)).load(Ordering::Acquire).cast::<TVMFFIObject>();
-                if !found.is_null() {
+                let word = alive::word_of(py, object);
+                if alive::is_noted(word) {
+                    let found = alive::object_in(word);
                     place.write(TVMFFIAny::pointer((*found).type_index, found.cast()));
                 }
-                !found.is_null()
+                alive::is_noted(word)
             } else {
                 from_python::simple(py, object, wanted, place)
             }
@@ -222,6 +220,10 @@ impl Arguments {
     unsafe fn convert_other(&mut self, py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(), Refused> {
         // SAFETY: promised by the caller; the place of a lent tensor stays where it is.
         unsafe {
+            if wanted.is_python() {
+                self.push_kept(from_python::python(py, object, wanted));
+                return Ok(());
+            }
             if wanted.access != Access::Keeps
                 && self.lent < LENT
                 && let Some(view) = lend::lend(py, object, wanted, &mut self.tensors[self.lent])?

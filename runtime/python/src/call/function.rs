@@ -18,6 +18,7 @@ use crate::cpython::exception;
 use crate::cpython::heap_type::{self, Shared, dealloc, leaked, pickled_by, pointer_place, refuse_new};
 use crate::cpython::interpreter::{Call, without_lock};
 use crate::cpython::object::{Owned, PyResult, Raised};
+use crate::cpython::pending;
 use crate::cpython::state::State;
 use crate::instance::{table, wrap};
 use crate::signature::callable::{Callable, Origin};
@@ -222,6 +223,27 @@ pub(crate) unsafe fn run_on(py: Py, callable: &Callable, receiver: *mut PyObject
 /// The views are the arguments of this function, and live for the call.
 #[inline(always)]
 unsafe fn run_with(py: Py, callable: &Callable, views: &[TVMFFIAny]) -> PyResult<Owned> {
+    // SAFETY: promised by the caller.
+    let result = unsafe { run_unchecked(py, callable, views) };
+    if pending::is_any() { raise_pending(py, result) } else { result }
+}
+
+/// Raises an error of a comparison or hash that the function could not return.
+#[cold]
+#[inline(never)]
+fn raise_pending(py: Py, result: PyResult<Owned>) -> PyResult<Owned> {
+    let Some(error) = pending::take() else { return result };
+    if result.is_err() {
+        // SAFETY: an exception is set, which the error replaces.
+        unsafe { py.PyErr_Clear() };
+    }
+    Err(exception::raise(py, &error))
+}
+
+/// # Safety
+/// As for [`run_with`].
+#[inline(always)]
+unsafe fn run_unchecked(py: Py, callable: &Callable, views: &[TVMFFIAny]) -> PyResult<Owned> {
     if callable.has_parts {
         // SAFETY: promised by the caller.
         return unsafe { run_for_parts(py, callable, views) };

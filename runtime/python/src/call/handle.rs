@@ -14,6 +14,7 @@ use crate::cpython::exception;
 use crate::cpython::heap_type::{self, pointer_place, refuse_new, release};
 use crate::cpython::interpreter::{Call, without_lock};
 use crate::cpython::object::{Owned, PyResult};
+use crate::cpython::pending;
 use crate::signature::wanted::Wanted;
 
 /// Creates the class of functions as values.
@@ -80,8 +81,9 @@ unsafe fn run(py: Py, function: *mut TVMFFIObject, args: *mut PyObject, kwargs: 
         let mut result = Any::NONE.into_raw();
         // Its effect is unknown, so other threads run meanwhile.
         let status = without_lock(py, || entry_point(function.cast(), views.as_ptr(), views.len() as i32, &mut result));
-        match Error::check(status) {
-            Ok(()) => to_python::value(py, Any::from_raw(result), &ANY),
+        let result = Error::check(status).map(|()| Any::from_raw(result));
+        match pending::or(result) {
+            Ok(result) => to_python::value(py, result, &ANY),
             Err(error) => Err(exception::raise(py, &error)),
         }
     }

@@ -14,10 +14,12 @@ use crate::call::arguments::Arguments;
 use crate::call::function::invoke;
 use crate::call::given::Given;
 use crate::call::handle;
+use crate::cpython::alive;
 use crate::cpython::capi::{Py, PyObject, constant};
 use crate::cpython::exception;
 use crate::cpython::heap_type::pointer_place;
 use crate::cpython::object::{Owned, PyResult, Raised};
+use crate::cpython::pending;
 use crate::cpython::state::State;
 use crate::instance::table::{self, Class};
 use crate::signature::callable::{Callable, Origin};
@@ -259,7 +261,7 @@ unsafe fn made_in_general(py: Py, class: &Class, given: Given) -> PyResult<Made>
             }
         }
     };
-    let result = result.map_err(|error| exception::raise(py, &error))?;
+    let result = pending::or(result).map_err(|error| exception::raise(py, &error))?;
     match result.as_view().object().and_then(Made::new) {
         Some(object) if table::is_a(result.type_index(), class.index) => {
             core::mem::forget(result);
@@ -368,8 +370,15 @@ unsafe extern "C" fn call(
             // Not if Python code has given the class another `__init__`.
             let is_own = *word(class, offset::INIT) == init as *mut c_void;
             let Some(known) = table::of_class(class).filter(|_| is_own) else { return call_as_usual(py, class, given) };
-            let made = made(py, known, given)?;
-            table::hold(py, class, made.as_ptr())
+            let made = made(py, known, given)?.as_ptr();
+            // The constructor may return an object that it has returned before.
+            if !embedded::is_unique(made)
+                && let Some(alive) = alive::find(py, made)?.filter(|alive| py.type_of(alive.as_ptr()) == class)
+            {
+                embedded::dec_ref(made);
+                return Ok(alive);
+            }
+            table::hold(py, class, made)
         })()
     };
     object.map_or(ptr::null_mut(), Owned::into_ptr)
@@ -432,6 +441,6 @@ unsafe fn construct(py: Py, this: *mut PyObject, args: *mut PyObject, kwargs: *m
             embedded::dec_ref(made.as_ptr());
             return Err(py.raise(py.PyExc_TypeError(), &format!("the {} is constructed already", class.name)));
         }
-        Ok(())
+        alive::note_shared(py, this, made.as_ptr())
     }
 }

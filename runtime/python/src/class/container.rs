@@ -18,8 +18,7 @@ use crate::cpython::capi::{Py, PyMethodDef, PyObject, Slot, constant};
 use crate::cpython::heap_type::{self, Shared, refuse_new, release};
 use crate::cpython::object::{Owned, PyResult, Raised};
 use crate::cpython::{exception, tvm_ffi};
-use crate::instance::container::{held, object_of};
-use crate::instance::identity;
+use crate::instance::container::{self, held, object_of};
 
 const ANY: TypeSchema = TypeSchema::new("Any");
 
@@ -171,7 +170,7 @@ fn status(done: PyResult<()>) -> c_int {
 unsafe extern "C" fn free(this: *mut PyObject) {
     // SAFETY: see above; the object has no references.
     unsafe {
-        identity::forget(this, held(Py::held(), this));
+        container::forget(Py::held(), this);
         release(this);
     }
 }
@@ -213,11 +212,7 @@ unsafe extern "C" fn reduce(this: *mut PyObject, _: *mut PyObject) -> *mut PyObj
     unsafe {
         let py = Py::held();
         let reduced = || {
-            let object = held(py, this);
-            identity::pickled_container(py, this, object);
-            let reading = identity::Reading::begin(object);
             let contents = contents(py, this)?;
-            drop(reading);
             let class = Owned::share(py, py.type_of(contents.as_ptr()));
             // Not created empty and filled afterwards: an object that contains it would be created
             // from an empty one.

@@ -2,9 +2,9 @@
 //! refers to the object.
 //!
 //! The collector sees references of Python objects. Ours refer to objects of the ABI, whose fields
-//! may hold functions created from Python callables. A callable is reported as the Python object's
-//! own only while each step on the path has a single reference: otherwise Rust code holds it as
-//! well.
+//! may hold functions created from Python callables, and other Python objects. Such an object is
+//! reported as the Python object's own only while each step on the path has a single reference:
+//! otherwise Rust code holds it as well.
 //!
 //! Threads without the interpreter's lock change these counts while the collector works. It first
 //! subtracts from each object's count the references from other tracked objects, so that the
@@ -19,41 +19,47 @@ use core::ffi::{c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use kernpack_core::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use kernpack_core::abi::{TVMFFIAny, TVMFFIObject, TVMFFIOpaqueObjectCell, type_index};
 use kernpack_core::embedded;
 
 use crate::convert::lent::python_callable;
+use crate::cpython::alive;
 use crate::cpython::capi::{Py, PyObject, Slot, constant};
 use crate::cpython::heap_type::pointer_place;
 use crate::instance::edge::Edge;
 use crate::instance::{table, wrap};
 
 impl Edge {
-    /// The Python callable that the field holds; with `alone`, only if there is no other reference
-    /// to the function.
+    /// The Python object that the field holds; with `alone`, only if there is no other reference to
+    /// the value that holds it.
     ///
     /// # Safety
     /// The object is alive and of the field's type, or one derived from it.
-    unsafe fn callable(self, py: Py, object: *mut TVMFFIObject, alone: bool) -> Option<*mut PyObject> {
+    unsafe fn python_object(self, py: Py, object: *mut TVMFFIObject, alone: bool) -> Option<*mut PyObject> {
         // SAFETY: promised by the caller; the storage determines the type at the offset: a value,
         // or a pointer, which is absent if it is zero. Fields of these kinds change only while the
         // writer has the only reference to the object, and the Python object has one here.
         unsafe {
             let field = object.byte_add(self.offset);
-            let function = match self.is_any {
+            let held = match self.is_any {
                 true => {
                     let value = &*field.cast::<TVMFFIAny>();
-                    if value.type_index == type_index::FUNCTION { value.payload.v_obj } else { ptr::null_mut() }
+                    let is_object = value.type_index >= type_index::STATIC_OBJECT_BEGIN;
+                    if is_object { value.payload.v_obj } else { ptr::null_mut() }
                 }
                 false => *field.cast::<*mut TVMFFIObject>(),
             };
-            if function.is_null() || (*function).type_index != type_index::FUNCTION {
+            if held.is_null() || alone && !embedded::is_unique(held) {
                 return None;
             }
-            if alone && !embedded::is_unique(function) {
-                return None;
+            match (*held).type_index {
+                type_index::FUNCTION => python_callable(py, held),
+                type_index::OPAQUE_PY_OBJECT => {
+                    let object = embedded::body::<TVMFFIOpaqueObjectCell>(held).handle;
+                    (!object.is_null()).then_some(object.cast())
+                }
+                _ => None,
             }
-            python_callable(py, function)
         }
     }
 }
@@ -91,7 +97,7 @@ unsafe extern "C" fn traverse(this: *mut PyObject, visit: Visit, data: *mut c_vo
     unsafe {
         let py = Py::held();
         let stopped = visit(py.type_of(this), data);
-        let object = AtomicPtr::from_ptr(pointer_place(py, this)).load(Ordering::Acquire).cast::<TVMFFIObject>();
+        let object = alive::object_in(alive::word_of(py, this));
         if stopped != 0 || object.is_null() {
             return stopped;
         }
@@ -100,8 +106,8 @@ unsafe extern "C" fn traverse(this: *mut PyObject, visit: Visit, data: *mut c_vo
             return 0;
         }
         let Some(class) = table::of_index((*object).type_index) else { return 0 };
-        for callable in class.edges.iter().filter_map(|edge| edge.callable(py, object, alone)) {
-            let stopped = visit(callable, data);
+        for held in class.edges.iter().filter_map(|edge| edge.python_object(py, object, alone)) {
+            let stopped = visit(held, data);
             if stopped != 0 {
                 return stopped;
             }
@@ -114,8 +120,12 @@ unsafe extern "C" fn traverse(this: *mut PyObject, visit: Visit, data: *mut c_vo
 unsafe extern "C" fn clear(this: *mut PyObject) -> c_int {
     // SAFETY: the collector calls with the lock held, for a live object of one of the classes.
     unsafe {
-        let place = AtomicPtr::from_ptr(pointer_place(Py::held(), this));
-        let object = place.swap(ptr::null_mut(), Ordering::AcqRel).cast::<TVMFFIObject>();
+        let py = Py::held();
+        let word = AtomicPtr::from_ptr(pointer_place(py, this)).swap(ptr::null_mut(), Ordering::AcqRel);
+        let object = alive::object_in(word);
+        if alive::is_noted(word) {
+            alive::forget(py, this, object);
+        }
         if !object.is_null() {
             embedded::dec_ref(object);
         }

@@ -14,6 +14,7 @@ use kernpack_core::{Any, Error, Function, embedded};
 use crate::cpython::capi::{Py, PyObject, constant};
 use crate::cpython::exception;
 use crate::cpython::object::{Owned, PyResult, Raised};
+use crate::cpython::pending;
 use crate::cpython::state::State;
 use crate::instance::table::object_of;
 
@@ -72,7 +73,7 @@ pub(crate) unsafe extern "C" fn hash(this: *mut PyObject) -> isize {
                     Some(recursion) => (recursion.hash)(&value),
                     None => elsewhere::<i64>(c"ffi.RecursiveHash", &[value]).map(|hash| hash as u64),
                 };
-                return hash.map(|hash| hash as isize).map_err(|error| exception::raise(py, &error));
+                return pending::or(hash).map(|hash| hash as isize).map_err(|error| exception::raise(py, &error));
             }
             if !is_hashable(index) {
                 let key = kernpack_core::value::type_key(index);
@@ -165,7 +166,7 @@ unsafe fn compared(py: Py, this: *mut PyObject, other: *mut PyObject, relation: 
             (false, None) if is_equality && left == right => Ok(true),
             _ => return not_implemented(),
         };
-        let answer = answer.map_err(|error| exception::raise(py, &error))?;
+        let answer = pending::or(answer).map_err(|error| exception::raise(py, &error))?;
         Owned::take(py, py.PyBool_FromLong((answer != (relation == NE)).into()))
     }
 }

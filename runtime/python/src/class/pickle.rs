@@ -13,7 +13,6 @@ use crate::cpython::capi::{Py, PyMethodDef, PyObject, constant};
 use crate::cpython::heap_type::Shared;
 use crate::cpython::object::{Owned, PyResult, Raised};
 use crate::cpython::state::State;
-use crate::instance::identity;
 use crate::instance::table::{self, object_of};
 
 /// Pickles and copies an object: the class, called with the values of the fields that its
@@ -29,9 +28,6 @@ pub(crate) unsafe extern "C" fn reduce(this: *mut PyObject, _: *mut PyObject) ->
 unsafe fn reduced(py: Py, this: *mut PyObject) -> PyResult<Owned> {
     // SAFETY: promised by the caller; all objects used are alive.
     unsafe {
-        let object = object_of(py, this)?;
-        identity::pickled(py, this, object)?;
-        let reading = identity::Reading::begin(object);
         let class = class_of(py, this)?;
         let (again, arguments) = match py.attribute_if_any(class.as_ptr(), NEW_ARGUMENTS)? {
             Some(_) => (Owned::share(py, class.as_ptr()), new_arguments(py, this)?),
@@ -40,7 +36,6 @@ unsafe fn reduced(py: Py, this: *mut PyObject) -> PyResult<Owned> {
                 (State::attribute_of_module(py, OBJECT)?, py.tuple([class, named])?)
             }
         };
-        drop(reading);
         let has_state = !table::is_known(class.as_ptr()) || has_own_state(py, &class)?;
         let added = if has_state { added(py, this, &class)? } else { None };
         match added {

@@ -18,6 +18,7 @@ use crate::cpython::interpreter::Lock;
 use crate::cpython::object::{Owned, PyResult, Raised, release};
 use crate::signature::wanted::Wanted;
 
+const ANY: TypeSchema = TypeSchema::new("Any");
 /// The number of arguments that need no tuple.
 const INLINE: usize = 6;
 /// `PY_VECTORCALL_ARGUMENTS_OFFSET`.
@@ -79,11 +80,26 @@ impl Drop for Items {
 /// # Safety
 /// The callable is alive for the call, and `result` is writable.
 unsafe fn run(py: Py, callable: *mut PyObject, args: &[AnyView<'_>], result: *mut TVMFFIAny) -> PyResult<()> {
-    const ANY: TypeSchema = TypeSchema::new("Any");
-    // SAFETY: the arguments are valid for the call; a new tuple with that many places; the rest is
-    // promised by the caller.
+    // SAFETY: promised by the caller. Simple values own nothing, not even a reference to their
+    // origin.
     unsafe {
-        let value = if args.len() <= INLINE
+        let value = called(py, callable, args)?;
+        if !from_python::simple(py, value.as_ptr(), &Wanted::ANY, result) {
+            result.write(from_python::result(py, value.as_ptr())?.into_raw());
+        }
+        Ok(())
+    }
+}
+
+/// Calls a Python object with values as positional arguments.
+///
+/// # Safety
+/// The callable is alive for the call.
+#[inline]
+pub(crate) unsafe fn called(py: Py, callable: *mut PyObject, args: &[AnyView<'_>]) -> PyResult<Owned> {
+    // SAFETY: the arguments are valid for the call; the rest is promised by the caller.
+    unsafe {
+        if args.len() <= INLINE
             && let Some(call) = py.PyObject_Vectorcall()
         {
             let mut items = Items { objects: [const { MaybeUninit::uninit() }; INLINE + 1], count: 0 };
@@ -95,19 +111,23 @@ unsafe fn run(py: Py, callable: *mut PyObject, args: &[AnyView<'_>], result: *mu
                 });
             }
             let first = items.objects.as_ptr().cast::<*mut PyObject>().add(1);
-            Owned::take(py, call(callable, first, args.len() | IN_FRONT, ptr::null_mut()))?
+            Owned::take(py, call(callable, first, args.len() | IN_FRONT, ptr::null_mut()))
         } else {
-            let tuple = Owned::take(py, py.PyTuple_New(args.len() as isize))?;
-            for (index, arg) in args.iter().enumerate() {
-                let item = to_python::view(py, arg.lent().as_raw(), &ANY)?;
-                py.put(&tuple, index, item)?;
-            }
-            Owned::take(py, py.PyObject_CallObject(callable, tuple.as_ptr()))?
-        };
-        // Simple values own nothing, not even a reference to their origin.
-        if !from_python::simple(py, value.as_ptr(), &Wanted::ANY, result) {
-            result.write(from_python::result(py, value.as_ptr())?.into_raw());
+            let tuple = tuple(py, args)?;
+            Owned::take(py, py.PyObject_CallObject(callable, tuple.as_ptr()))
         }
-        Ok(())
+    }
+}
+
+/// A tuple of Python objects for values.
+pub(crate) fn tuple(py: Py, values: &[AnyView<'_>]) -> PyResult<Owned> {
+    // SAFETY: the values are valid for the call; a new tuple with that many places.
+    unsafe {
+        let tuple = Owned::take(py, py.PyTuple_New(values.len() as isize))?;
+        for (index, value) in values.iter().enumerate() {
+            let item = to_python::view(py, value.lent().as_raw(), &ANY)?;
+            py.put(&tuple, index, item)?;
+        }
+        Ok(tuple)
     }
 }

@@ -9,6 +9,8 @@ use kernpack_core::{Any, DataType, Device, IntoAny, embedded};
 
 use super::keep::{Keep, kept, kept_object};
 use super::lent::Lent;
+use super::lent_object::LentObject;
+use super::origin;
 use super::parts::Parts;
 use super::{number, standard};
 use crate::cpython::capi::{Py, PyObject, constant};
@@ -18,7 +20,7 @@ use crate::cpython::state::State;
 use crate::cpython::{exception, tvm_ffi};
 use crate::instance::{container, member, table};
 use crate::signature::refused::{self, Refused};
-use crate::signature::wanted::{Kind, Wanted, value_of_map};
+use crate::signature::wanted::{Kind, Wanted};
 use crate::tensor::array;
 
 /// Writes the value for an object of one of the five most common classes, for which nothing has to
@@ -122,6 +124,9 @@ pub(crate) unsafe fn argument(py: Py, object: *mut PyObject, wanted: &Wanted) ->
     // SAFETY: promised by the caller; the functions are only called for objects of the class that
     // they are for.
     unsafe {
+        if wanted.is_python() {
+            return Ok(python(py, object, wanted));
+        }
         let mut view = TVMFFIAny::NONE;
         if simple(py, object, wanted, &mut view) {
             return Ok((view, Keep::Nothing));
@@ -205,6 +210,19 @@ unsafe fn lent_function(py: Py, object: *mut PyObject) -> (TVMFFIAny, Keep) {
     (lent.view(), Keep::Function(lent))
 }
 
+/// A Python object as it is, for the duration of a call; None if it is optional.
+///
+/// # Safety
+/// `object` is alive, and stays alive for as long as the result.
+pub(crate) unsafe fn python(py: Py, object: *mut PyObject, wanted: &Wanted) -> (TVMFFIAny, Keep) {
+    if wanted.kind == Kind::OptionalPython && object == py.none() {
+        return (TVMFFIAny::NONE, Keep::Nothing);
+    }
+    // SAFETY: promised by the caller; the `Keep` is dropped by the call.
+    let lent = unsafe { LentObject::new(py, object) };
+    (lent.view(), Keep::Python(lent))
+}
+
 /// Converts all objects that are not of the most common classes themselves.
 ///
 /// # Safety
@@ -249,6 +267,11 @@ unsafe fn other(
             && let Some(member) = member::object(class, object, wanted)
         {
             return Ok((TVMFFIAny::pointer((*member).type_index, member.cast()), Keep::Nothing));
+        }
+        if wanted.is_any()
+            && let Some(made) = unchanged(py, object, class, wanted, parts, references)?
+        {
+            return Ok(made);
         }
         if flags & constant::LONG_SUBCLASS != 0 {
             return number::integer(py, object);
@@ -328,11 +351,67 @@ unsafe fn other(
         if py.PyCallable_Check(object) != 0 {
             return Ok(lent_function(py, object));
         }
-        if kind == Kind::Any {
-            let Some(opaque) = exception::opaque(Owned::share(py, object)) else { return Err(unlike(py, object, ty)) };
-            return Ok(kept_object(opaque));
+        if wanted.is_any() {
+            return Ok(kept_object(exception::opaque(Owned::share(py, object))));
         }
         Err(unlike(py, object, ty))
+    }
+}
+
+/// Converts an object whose class the value itself does not tell, so that Python gets the same
+/// class back. A number of a derived class is the Python object itself if the type is declared: the
+/// conversions of Rust read it. `None` for objects of all other classes.
+///
+/// # Safety
+/// `object` is alive and of this class.
+unsafe fn unchanged(
+    py: Py,
+    object: *mut PyObject,
+    class: *mut PyObject,
+    wanted: &Wanted,
+    parts: &mut Made,
+    references: usize,
+) -> Result<Option<(TVMFFIAny, Keep)>, Refused> {
+    let usual = [py.PyLong_Type(), py.PyUnicode_Type(), py.PyBytes_Type(), py.PyList_Type(), py.PyDict_Type()];
+    if usual.contains(&class) {
+        return Ok(None);
+    }
+    // SAFETY: promised by the caller; the functions are only called for objects of the class that
+    // they are for. The values are new, or were made of the same object.
+    unsafe {
+        let flags = py.PyType_GetFlags(class);
+        if class == py.PyTuple_Type() {
+            let (view, keep) = container(py, object, wanted, parts, references, tuple)?;
+            origin::mark(view.payload.v_obj);
+            return Ok(Some((view, keep)));
+        }
+        let is_number = flags & constant::LONG_SUBCLASS != 0 || py.PyType_IsSubtype(class, py.PyFloat_Type()) != 0;
+        if is_number {
+            let is_kept = wanted.kind == Kind::Any && class != py.PyFloat_Type() && class != py.PyBool_Type();
+            return Ok(is_kept.then(|| kept_object(exception::opaque(Owned::share(py, object)))));
+        }
+        let (view, keep) = if flags & constant::UNICODE_SUBCLASS != 0 {
+            let (view, _kept) = text(py, object, wanted)?;
+            kept_object(embedded::new_string_object(embedded::text_of(&view).unwrap_or_default()))
+        } else if flags & constant::BYTES_SUBCLASS != 0 {
+            let (view, _kept) = bytes(py, object)?;
+            kept_object(embedded::new_bytes_object(embedded::text_of(&view).unwrap_or_default()))
+        } else if flags & constant::LIST_SUBCLASS != 0 {
+            container(py, object, wanted, parts, references, list)?
+        } else if flags & constant::TUPLE_SUBCLASS != 0 {
+            container(py, object, wanted, parts, references, tuple)?
+        } else if flags & constant::DICT_SUBCLASS != 0 {
+            container(py, object, wanted, parts, references, dict)?
+        } else if class == py.PyByteArray_Type() {
+            let Some(bytes) = array::bytes_of_buffer(py, object) else { return Ok(None) };
+            let bytes = embedded::new_bytes_object(&bytes);
+            origin::mark(bytes);
+            return Ok(Some(kept_object(bytes)));
+        } else {
+            return Ok(None);
+        };
+        origin::keep(py, view.payload.v_obj, object);
+        Ok(Some((view, keep)))
     }
 }
 
@@ -389,17 +468,21 @@ unsafe fn part(
     // SAFETY: promised by the caller; the view is used only while the object and the `Keep` live.
     unsafe {
         let mut view = TVMFFIAny::NONE;
-        if simple(py, object, wanted, &mut view) {
+        if !wanted.is_python() && simple(py, object, wanted, &mut view) {
             return Ok(AnyView::from_raw(view).try_to_owned()?);
         }
         let class = py.type_of(object);
-        let (view, keep) = match class == py.PyUnicode_Type() {
-            true => text(py, object, wanted)?,
-            false => other(py, object, class, wanted, parts, references)?,
+        let (view, keep) = if wanted.is_python() {
+            python(py, object, wanted)
+        } else if class == py.PyUnicode_Type() {
+            text(py, object, wanted)?
+        } else {
+            other(py, object, class, wanted, parts, references)?
         };
         match keep {
             Keep::Value(value) => Ok(value),
             Keep::Function(lent) => Ok(lent.into_value(py)),
+            Keep::Python(lent) => Ok(lent.into_value(py)),
             Keep::Nothing | Keep::Bytes(_) | Keep::Exchanged(_) | Keep::Stream(_) | Keep::Object(_) => {
                 Ok(AnyView::from_raw(view).try_to_owned()?)
             }
@@ -460,7 +543,9 @@ unsafe fn list(py: Py, object: *mut PyObject, wanted: &Wanted, parts: &mut Made)
             if is_tuple {
                 element = wanted.element(index as usize);
             }
-            if let Some((size, items)) = py.list_in_place(object) {
+            if !element.is_python()
+                && let Some((size, items)) = py.list_in_place(object)
+            {
                 // No Python code runs while simple elements are read, so the list does not change;
                 // a text that may turn out not to be simple is held. An owned value is transparent
                 // over its raw form, and simple ones own nothing.
@@ -520,7 +605,7 @@ fn array(values: Vec<Any>) -> (TVMFFIAny, Keep) {
 /// # Safety
 /// `object` is a live `dict`.
 unsafe fn dict(py: Py, object: *mut PyObject, wanted: &Wanted, parts: &mut Made) -> Result<(TVMFFIAny, Keep), Refused> {
-    let (key_type, value_type) = (wanted.element(0), Wanted::of(value_of_map(wanted.ty)));
+    let (key_type, value_type) = (wanted.element(0), wanted.value_of_map());
     // SAFETY: promised by the caller. Python code that runs meanwhile may change the dict, so all
     // entries are shared before the first is converted.
     unsafe {

@@ -4,6 +4,7 @@ use kernpack_core::Any;
 use kernpack_core::abi::{TVMFFIAny, TVMFFIByteArray, TVMFFIObject};
 
 use super::lent::Lent;
+use super::lent_object::LentObject;
 use crate::cpython::object::Owned;
 use crate::tensor::exchange;
 
@@ -20,6 +21,8 @@ pub(crate) enum Keep {
     Object(Owned),
     /// From a function that calls the Python object.
     Function(Lent),
+    /// From the value of a Python object.
+    Python(LentObject),
     /// From a tensor that another framework has lent.
     Exchanged(exchange::Exchanged),
     /// Not borrowed from: the current stream of a device, until the call is over.

@@ -2,11 +2,14 @@
 
 use core::ptr;
 
+use kernpack_core::Any;
 use kernpack_core::abi::{TVMFFIAny, TVMFFIByteArray, TVMFFIObject};
 use kernpack_core::embedded::{self, big_int};
+use kernpack_core::value::python_number;
 
 use super::keep::{Keep, kept};
-use crate::cpython::capi::{Py, PyObject};
+use crate::cpython::capi::{Py, PyObject, constant};
+use crate::cpython::interpreter::with_lock;
 use crate::cpython::object::{Owned, PyResult, Raised};
 use crate::signature::refused::Refused;
 use crate::signature::wanted::Kind;
@@ -113,7 +116,7 @@ pub(crate) unsafe fn float(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, 
 pub(crate) unsafe fn like(py: Py, object: *mut PyObject, kind: Kind) -> Result<Option<(TVMFFIAny, Keep)>, Refused> {
     // SAFETY: promised by the caller.
     unsafe {
-        if matches!(kind, Kind::Bool | Kind::Any) && is_numpy_bool(py, object)? {
+        if matches!(kind, Kind::Bool | Kind::Any | Kind::Unknown) && is_numpy_bool(py, object)? {
             return match py.PyObject_IsTrue(object) {
                 -1 => Err(Raised.into()),
                 value => Ok(Some((TVMFFIAny::bool(value != 0), Keep::Nothing))),
@@ -130,6 +133,45 @@ pub(crate) unsafe fn like(py: Py, object: *mut PyObject, kind: Kind) -> Result<O
             return float(py, object).map(Some);
         }
         Ok(None)
+    }
+}
+
+/// Lets the conversions of Rust to numbers read Python objects: an `Any` keeps a number of a
+/// derived class as it is.
+pub(crate) fn register() {
+    python_number::register(|handle, is_float| {
+        // SAFETY: the handle is that of an opaque object, which the caller keeps alive.
+        with_lock(|py| unsafe { number_of(py, handle.cast(), is_float) }).flatten()
+    });
+}
+
+/// The number of an `int` or `float`, or of an object of a class derived from one; an integer if a
+/// float is not accepted.
+///
+/// # Safety
+/// `object` is alive.
+unsafe fn number_of(py: Py, object: *mut PyObject, is_float: bool) -> Option<Any> {
+    // SAFETY: promised by the caller; the functions are only called for objects of the class that
+    // they are for.
+    let made = unsafe {
+        let class = py.type_of(object);
+        if py.PyType_GetFlags(class) & constant::LONG_SUBCLASS != 0 {
+            integer(py, object)
+        } else if is_float && py.PyType_IsSubtype(class, py.PyFloat_Type()) != 0 {
+            float(py, object)
+        } else {
+            return None;
+        }
+    };
+    match made {
+        Ok((_, Keep::Value(value))) => Some(value),
+        // SAFETY: a plain number, which owns nothing.
+        Ok((view, _)) => Some(unsafe { Any::from_raw(view) }),
+        Err(_) => {
+            // SAFETY: the lock is held; the caller reports that the value does not convert.
+            unsafe { py.PyErr_Clear() };
+            None
+        }
     }
 }
 

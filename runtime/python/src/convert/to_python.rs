@@ -8,13 +8,14 @@ use kernpack_core::value::{AnyView, TypeSchema};
 use kernpack_core::{Any, DataType, Device, embedded};
 
 use super::lent::python_callable;
+use super::origin;
 use super::parts::Parts;
 use super::{number, standard};
 use crate::cpython::capi::Py;
 use crate::cpython::heap_type::{holder, holder_of_owned};
 use crate::cpython::object::{Owned, PyResult, Raised};
 use crate::cpython::state::State;
-use crate::instance::{container, identity, wrap};
+use crate::instance::{container, wrap};
 use crate::signature::wanted::{element, inner};
 use crate::tensor::managed;
 
@@ -74,6 +75,11 @@ unsafe fn other(py: Py, value: &TVMFFIAny, ty: &TypeSchema) -> PyResult<Owned> {
     // SAFETY: promised by the caller; each object is read as the type of its type index, and lives
     // for the call.
     unsafe {
+        if matches!(value.type_index, type_index::STR | type_index::BYTES)
+            && let Some(made) = same_class(py, value.payload.v_obj, ty)?
+        {
+            return Ok(made);
+        }
         match value.type_index {
             type_index::RAW_STR | type_index::SMALL_STR | type_index::STR => {
                 let text = py.new_text(embedded::text_of(value).unwrap_or_default())?;
@@ -110,6 +116,35 @@ unsafe fn object(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema) -> PyResult
     }
 }
 
+/// The Python object for a value that has kept its original object, and the `bytearray` for bytes
+/// that were one; `None` for other values, and for a declared type.
+///
+/// # Safety
+/// The object is a live text, bytes or container.
+unsafe fn same_class(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema) -> PyResult<Option<Owned>> {
+    if !is_any(ty) {
+        return Ok(None);
+    }
+    // SAFETY: promised by the caller.
+    unsafe {
+        if let Some(original) = origin::original(py, object) {
+            return Ok(Some(original));
+        }
+        if (*object).type_index != type_index::BYTES || !origin::is_marked(object) {
+            return Ok(None);
+        }
+        let value = TVMFFIAny::pointer(type_index::BYTES, object.cast());
+        let bytes = embedded::text_of(&value).unwrap_or_default();
+        let bytes = Owned::take(py, py.PyBytes_FromStringAndSize(bytes.as_ptr().cast(), bytes.len() as isize))?;
+        py.call(py.PyByteArray_Type(), [bytes]).map(Some)
+    }
+}
+
+/// Returns true for a type that does not determine the class in Python.
+fn is_any(ty: &TypeSchema) -> bool {
+    matches!(inner(ty).key, "Any" | "ffi.Object")
+}
+
 /// Creates the Python object for an object, and for a list or dict, a list or dict of Python with
 /// its contents.
 ///
@@ -137,11 +172,16 @@ type Made = Parts<Any, Owned>;
 unsafe fn contents_with(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema, parts: &mut Made) -> PyResult<Owned> {
     // SAFETY: promised by the caller; each object is read as the type of its type index.
     unsafe {
-        // The parts of a shared container occur again on the other paths to it.
-        let is_container =
-            matches!((*object).type_index, type_index::ARRAY | type_index::LIST | type_index::MAP | type_index::DICT);
-        let _reading = (is_container && identity::is_reading()).then(|| identity::Reading::begin(object));
+        if matches!((*object).type_index, type_index::ARRAY | type_index::MAP)
+            && let Some(made) = same_class(py, object, ty)?
+        {
+            return Ok(made);
+        }
         match (*object).type_index {
+            type_index::ARRAY if is_any(ty) && origin::is_marked(object) => {
+                let elements = embedded::seq::elements(object);
+                py.nested(|py| tuple(py, elements, ty, parts))
+            }
             type_index::ARRAY | type_index::LIST => {
                 let elements = &*embedded::list::shared::elements(object);
                 let is_flat = elements.iter().all(|element| element.type_index < type_index::STATIC_OBJECT_BEGIN);

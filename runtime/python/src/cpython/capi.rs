@@ -252,6 +252,7 @@ table! {
         Py_GetVersion() -> *const c_char;
         Py_AtExit(function: extern "C" fn()) -> c_int;
         PyGILState_Release(state: c_int);
+        PyGILState_GetThisThreadState() -> *mut c_void;
         PyEval_SaveThread() -> *mut c_void;
         PyThreadState_Get() -> *mut c_void;
         PyInterpreterState_Get() -> *mut c_void;
@@ -267,6 +268,7 @@ table! {
         PyErr_NormalizeException(class: *mut *mut PyObject, value: *mut *mut PyObject, traceback: *mut *mut PyObject);
         PyErr_NewException(name: *const c_char, base: *mut PyObject, dict: *mut PyObject) -> *mut PyObject;
         PyErr_WriteUnraisable(object: *mut PyObject);
+        PyErr_WarnEx(category: *mut PyObject, text: *const c_char, level: isize) -> c_int;
         PyException_GetTraceback(exception: *mut PyObject) -> *mut PyObject;
         PyException_SetTraceback(exception: *mut PyObject, traceback: *mut PyObject) -> c_int;
         PyException_SetCause(exception: *mut PyObject, cause: *mut PyObject);
@@ -300,7 +302,9 @@ table! {
         PyDict_Update(dict: *mut PyObject, other: *mut PyObject) -> c_int;
         PySequence_Check(object: *mut PyObject) -> c_int;
         PySequence_List(object: *mut PyObject) -> *mut PyObject;
+        PySequence_Contains(object: *mut PyObject, item: *mut PyObject) -> c_int;
         PyObject_GetIter(object: *mut PyObject) -> *mut PyObject;
+        PyIter_Next(iterator: *mut PyObject) -> *mut PyObject;
         PyDict_SetItem(dict: *mut PyObject, key: *mut PyObject, value: *mut PyObject) -> c_int;
         PyDict_GetItemWithError(dict: *mut PyObject, key: *mut PyObject) -> *mut PyObject;
         PyDict_SetDefault(dict: *mut PyObject, key: *mut PyObject, value: *mut PyObject) -> *mut PyObject;
@@ -318,6 +322,10 @@ table! {
         PyObject_Call(callable: *mut PyObject, args: *mut PyObject, kwargs: *mut PyObject) -> *mut PyObject;
         PyObject_CallObject(callable: *mut PyObject, args: *mut PyObject) -> *mut PyObject;
         PyObject_GetItem(object: *mut PyObject, key: *mut PyObject) -> *mut PyObject;
+        PyObject_SetItem(object: *mut PyObject, key: *mut PyObject, value: *mut PyObject) -> c_int;
+        PyObject_DelItem(object: *mut PyObject, key: *mut PyObject) -> c_int;
+        PyObject_Size(object: *mut PyObject) -> isize;
+        PyObject_IsInstance(object: *mut PyObject, class: *mut PyObject) -> c_int;
         PyObject_RichCompare(left: *mut PyObject, right: *mut PyObject, operation: c_int) -> *mut PyObject;
         PyObject_CheckBuffer(object: *mut PyObject) -> c_int;
         PyObject_GetBuffer(object: *mut PyObject, buffer: *mut PyBuffer, flags: c_int) -> c_int;

@@ -315,22 +315,20 @@ pub(crate) fn take(py: Py) -> Error {
         let kind = py.class_name(exception.as_ptr());
         let message = py.str_of(exception.as_ptr());
         let context = opaque(exception);
-        let error = embedded::new_error(
-            kind.as_bytes(),
-            message.as_bytes(),
-            b"",
-            ptr::null_mut(),
-            context.unwrap_or(ptr::null_mut()),
-        );
-        if let Some(context) = context {
-            embedded::dec_ref(context);
-        }
+        let error = embedded::new_error(kind.as_bytes(), message.as_bytes(), b"", ptr::null_mut(), context);
+        embedded::dec_ref(context);
         Error::from_raw(error)
     }
 }
 
 /// Converts a Python object to an object of the ABI, which takes over its reference.
-pub(crate) fn opaque(object: Owned) -> Option<*mut TVMFFIObject> {
+pub(crate) fn opaque(object: Owned) -> *mut TVMFFIObject {
+    opaque_of(object.into_ptr())
+}
+
+/// Like [`opaque`], for an object whose reference the caller owns, or adds before the result is
+/// released.
+pub(crate) fn opaque_of(object: *mut PyObject) -> *mut TVMFFIObject {
     unsafe extern "C" fn release(handle: *mut c_void) {
         // From any thread; after Python has ended, its objects are gone.
         crate::cpython::interpreter::with_lock(|py| {
@@ -338,6 +336,5 @@ pub(crate) fn opaque(object: Owned) -> Option<*mut TVMFFIObject> {
             unsafe { py.Py_DecRef(handle.cast()) }
         });
     }
-    let handle = object.into_ptr();
-    embedded::opaque::new_opaque(handle.cast(), type_index::OPAQUE_PY_OBJECT, Some(release)).ok()
+    embedded::opaque::new_python_object(object.cast(), Some(release))
 }

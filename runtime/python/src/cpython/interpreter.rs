@@ -214,6 +214,25 @@ impl Lock {
         Self::wait(state)
     }
 
+    /// Takes the lock, from any thread, without knowing a caller; quickly if this thread holds it.
+    pub(crate) fn of_any() -> Option<Self> {
+        if !capi::is_found() || ENDED.load(Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: the functions are known, and both may be called without the lock. If the state of
+        // this thread is the current one, this thread holds the lock.
+        unsafe {
+            let py = Py::held();
+            if let Some(current) = py.current_state() {
+                let state = current();
+                if !state.is_null() && state == py.PyGILState_GetThisThreadState() {
+                    return Some(Self { py, back: Back::No });
+                }
+            }
+        }
+        Self::wait(ptr::null_mut())
+    }
+
     /// Waits for the lock.
     #[inline(never)]
     fn wait(mut state: *mut c_void) -> Option<Self> {
@@ -270,7 +289,7 @@ impl Drop for Lock {
 /// Runs code with the interpreter's lock, from any thread; `None` if there is no interpreter, or it
 /// has ended.
 pub(crate) fn with_lock<R>(run: impl FnOnce(Py) -> R) -> Option<R> {
-    let lock = Lock::wait(ptr::null_mut())?;
+    let lock = Lock::of_any()?;
     Some(run(lock.py()))
 }
 

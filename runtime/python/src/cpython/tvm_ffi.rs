@@ -13,9 +13,10 @@ use kernpack_core::provider::{self, Origin};
 use kernpack_core::{Any, Function, embedded};
 
 use super::capi::{Py, PyMethodDef, PyObject};
-use super::exception;
-use super::heap_type::{Shared, pointer_place};
+use super::heap_type::Shared;
 use super::object::{Owned, PyResult, Raised};
+use super::state::State;
+use super::{alive, exception};
 
 /// The path of the package's library, relative to a folder of `sys.path`.
 const LIBRARY: &str = "tvm_ffi/lib/libtvm_ffi.so";
@@ -209,10 +210,13 @@ unsafe extern "C" fn object(this: *mut PyObject, _: *mut PyObject) -> *mut PyObj
     let found = unsafe {
         let py = Py::held();
         (|| {
-            // A constructor may write the field at the same time, once.
-            let object = AtomicPtr::from_ptr(pointer_place(py, this)).load(Ordering::Acquire).cast::<TVMFFIObject>();
+            let object = alive::object_in(alive::word_of(py, this));
             if object.is_null() {
                 return Err(py.raise(py.PyExc_ValueError(), "the object is empty: its constructor was not called"));
+            }
+            // Not a tensor or function.
+            if py.PyType_IsSubtype(py.type_of(this), State::get(py).object) != 0 {
+                alive::note(py, this, object)?;
             }
             let name = py.text(&giver().map_err(|error| exception::raise(py, &error))?)?;
             let package = py.import(c"tvm_ffi")?;

@@ -9,7 +9,7 @@ use kernpack_core::{Any, IntoAny};
 
 use crate::cpython::capi::{Py, PyObject};
 use crate::cpython::state::State;
-use crate::signature::wanted::{Kind, Wanted};
+use crate::signature::wanted::Wanted;
 
 /// The class of an enum. It lives forever, and so do its members and their objects.
 pub(crate) struct Enumeration {
@@ -73,7 +73,7 @@ pub(crate) fn member(index: i32, object: *mut TVMFFIObject) -> Option<*mut PyObj
 /// parameter's type is neither the enum nor `Any`: a member is also a number or a text.
 pub(crate) fn object(class: *mut PyObject, member: *mut PyObject, wanted: &Wanted) -> Option<*mut TVMFFIObject> {
     let class = find(|known| known.class == class)?;
-    if wanted.kind != Kind::Any && wanted.ty.key != class.key {
+    if !wanted.is_any() && wanted.ty.key != class.key {
         return None;
     }
     let (object, _) = class.members.iter().find(|(_, own)| *own == member)?;

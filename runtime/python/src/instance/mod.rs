@@ -2,7 +2,6 @@
 
 pub(crate) mod container;
 pub(crate) mod edge;
-pub(crate) mod identity;
 pub(crate) mod member;
 pub(crate) mod table;
 pub(crate) mod wrap;

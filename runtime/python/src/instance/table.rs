@@ -9,6 +9,7 @@ use kernpack_core::embedded;
 use kernpack_core::reflect::TypeInfo;
 
 use super::edge::Edge;
+use crate::cpython::alive;
 use crate::cpython::capi::{Py, PyObject, constant};
 use crate::cpython::freelist::FreeList;
 use crate::cpython::heap_type::pointer_place;
@@ -24,7 +25,7 @@ pub(crate) struct Class {
     pub(crate) name: String,
     /// The constructor of its objects.
     pub(crate) constructor: Constructor,
-    /// Fields that may hold Python callables.
+    /// Fields that may hold Python objects.
     pub(crate) edges: Vec<Edge>,
     /// The class itself.
     pub(crate) object: *mut PyObject,
@@ -77,19 +78,27 @@ fn search(is_it: impl Fn(&Class) -> bool) -> Option<&'static Class> {
     CLASSES.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().find(|class| is_it(class))
 }
 
-/// The object behind a Python object of one of the classes, borrowed from it.
+/// The object behind a Python object of one of the classes, borrowed from it. The Python object is
+/// noted: the caller may pass the object to code that keeps a reference.
 ///
 /// # Safety
 /// `object` is alive and of a class derived from the base.
 pub(crate) unsafe fn object_of(py: Py, object: *mut PyObject) -> PyResult<*mut TVMFFIObject> {
-    // SAFETY: promised by the caller. A constructor may write the place at the same time, once.
-    let found =
-        unsafe { AtomicPtr::from_ptr(pointer_place(py, object)).load(Ordering::Acquire).cast::<TVMFFIObject>() };
-    if found.is_null() {
-        let text = "the object is empty: its constructor was not called; a derived class calls super().__init__(...)";
-        return Err(py.raise(py.PyExc_ValueError(), text));
+    // SAFETY: promised by the caller.
+    unsafe {
+        let word = alive::word_of(py, object);
+        let found = alive::object_in(word);
+        if alive::is_noted(word) {
+            return Ok(found);
+        }
+        if found.is_null() {
+            let text =
+                "the object is empty: its constructor was not called; a derived class calls super().__init__(...)";
+            return Err(py.raise(py.PyExc_ValueError(), text));
+        }
+        alive::note(py, object, found)?;
+        Ok(found)
     }
-    Ok(found)
 }
 
 /// The view of the object that a Python object of one of the classes holds.
@@ -148,6 +157,7 @@ pub(crate) unsafe fn hold(py: Py, class: *mut PyObject, object: *mut TVMFFIObjec
             return this;
         };
         AtomicPtr::from_ptr(pointer_place(py, this.as_ptr())).store(object.cast(), Ordering::Release);
+        alive::note_shared(py, this.as_ptr(), object)?;
         Ok(this)
     }
 }

@@ -6,8 +6,9 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use kernpack_core::abi::TVMFFIObject;
 use kernpack_core::embedded;
 
-use super::table::{FREED, find, hold, known, nearest, object_of, of_class};
-use super::{identity, member};
+use super::member;
+use super::table::{FREED, find, hold, known, nearest, of_class};
+use crate::cpython::alive;
 use crate::cpython::capi::{Py, PyObject, constant};
 use crate::cpython::heap_type::{dealloc, pointer_place};
 use crate::cpython::object::{Owned, PyResult};
@@ -20,6 +21,9 @@ use crate::cpython::state::State;
 pub(crate) unsafe fn wrap(py: Py, object: *mut TVMFFIObject) -> PyResult<Owned> {
     // SAFETY: promised by the caller; members live forever.
     unsafe {
+        if let Some(alive) = alive::find(py, object)? {
+            return Ok(alive);
+        }
         let index = (*object).type_index;
         match known(py, index) {
             Some(class) => hold_more(py, class, object),
@@ -40,9 +44,9 @@ pub(crate) unsafe fn wrap_owned(py: Py, object: *mut TVMFFIObject) -> PyResult<O
     // SAFETY: promised by the caller; the class is that of the type.
     unsafe {
         match known(py, (*object).type_index) {
-            Some(class) if identity::is_reading() => identity::hold(py, class, object),
-            Some(class) => hold(py, class, object),
-            None => {
+            // The only reference to an object is not that of a Python object.
+            Some(class) if embedded::is_unique(object) => hold(py, class, object),
+            _ => {
                 let wrapped = wrap(py, object);
                 embedded::dec_ref(object);
                 wrapped
@@ -68,7 +72,11 @@ pub(crate) unsafe fn as_derived(py: Py, made: Owned, class: *mut PyObject) -> Py
         if nearest(py, class).is_none_or(|nearest| nearest.object != own) {
             return Ok(made);
         }
-        hold_more(py, class, object_of(py, made.as_ptr())?)
+        let object = alive::object_in(alive::word_of(py, made.as_ptr()));
+        embedded::inc_ref(object);
+        // The new one takes its place.
+        drop(made);
+        hold(py, class, object)
     }
 }
 
@@ -80,7 +88,7 @@ unsafe fn hold_more(py: Py, class: *mut PyObject, object: *mut TVMFFIObject) -> 
     // SAFETY: promised by the caller; the new reference is transferred to the value.
     unsafe {
         embedded::inc_ref(object);
-        if identity::is_reading() { identity::hold(py, class, object) } else { hold(py, class, object) }
+        hold(py, class, object)
     }
 }
 
@@ -111,11 +119,12 @@ pub(crate) unsafe extern "C" fn release(this: *mut PyObject) {
         let place = pointer_place(py, this);
         // Without the interpreter's lock another thread may be writing the field of the weak
         // references.
-        let object = (*place).cast::<TVMFFIObject>();
-        let has_weak = !AtomicPtr::from_ptr(place.add(1)).load(Ordering::Relaxed).is_null();
-        if has_weak {
-            identity::forget_object(py, this, object);
+        let word = *place;
+        let object = alive::object_in(word);
+        if alive::is_noted(word) {
+            alive::forget(py, this, object);
         }
+        let has_weak = !AtomicPtr::from_ptr(place.add(1)).load(Ordering::Relaxed).is_null();
         if has_weak || !py.is_plain() {
             py.PyObject_ClearWeakRefs(this);
         }

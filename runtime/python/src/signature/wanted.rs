@@ -22,14 +22,20 @@ pub(crate) struct Wanted {
 /// The types that determine the conversion of a Python object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Anything.
+    /// Anything, as it is: declared `Any`.
     Any,
+    /// A value of an unknown type: the callee may expect a number.
+    Unknown,
     Bool,
     Float,
     DataType,
     Device,
     Tensor,
     Function,
+    /// The Python object itself.
+    Python,
+    /// The Python object itself, or None.
+    OptionalPython,
     Bytes,
     /// An array, a tuple or a shape.
     Sequence,
@@ -54,15 +60,19 @@ pub(crate) enum Kind {
     Other,
 }
 
+/// The key of Python objects.
+const OBJECT: &str = "ffi.OpaquePyObject";
+
 const ANY_TYPE: TypeSchema = TypeSchema::new("Any");
 
 impl Wanted {
-    /// Anything.
-    pub(crate) const ANY: Self = Self { ty: &ANY_TYPE, kind: Kind::Any, access: Access::Keeps, lends_text: false };
+    /// Anything, of an unknown type.
+    pub(crate) const ANY: Self = Self { ty: &ANY_TYPE, kind: Kind::Unknown, access: Access::Keeps, lends_text: false };
 
     /// A value of a type.
     #[inline(never)]
     pub(crate) fn of(ty: &'static TypeSchema) -> Self {
+        let is_optional = ty.key == "Optional";
         let ty = inner(ty);
         let kind = match ty.key {
             "Any" | "ffi.Object" => Kind::Any,
@@ -72,6 +82,8 @@ impl Wanted {
             "Device" => Kind::Device,
             "ffi.Tensor" | "DLTensor*" => Kind::Tensor,
             "ffi.Function" => Kind::Function,
+            OBJECT if is_optional => Kind::OptionalPython,
+            OBJECT => Kind::Python,
             "ffi.Bytes" => Kind::Bytes,
             "ffi.Array" | "ffi.List" | "Tuple" | "ffi.Shape" => Kind::Sequence,
             "ffi.Map" | "ffi.Dict" => Kind::Map,
@@ -101,13 +113,37 @@ impl Wanted {
         let wanted = Self::of(ty);
         match wanted.kind {
             Kind::Path | Kind::Address | Kind::Set | Kind::Duration | Kind::Time | Kind::Complex => wanted,
+            _ if ty.mentions(OBJECT) || ty.mentions("Any") => wanted,
             _ => Self { lends_text: ty.key == "ffi.String", ..Self::ANY },
         }
     }
 
+    /// Returns true if the Python object itself is the value.
+    #[inline]
+    pub(crate) fn is_python(&self) -> bool {
+        matches!(self.kind, Kind::Python | Kind::OptionalPython)
+    }
+
+    /// Returns true if no Python object is a simple value: functions and Python objects are lent.
+    #[inline]
+    pub(crate) fn is_lent(&self) -> bool {
+        matches!(self.kind, Kind::Function | Kind::Python | Kind::OptionalPython)
+    }
+
     /// An element of a container, or a key of a map.
     pub(crate) fn element(&self, index: usize) -> Self {
-        Self::of(element(self.ty, index))
+        if self.kind == Kind::Unknown { Self::ANY } else { Self::of(element(self.ty, index)) }
+    }
+
+    /// A value of a map.
+    pub(crate) fn value_of_map(&self) -> Self {
+        if self.kind == Kind::Unknown { Self::ANY } else { Self::of(value_of_map(self.ty)) }
+    }
+
+    /// Returns true if a value of any type is accepted.
+    #[inline]
+    pub(crate) fn is_any(&self) -> bool {
+        matches!(self.kind, Kind::Any | Kind::Unknown)
     }
 
     /// Returns true if the function writes to an array.
@@ -133,6 +169,6 @@ pub(crate) fn element(ty: &TypeSchema, index: usize) -> &TypeSchema {
 }
 
 /// The type of a map's values.
-pub(crate) fn value_of_map(ty: &'static TypeSchema) -> &'static TypeSchema {
+fn value_of_map(ty: &'static TypeSchema) -> &'static TypeSchema {
     ty.args.get(1).unwrap_or(&ANY_TYPE)
 }
