@@ -64,7 +64,6 @@ class Trees:
             self.leaves.append((tree, number))
             return number
         self.nodes.append(None)
-        # onnxruntime needs the false branch, or the true one, right behind a node.
         if_true, if_false = self.grow(tree, levels - 1), self.grow(tree, levels - 1)
         split = float(draw.exact("float32", [1])[0])
         self.nodes[place] = (tree, number, draw.number(0, self.features - 1), draw.one(*self.modes), split, if_true, if_false, int(self.nan and draw.chance()))
@@ -87,10 +86,10 @@ class Trees:
         return {f"{prefix}_{name}": list(column) for name, column in zip(names, zip(*chosen))}
 
 
-def forest(draw):
+def forest(draw, *dtypes):
     """Rows and trees."""
     nan = draw.one(0.0, 0.0, 0.2)
-    x = rows(draw, draw.one("float32", "float32", "int64"), nan=0.0)
+    x = rows(draw, draw.one(*dtypes), nan=0.0)
     if nan and x.dtype == "float32":
         x = np.where(draw.numpy.random(x.shape) < nan, np.float32(np.nan), x)
     modes = draw.one(MODES[:1], MODES[:1], MODES[1:2], MODES[2:3], MODES[3:4], MODES)
@@ -99,7 +98,7 @@ def forest(draw):
 
 @operator
 def TreeEnsembleRegressor(draw):  # noqa: N802
-    x, trees = forest(draw)
+    x, trees = forest(draw, "float32")
     targets = draw.one(1, 1, draw.number(2, 5))
     votes = trees.votes("target", targets, lambda: draw.exact("float32", [1])[0])
     more = {"base_values": eighths(draw, targets)} if draw.chance(0.3) else {}
@@ -110,7 +109,7 @@ def TreeEnsembleRegressor(draw):  # noqa: N802
 
 @operator
 def TreeEnsembleClassifier(draw):  # noqa: N802
-    x, trees = forest(draw)
+    x, trees = forest(draw, "float32", "float32", "int64")
     classes = draw.one(2, draw.number(3, 6))
     positive = draw.chance()
     weights = (lambda: abs(draw.exact("float32", [1])[0])) if positive else (lambda: draw.exact("float32", [1])[0])

@@ -46,10 +46,15 @@ fn read(bytes: &[u8], rows: i64) -> Result<Graph, String> {
     import(bytes, None, &options).map(|imported| imported.graph).map_err(|error| error.to_string())
 }
 
+/// Returns the results of a compiled model for these rows.
+fn compiled(bytes: &[u8], x: &Constant) -> Vec<Constant> {
+    let graph = read(bytes, x.shape()[0]).unwrap();
+    call(&graph, &[("x", x.clone())], kernpack_graph::LowerOptions::default()).unwrap()
+}
+
 /// Returns the results of a model for these rows, compiled and computed at build time.
 fn results(bytes: &[u8], x: &Constant) -> Vec<Constant> {
-    let graph = read(bytes, x.shape()[0]).unwrap();
-    let compiled = call(&graph, &[("x", x.clone())], kernpack_graph::LowerOptions::default()).unwrap();
+    let compiled = compiled(bytes, x);
     let options = ModelOptions { constants: [("x".to_owned(), x.clone())].into(), ..ModelOptions::default() };
     let graph = import(bytes, None, &options).unwrap().graph;
     let known = call(&graph, &[], kernpack_graph::LowerOptions::default()).unwrap();
@@ -175,9 +180,9 @@ fn rows(stream: &mut Stream, count: i64) -> Constant {
 #[test]
 fn trees_are_walked_by_the_rules() {
     let mut stream = Stream(1);
-    let cases = [(1, 1, 1), (1, 20, 1), (3, 9, 2), (8, 5, 3), (19, 20, 1), (150, 30, 12)];
+    let cases = [(1, 1, 1), (1, 20, 1), (3, 9, 2), (8, 5, 3), (19, 11, 1), (75, 6, 9)];
     let modes: [&[&str]; 6] = [&MODES[..1], &MODES[1..2], &MODES[2..3], &MODES[3..4], &MODES[4..], &MODES];
-    for (number, (count, trees, targets)) in cases.into_iter().cycle().take(18).enumerate() {
+    for (number, (count, trees, targets)) in cases.into_iter().cycle().take(12).enumerate() {
         let trees = forest(&mut stream, modes[number % modes.len()], trees, targets);
         let aggregate = ["SUM", "AVERAGE", "MIN", "MAX"][number % 4];
         let message = ensemble("TreeEnsembleRegressor", &["y"], "target", &trees);
@@ -185,7 +190,8 @@ fn trees_are_walked_by_the_rules() {
         let base: Vec<f32> = (0..targets).map(|target| target as f32 / 2.0).collect();
         let message = if number % 2 == 0 { with_floats(message, "base_values", &base) } else { message };
         let x = rows(&mut stream, count);
-        let found = &results(&model(vec![message], Vec::new(), "3", &["y"]), &x)[0];
+        let bytes = model(vec![message], Vec::new(), "3", &["y"]);
+        let found = &if number < 4 { results(&bytes, &x) } else { compiled(&bytes, &x) }[0];
         let values: Vec<f32> = x.to_floats().unwrap().iter().map(|value| *value as f32).collect();
         let mut expected = Vec::new();
         for row in values.chunks(3) {
@@ -208,19 +214,35 @@ fn trees_are_walked_by_the_rules() {
 
 /// A dynamic number of rows gives the same as each number on its own.
 #[test]
-fn trees_for_any_number_of_rows() {
+fn models_for_any_number_of_rows() {
     let mut stream = Stream(2);
     let trees = forest(&mut stream, &MODES[..1], 11, 3);
-    let message = with_ints(
-        ensemble("TreeEnsembleClassifier", &["label", "scores"], "class", &trees),
-        "classlabels_int64s",
-        &[4, 5, 6],
-    );
+    let message = ensemble("TreeEnsembleClassifier", &["label", "scores"], "class", &trees);
+    let message = with_ints(message, "classlabels_int64s", &[4, 5, 6]);
     let scaled = with_floats(with_floats(learned("Scaler", &["x"], &["s"]), "scale", &[0.5]), "offset", &[1.0]);
-    let message = with_text(message, "post_transform", "SOFTMAX");
     let linear = with_floats(learned("LinearRegressor", &["s"], &["y"]), "coefficients", &[1.0, -1.0, 0.5]);
-    let bytes = model(vec![message, scaled, linear], Vec::new(), "3", &["scores", "y"]);
-    parts::check(&bytes, 100, &[1, 2, 5, 16, 64, 99], kernpack_graph::Threads::Kernels);
+    let machine = learned("SVMClassifier", &["s"], &["other", "shares"]);
+    let machine = with_ints(with_ints(machine, "classlabels_ints", &[0, 1, 2]), "vectors_per_class", &[1, 1, 1]);
+    let machine = with_floats(machine, "coefficients", &[1.0, -0.5, 0.3, 0.2, 0.1, 0.4]);
+    let machine = with_floats(machine, "support_vectors", &[1.0, 0.0, 0.5, 0.0, 1.0, 0.0, 1.0, 1.0, 1.0]);
+    let machine = with_floats(with_floats(machine, "rho", &[0.1, 0.2, 0.3]), "kernel_params", &[0.5, 0.1, 3.0]);
+    let machine = with_floats(with_floats(machine, "prob_a", &[0.3, 0.2, 0.1]), "prob_b", &[0.1, -0.2, 0.3]);
+    let keys: Vec<i64> = (0..20).map(|key| key * 3 % 20).collect();
+    let encoder = with_ints(
+        with_ints(learned("LabelEncoder", &["label"], &["code"]), "keys_int64s", &keys),
+        "values_int64s",
+        &keys,
+    );
+    let nodes = vec![
+        with_text(message, "post_transform", "SOFTMAX"),
+        scaled,
+        linear,
+        with_text(machine, "kernel_type", "RBF"),
+        encoder,
+        with_int(node("Cast", &["code"], &["number"]), "to", 1),
+    ];
+    let bytes = model(nodes, Vec::new(), "3", &["scores", "y", "shares", "number"]);
+    parts::check(&bytes, 70, &[1, 5, 64, 69], kernpack_graph::Threads::Kernels);
 }
 
 /// One tree with a branch and two leaves, with these votes: the leaf, the class and the weight.

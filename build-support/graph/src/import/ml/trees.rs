@@ -8,15 +8,16 @@ use super::scores::{Transform, both, is_above, labels, of_several};
 use crate::attrs::{Attr, Attrs};
 use crate::error::{Result, fail, require};
 use crate::graph::ValueId;
-use crate::op::ml::{CLASSIFIER_TREES, REGRESSOR_TREES};
+use crate::op::Operator;
+use crate::op::ml::{CLASSIFIER_TREES, REGRESSOR_TREES, TREES, tree_tables};
 
-/// Returns the attributes of the kernel: all but the transform.
-fn of_kernel(attrs: &Attrs) -> Attrs {
-    let mut kept = Attrs::default();
-    for (name, value) in attrs.iter().filter(|(name, _)| *name != "post_transform") {
-        kept.set(name, value.clone());
+/// Adds the kernel of trees, which computes the sums of their leaves.
+fn sums(parts: &mut Parts<'_>, operator: &'static Operator, is_single: bool) -> Result<ValueId> {
+    let mut inputs = vec![parts.input(0)?];
+    for table in tree_tables(operator.name, parts.attrs, is_single)? {
+        inputs.push(parts.emitter.graph.add_known(&format!("{} (table)", parts.emitter.name), table));
     }
-    kept
+    parts.own(operator, Attrs::default(), &inputs)
 }
 
 /// Returns the sums of the leaves. The numbers of the transforms differ from their names.
@@ -30,9 +31,7 @@ pub(super) fn ensemble(parts: &mut Parts<'_>) -> Result<ValueId> {
         other => fail!("attribute `post_transform` is {other}: expected 0 to 4"),
     };
     transform.check_single(parts.attrs.needed_int("n_targets")?, true)?;
-    let (x, attrs) = (parts.input(0)?, of_kernel(parts.attrs));
-    let Some(operator) = crate::op::find("TreeEnsemble") else { fail!("operator TreeEnsemble is not supported") };
-    let sums = parts.own(operator, attrs, &[x])?;
+    let sums = sums(parts, &TREES, false)?;
     transform.apply(parts, sums)
 }
 
@@ -40,8 +39,7 @@ pub(super) fn ensemble(parts: &mut Parts<'_>) -> Result<ValueId> {
 pub(super) fn regressor(parts: &mut Parts<'_>) -> Result<ValueId> {
     let transform = Transform::of(parts)?;
     transform.check_single(parts.attrs.needed_int("n_targets")?, true)?;
-    let (x, attrs) = (parts.input(0)?, of_kernel(parts.attrs));
-    let sums = parts.own(&REGRESSOR_TREES, attrs, &[x])?;
+    let sums = sums(parts, &REGRESSOR_TREES, false)?;
     let sums = transform.apply(parts, sums)?;
     parts.cast(sums, F32)
 }
@@ -49,7 +47,6 @@ pub(super) fn regressor(parts: &mut Parts<'_>) -> Result<ValueId> {
 /// Returns labels and scores.
 pub(super) fn classifier(parts: &mut Parts<'_>) -> Result<(Classes, [ValueId; 2])> {
     let (classes, transform) = (parts.classes("classlabels_int64s")?, Transform::of(parts)?);
-    let (x, mut attrs) = (parts.input(0)?, of_kernel(parts.attrs));
     let ids = parts.attrs.ints("class_ids")?.unwrap_or_default();
     let first = ids.first().copied().unwrap_or(0);
     let has_one = ids.iter().all(|id| *id == first);
@@ -61,24 +58,20 @@ pub(super) fn classifier(parts: &mut Parts<'_>) -> Result<(Classes, [ValueId; 2]
                 "a single class label other than 1 is not supported: rows that are not of this class have no label"
             );
             transform.check_single(1, true)?;
-            let sums = parts.own(&CLASSIFIER_TREES, attrs, &[x])?;
+            let sums = sums(parts, &CLASSIFIER_TREES, false)?;
             let number = is_above(parts, sums, 0.0)?;
             let sums = transform.apply(parts, sums)?;
             [number, parts.cast(sums, F32)?]
         }
         2 if has_one => {
             let weights = parts.floats("class_weights")?;
-            let is_share = weights.iter().all(|weight| *weight >= 0.0) && has_no_negative(&attrs)?;
-            // One score, which the kernel computes as that of a single class.
-            attrs.set("class_ids", Attr::Ints(vec![0; ids.len()]));
-            attrs.set("classlabels_int64s", Attr::Ints(vec![1]));
-            attrs.set("classlabels_strings", Attr::Floats(Vec::new()));
+            let is_share = weights.iter().all(|weight| *weight >= 0.0) && has_no_negative(parts.attrs)?;
             let base = parts.floats("base_values")?.len();
             require!(
                 base < 2 && first == 0 || base == 0,
                 "attribute `base_values` has {base} values, and the votes are for class {first} of two: expected one value, and votes for class 0"
             );
-            let sums = parts.own(&CLASSIFIER_TREES, attrs, &[x])?;
+            let sums = sums(parts, &CLASSIFIER_TREES, true)?;
             let number = is_above(parts, sums, if is_share { 0.5 } else { 0.0 })?;
             let scores =
                 if first == 0 { both(parts, sums, is_share, transform)? } else { second(parts, sums, transform)? };
@@ -87,7 +80,7 @@ pub(super) fn classifier(parts: &mut Parts<'_>) -> Result<(Classes, [ValueId; 2]
         count => {
             let base = parts.floats("base_values")?.len();
             require!([0, count].contains(&base), "attribute `base_values` has {base} values for {count} classes");
-            let sums = parts.own(&CLASSIFIER_TREES, attrs, &[x])?;
+            let sums = sums(parts, &CLASSIFIER_TREES, false)?;
             of_several(parts, sums, &classes, transform)?
         }
     };

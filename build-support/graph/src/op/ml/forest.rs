@@ -6,15 +6,16 @@
 //! two branches.
 
 use kernpack::DataType;
-use kernpack_compiler::ir::{F32, F64, I32, U8};
+use kernpack_compiler::ir::{F32, F64, I32};
 
-use super::trees::{Facts, Layout, Rule};
+use super::facts::{Facts, Layout, Rule};
+use super::trees::{TAKES_EQUAL, TAKES_NAN, WORDS};
 use crate::constant::Constant;
 use crate::error::{Result, require};
 
-/// The maximum number of branches and leaves, and of their weights: the numbers of tables are
-/// `int32`.
-pub(super) const MOST: usize = 1 << 29;
+/// The maximum number of branches, of leaves, and of their weights: the numbers of tables are
+/// `int32`, and a node has four of them.
+pub(super) const MOST: usize = 1 << 27;
 
 /// Weights are stored for all targets of all leaves if this makes them at most this many times as
 /// many.
@@ -160,15 +161,14 @@ impl Forest {
         }
     }
 
-    /// Returns the tables: [`Facts`]; features, splits and children of branches and leaves; roots;
-    /// base values; flags; and weights, targets and begins of votes.
+    /// Returns the tables: [`Facts`]; nodes; splits, if they are doubles; roots; base values; and
+    /// weights, targets and begins of votes.
+    ///
+    /// A node has [`WORDS`] numbers: its feature and flags, the bits of its split, and the places of
+    /// its children.
     pub(super) fn tables(&self) -> Result<Vec<Constant>> {
         let (steps, rule) = self.steps();
         let (count, leaves) = (steps.len(), self.leaves());
-        let number = |child: &Child| match child {
-            Child::Branch(branch) => *branch,
-            Child::Leaf(leaf) => count + leaf,
-        };
         let layout = self.layout();
         let (levels, is_cyclic) = levels(&steps, &self.roots);
         let has_nan = steps.iter().any(|step| step.takes_nan);
@@ -187,13 +187,27 @@ impl Forest {
             dtype: self.dtype,
         };
         let sums = self.leaf_sums(layout);
-        let inline = |leaf: usize| if layout == Layout::Inline { sums[leaf] } else { 0.0 };
-        let features = steps.iter().map(|step| step.feature).chain((0..leaves).map(|_| 0));
-        let splits = self.floats(steps.iter().map(|step| step.split).chain((0..leaves).map(inline)))?;
-        let children = steps.iter().flat_map(|step| step.children.map(|child| int(number(&child))));
-        let children = children.chain((count..count + leaves).flat_map(|leaf| [int(leaf); 2]));
-        let flags = steps.iter().map(|step| u8::from(step.takes_equal) + 2 * u8::from(step.takes_nan));
-        let flags: Vec<u8> = if facts.has_flags { flags.chain((0..leaves).map(|_| 0)).collect() } else { vec![0] };
+        let is_wide = self.dtype == F64;
+        let mut nodes = Vec::with_capacity((count + leaves) * 16);
+        let mut splits = Vec::new();
+        let mut node = |word: i64, split: f64, children: [i64; 2]| {
+            put(&mut nodes, word);
+            nodes.extend_from_slice(&if is_wide { [0; 4] } else { single(split).to_le_bytes() });
+            put(&mut nodes, children[0]);
+            put(&mut nodes, children[1]);
+            if is_wide {
+                splits.push(split);
+            }
+        };
+        for step in &steps {
+            let flags = i64::from(step.takes_equal) * TAKES_EQUAL + i64::from(step.takes_nan) * TAKES_NAN;
+            let flags = if facts.has_flags { flags } else { 0 };
+            node(step.feature + flags, step.split, step.children.map(|child| place(child, count)));
+        }
+        for leaf in 0..leaves {
+            let weight = if layout == Layout::Inline { sums[leaf] } else { 0.0 };
+            node(0, weight, [place(Child::Leaf(leaf), count); 2]);
+        }
         let (weights, targets, begins) = match layout {
             Layout::Inline => (vec![0.0], vec![0], vec![0]),
             Layout::Full => (sums, vec![0], vec![0]),
@@ -204,17 +218,17 @@ impl Forest {
             ),
         };
         let base = if self.base.is_empty() { vec![0.0] } else { self.base.clone() };
+        let splits = if splits.is_empty() { vec![0.0] } else { splits };
+        let roots: Vec<i64> = self.roots.iter().map(|root| place(*root, count)).collect();
         Ok(vec![
             Constant::of_ints(&facts.to_ints()),
-            numbers_of(features)?,
-            splits,
-            numbers_of(children)?,
-            numbers_of(self.roots.iter().map(|root| int(number(root))))?,
-            self.floats(base)?,
-            Constant::new(U8, &[int(flags.len())], flags)?,
-            self.floats(weights)?,
-            numbers_of(targets)?,
-            numbers_of(begins)?,
+            Constant::new(I32, &[int(nodes.len() / 4)], nodes)?,
+            self.floats(&splits)?,
+            numbers_of(&roots)?,
+            self.floats(&base)?,
+            self.floats(&weights)?,
+            numbers_of(&targets)?,
+            numbers_of(&begins)?,
         ])
     }
 
@@ -234,30 +248,48 @@ impl Forest {
     }
 
     /// Returns a table of floats: doubles if the model has doubles.
-    fn floats(&self, values: impl IntoIterator<Item = f64>) -> Result<Constant> {
-        let mut bytes = Vec::new();
+    fn floats(&self, values: &[f64]) -> Result<Constant> {
+        let mut bytes = Vec::with_capacity(values.len() * 8);
         for value in values {
             if self.dtype == F64 {
-                bytes.extend(value.to_le_bytes());
+                bytes.extend_from_slice(&value.to_le_bytes());
             } else {
-                #[expect(clippy::cast_possible_truncation, reason = "it was a float32, or is a sum of them")]
-                bytes.extend((value as f32).to_le_bytes());
+                bytes.extend_from_slice(&single(*value).to_le_bytes());
             }
         }
-        let (dtype, width) = if self.dtype == F64 { (F64, 8) } else { (F32, 4) };
-        Constant::new(dtype, &[int(bytes.len() / width)], bytes)
+        Constant::new(if self.dtype == F64 { F64 } else { F32 }, &[int(values.len())], bytes)
     }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "it was a float32, or is a sum of them")]
+fn single(value: f64) -> f32 {
+    value as f32
 }
 
 fn int(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// Returns a table of numbers below [`MOST`].
-fn numbers_of(values: impl IntoIterator<Item = i64>) -> Result<Constant> {
-    let bytes: Vec<u8> =
-        values.into_iter().flat_map(|value| i32::try_from(value).unwrap_or(i32::MAX).to_le_bytes()).collect();
-    Constant::new(I32, &[int(bytes.len() / 4)], bytes)
+/// Returns the place of a node in the table of nodes. Leaves are behind the branches.
+fn place(node: Child, branches: usize) -> i64 {
+    int(match node {
+        Child::Branch(branch) => branch,
+        Child::Leaf(leaf) => branches + leaf,
+    }) * WORDS
+}
+
+/// Adds a number that [`MOST`] limits.
+fn put(bytes: &mut Vec<u8>, value: i64) {
+    bytes.extend_from_slice(&i32::try_from(value).unwrap_or(i32::MAX).to_le_bytes());
+}
+
+/// Returns a table of numbers that [`MOST`] limits.
+fn numbers_of(values: &[i64]) -> Result<Constant> {
+    let mut bytes = Vec::with_capacity(values.len() * 4);
+    for value in values {
+        put(&mut bytes, *value);
+    }
+    Constant::new(I32, &[int(values.len())], bytes)
 }
 
 /// Returns the largest number of branches on the way from a root to a leaf, and true if a way comes

@@ -4,6 +4,7 @@
 //! The importer makes the other parts of these operators from nodes of ONNX (`import/ml`). Long
 //! attributes become tables: constant inputs after those of the node ([`tables`]).
 
+mod facts;
 mod forest;
 mod lookup;
 mod pairs;
@@ -12,7 +13,7 @@ mod trees;
 
 pub(crate) use lookup::LOOKUP;
 pub(crate) use pairs::PAIR_PROBABILITIES;
-pub(crate) use trees::{CLASSIFIER_TREES, REGRESSOR_TREES};
+pub(crate) use trees::{CLASSIFIER_TREES, REGRESSOR_TREES, TREES};
 
 use super::{NodeOp, Operator};
 use crate::attrs::Attrs;
@@ -47,11 +48,21 @@ pub(crate) const IMPORTED: &[&str] = &[
 /// # Errors
 /// Returns an error for attributes that do not match each other.
 pub(crate) fn tables(name: &str, attrs: &Attrs) -> Result<Vec<Constant>> {
+    // A node of the importer has its tables as inputs, and no attributes.
+    let has_tables = name == "TreeEnsemble" && attrs.iter().next().is_some();
+    if has_tables { tree_tables(name, attrs, false) } else { Ok(Vec::new()) }
+}
+
+/// Returns the tables of an operator of trees. `is_single` is true for a classifier whose votes are
+/// all for the same class: it has one result.
+///
+/// # Errors
+/// As for [`tables`].
+pub(crate) fn tree_tables(name: &str, attrs: &Attrs, is_single: bool) -> Result<Vec<Constant>> {
     match name {
         "TreeEnsemble" => read::of_leaves(attrs)?.tables(),
-        "TreeEnsembleClassifier" => read::of_votes(attrs, "class")?.tables(),
-        "TreeEnsembleRegressor" => read::of_votes(attrs, "target")?.tables(),
-        _ => Ok(Vec::new()),
+        "TreeEnsembleClassifier" => read::of_votes(attrs, "class", is_single)?.tables(),
+        _ => read::of_votes(attrs, "target", is_single)?.tables(),
     }
 }
 

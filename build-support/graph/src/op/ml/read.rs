@@ -1,6 +1,6 @@
 //! Reads trees from the attributes of the operators of trees.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use kernpack_compiler::ir::{F16, F32, F64};
 
@@ -65,9 +65,62 @@ fn targets_of(attrs: &Attrs, votes: &str) -> Result<i64> {
     Ok(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
+/// Finds nodes by their tree and their number.
+struct Nodes {
+    trees: Vec<i64>,
+    ids: Vec<i64>,
+    children: Vec<Child>,
+    /// The place of the first node of each tree.
+    begins: HashMap<i64, usize>,
+    /// All places, if the nodes of a tree are not in the order of their numbers.
+    places: HashMap<(i64, i64), usize>,
+}
+
+impl Nodes {
+    fn new(trees: Vec<i64>, ids: Vec<i64>, modes: &[String]) -> Result<(Self, Vec<Child>)> {
+        let (mut begins, mut roots) = (HashMap::new(), Vec::new());
+        let mut children = Vec::with_capacity(modes.len());
+        let (mut branches, mut leaves, mut last, mut begin) = (0, 0, None, 0);
+        let mut is_in_order = true;
+        for (place, mode) in modes.iter().enumerate() {
+            let child = if mode == "LEAF" { Child::Leaf(leaves) } else { Child::Branch(branches) };
+            *(if mode == "LEAF" { &mut leaves } else { &mut branches }) += 1;
+            children.push(child);
+            if last != Some(trees[place]) {
+                last = Some(trees[place]);
+                begin = place;
+                // The first node of a tree is its root.
+                if begins.insert(trees[place], place).is_none() {
+                    roots.push(child);
+                } else {
+                    is_in_order = false;
+                }
+            }
+            is_in_order &= usize::try_from(ids[place]) == Ok(place - begin);
+        }
+        let mut places = HashMap::new();
+        for place in (0..modes.len()).filter(|_| !is_in_order) {
+            let own = (trees[place], ids[place]);
+            require!(places.insert(own, place).is_none(), "tree {} has two nodes {}", own.0, own.1);
+        }
+        Ok((Self { trees, ids, children, begins, places }, roots))
+    }
+
+    fn find(&self, tree: i64, id: i64) -> Option<Child> {
+        let place = match (self.places.is_empty(), usize::try_from(id)) {
+            (true, Ok(id)) => self.begins.get(&tree)?.checked_add(id)?,
+            (true, Err(_)) => return None,
+            (false, _) => *self.places.get(&(tree, id))?,
+        };
+        let is_own = self.trees.get(place) == Some(&tree) && self.ids[place] == id;
+        is_own.then(|| self.children[place])
+    }
+}
+
 /// Reads the trees of `TreeEnsembleClassifier` and `TreeEnsembleRegressor`, whose leaves are nodes
-/// with any number of votes. `votes` is the prefix of the names of their attributes.
-pub(super) fn of_votes(attrs: &Attrs, votes: &str) -> Result<Forest> {
+/// with any number of votes. `votes` is the prefix of the names of their attributes. `is_single` is
+/// true for votes that all are for the same class, whose sum is the only result.
+pub(super) fn of_votes(attrs: &Attrs, votes: &str, is_single: bool) -> Result<Forest> {
     let (trees, ids) = (needed(attrs, "nodes_treeids")?, needed(attrs, "nodes_nodeids")?);
     let features = needed(attrs, "nodes_featureids")?;
     let (trues, falses) = (needed(attrs, "nodes_truenodeids")?, needed(attrs, "nodes_falsenodeids")?);
@@ -79,47 +132,41 @@ pub(super) fn of_votes(attrs: &Attrs, votes: &str) -> Result<Forest> {
     let fits = lengths.iter().chain(missing.as_ref().map(Vec::len).iter()).all(|length| *length == count);
     require!(fits && count > 0, "the attributes of nodes have different lengths, or there are no nodes");
     require!(count <= MOST, "{count} nodes are more than {MOST}");
-    let (mut places, mut roots) = (HashMap::with_capacity(count), Vec::new());
-    let (mut branches, mut leaves) = (0, 0);
-    let mut seen = HashSet::new();
-    for (number, mode) in modes.iter().enumerate() {
-        let own = (trees[number], ids[number]);
-        let next = if mode == "LEAF" { &mut leaves } else { &mut branches };
-        let child = if mode == "LEAF" { Child::Leaf(*next) } else { Child::Branch(*next) };
-        *next += 1;
-        require!(places.insert(own, child).is_none(), "tree {} has two nodes {}", own.0, own.1);
-        // The first node of a tree is its root.
-        if seen.insert(own.0) {
-            roots.push(child);
+    let (nodes, roots) = Nodes::new(trees, ids, modes)?;
+    let mut branches = Vec::with_capacity(count / 2);
+    let mut known = MODES[0];
+    for (number, name) in modes.iter().enumerate().filter(|(_, mode)| *mode != "LEAF") {
+        if known.0 != name {
+            let Some(found) = MODES.iter().find(|(mode, _)| mode == name) else {
+                let all = MODES.map(|(mode, _)| mode).join(", ");
+                fail!("attribute `nodes_modes` has `{name}`: expected LEAF or one of {all}")
+            };
+            known = *found;
         }
-    }
-    let mut found = Vec::with_capacity(branches);
-    for (number, mode) in modes.iter().enumerate().filter(|(_, mode)| *mode != "LEAF") {
-        let Some((_, mode)) = MODES.iter().find(|(name, _)| name == mode) else {
-            fail!(
-                "attribute `nodes_modes` has `{mode}`: expected LEAF or one of {}",
-                MODES.map(|(name, _)| name).join(", ")
-            )
-        };
-        let (tree, id) = (trees[number], ids[number]);
-        let child = |to: i64| match places.get(&(tree, to)) {
-            Some(child) if to != id => Ok(*child),
+        let (tree, id) = (nodes.trees[number], nodes.ids[number]);
+        let child = |to: i64| match nodes.find(tree, to) {
+            Some(child) if to != id => Ok(child),
             _ => fail!("node {id} of tree {tree} leads to {to}, which is not another node of the tree"),
         };
-        found.push(Branch {
+        branches.push(Branch {
             feature: features[number],
-            mode: *mode,
+            mode: known.1,
             split: splits[number],
             if_true: child(trues[number])?,
             if_false: child(falses[number])?,
             takes_nan: missing.as_ref().is_some_and(|missing| missing[number] != 0),
         });
     }
+    let leaves = count - branches.len();
     let targets = targets_of(attrs, votes)?;
-    let Votes { begins, votes, are_doubles } = cast_votes(attrs, votes, targets, &places, leaves)?;
+    let Votes { begins, mut votes, are_doubles } = cast_votes(attrs, votes, targets, &nodes, leaves)?;
     let (base, is_double) = numbers(attrs, "base_values")?;
     let dtype = if are_wide || are_doubles || is_double { F64 } else { F32 };
-    Forest { branches: found, begins, votes, roots, base, targets, aggregate: aggregate_of(attrs)?, dtype }.checked()
+    if is_single {
+        votes.iter_mut().for_each(|vote| vote.0 = 0);
+    }
+    let targets = if is_single { 1 } else { targets };
+    Forest { branches, begins, votes, roots, base, targets, aggregate: aggregate_of(attrs)?, dtype }.checked()
 }
 
 /// The votes of all leaves.
@@ -130,38 +177,34 @@ struct Votes {
 }
 
 /// Returns the votes of all leaves. Votes at branches are never cast.
-fn cast_votes(
-    attrs: &Attrs,
-    votes: &str,
-    targets: i64,
-    places: &HashMap<(i64, i64), Child>,
-    leaves: usize,
-) -> Result<Votes> {
+fn cast_votes(attrs: &Attrs, votes: &str, targets: i64, nodes: &Nodes, leaves: usize) -> Result<Votes> {
     let name = |rest: &str| format!("{votes}_{rest}");
-    let (trees, nodes) = (needed(attrs, &name("treeids"))?, needed(attrs, &name("nodeids"))?);
-    let (ids, (weights, are_wide)) = (needed(attrs, &name("ids"))?, numbers(attrs, &name("weights"))?);
-    let fits = [trees.len(), nodes.len(), weights.len()].iter().all(|length| *length == ids.len());
+    let (trees, places) = (needed(attrs, &name("treeids"))?, needed(attrs, &name("nodeids"))?);
+    let (ids, (weights, are_doubles)) = (needed(attrs, &name("ids"))?, numbers(attrs, &name("weights"))?);
+    let fits = [trees.len(), places.len(), weights.len()].iter().all(|length| *length == ids.len());
     require!(fits, "the attributes `{}` to `{}` have different lengths", name("ids"), name("weights"));
     require!(ids.len() <= MOST, "{} votes are more than {MOST}", ids.len());
     let mut cast = Vec::with_capacity(ids.len());
+    let mut begins = vec![0; leaves + 1];
     for (number, id) in ids.iter().enumerate() {
-        let (tree, node) = (trees[number], nodes[number]);
+        let (tree, node) = (trees[number], places[number]);
         require!((0..targets).contains(id), "attribute `{}` has {id}: expected 0 to {}", name("ids"), targets - 1);
-        match places.get(&(tree, node)) {
-            Some(Child::Leaf(leaf)) => cast.push((*leaf, (*id, weights[number]))),
+        match nodes.find(tree, node) {
+            Some(Child::Leaf(leaf)) => {
+                begins[leaf + 1] += 1;
+                cast.push((leaf, (*id, weights[number])));
+            }
             Some(Child::Branch(_)) => {}
             None => fail!("a vote is at node {node} of tree {tree}, which does not exist"),
         }
     }
-    cast.sort_by_key(|(leaf, _)| *leaf);
-    let mut begins = vec![0; leaves + 1];
-    for (leaf, _) in &cast {
-        begins[leaf + 1] += 1;
+    if !cast.is_sorted_by_key(|(leaf, _)| *leaf) {
+        cast.sort_by_key(|(leaf, _)| *leaf);
     }
     for leaf in 0..leaves {
         begins[leaf + 1] += begins[leaf];
     }
-    Ok(Votes { begins, votes: cast.into_iter().map(|(_, vote)| vote).collect(), are_doubles: are_wide })
+    Ok(Votes { begins, votes: cast.into_iter().map(|(_, vote)| vote).collect(), are_doubles })
 }
 
 /// Reads the trees of `TreeEnsemble`, whose leaves have one vote each and are apart from the nodes.

@@ -5,23 +5,44 @@
 //! leaf stays there, so that all of them take the same number of steps, without branches.
 
 use kernpack::DataType;
+use kernpack_compiler::ir::builtin::REINTERPRET;
 use kernpack_compiler::ir::{BF16, Buffer, DataTypeExt, Expr, F16, F32, F64, ForKind, I64, Stmt, Tensor, Var};
 use kernpack_compiler::te::{self, extern_op};
 
-use crate::error::{GraphError, Result, require};
+use super::facts::{Facts, Layout, Rule};
+use crate::error::{Result, require};
 use crate::op::call::{extents, zeros};
 use crate::op::extremum::{max, min};
 use crate::op::statements::{Variable, as_long_as, each, element, in_vectors, lanes, put, when};
-use crate::op::{Call, Operand, Operator, Pattern};
+use crate::op::{Call, Operator, Pattern};
 
 /// The sums of the leaves of trees. The importer adds the rest of `TreeEnsemble`.
 pub(super) const TREE_ENSEMBLE: Operator = Operator { name: "TreeEnsemble", pattern: Pattern::Opaque, make };
+
+/// The same, with its tables as inputs.
+pub(crate) static TREES: Operator = TREE_ENSEMBLE;
 
 /// The sums of the leaves of a classifier, for each class.
 pub(crate) static CLASSIFIER_TREES: Operator = Operator { name: "TreeEnsembleClassifier", ..TREE_ENSEMBLE };
 
 /// The sums of the leaves of a regressor, for each target.
 pub(crate) static REGRESSOR_TREES: Operator = Operator { name: "TreeEnsembleRegressor", ..TREE_ENSEMBLE };
+
+/// The numbers of a node.
+pub(super) const WORDS: i64 = 4;
+
+/// Flags beside the feature of a branch: it takes equal numbers, or NaN, to its second child.
+pub(super) const TAKES_EQUAL: i64 = 1 << 29;
+pub(super) const TAKES_NAN: i64 = 1 << 30;
+
+/// The places of the tables among the inputs of the kernel.
+const NODES: usize = 1;
+const SPLITS: usize = 2;
+const ROOTS: usize = 3;
+const BASE: usize = 4;
+const WEIGHTS: usize = 5;
+const TARGETS: usize = 6;
+const BEGINS: usize = 7;
 
 /// The number of walks at the same time.
 const WALKS: i64 = 8;
@@ -38,102 +59,11 @@ const SHARED: i64 = 1 << 15;
 /// The lanes of a vector of weights.
 const LANES: i64 = 8;
 
-/// The comparison of branches with their children: of a feature and a split, which lead to the
-/// second child if it holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Rule {
-    /// The feature is at most the split.
-    AtMost,
-    /// The feature is less.
-    Less,
-    /// The feature is less, or equal if the branch has flag 1.
-    Either,
-}
-
-/// The form in which the weights of leaves are stored.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Layout {
-    /// One weight, in the place of the split.
-    Inline,
-    /// Weights for all targets.
-    Full,
-    /// A list of targets and weights.
-    Listed,
-}
-
-/// What the kernel of trees depends on, beside their tables.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Facts {
-    pub(super) rule: Rule,
-    /// True if branches have flags: 1 for [`Rule::Either`], 2 if NaN leads to the second child.
-    pub(super) has_flags: bool,
-    /// True if a walk may come back to a branch; it ends without a leaf.
-    pub(super) is_cyclic: bool,
-    pub(super) layout: Layout,
-    pub(super) targets: i64,
-    /// The number of the function in `TreeEnsemble`: average, sum, minimum, maximum.
-    pub(super) aggregate: i64,
-    pub(super) trees: i64,
-    pub(super) branches: i64,
-    /// The largest number of branches on the way to a leaf.
-    pub(super) levels: i64,
-    /// The smallest number of features that rows must have.
-    pub(super) features: i64,
-    pub(super) has_base: bool,
-    /// The type of splits and weights in the model.
-    pub(super) dtype: DataType,
-}
-
-impl Facts {
-    /// Returns them as numbers, for a table.
-    pub(super) fn to_ints(self) -> [i64; 12] {
-        let dtype = [F16, F32, F64].iter().position(|dtype| *dtype == self.dtype).unwrap_or(1);
-        [
-            self.rule as i64,
-            self.has_flags.into(),
-            self.is_cyclic.into(),
-            self.layout as i64,
-            self.targets,
-            self.aggregate,
-            self.trees,
-            self.branches,
-            self.levels,
-            self.features,
-            self.has_base.into(),
-            i64::try_from(dtype).unwrap_or(1),
-        ]
-    }
-
-    fn of(table: &Operand) -> Result<Self> {
-        let numbers = table.value.as_ref().map(|value| value.to_ints()).transpose()?.unwrap_or_default();
-        let Ok([rule, flags, cyclic, layout, targets, aggregate, trees, branches, levels, features, base, dtype]) =
-            <[i64; 12]>::try_from(numbers)
-        else {
-            return Err(GraphError::new("the tables of its trees are missing"));
-        };
-        let pick = |number: i64| usize::try_from(number).unwrap_or(0).min(2);
-        Ok(Self {
-            rule: [Rule::AtMost, Rule::Less, Rule::Either][pick(rule)],
-            has_flags: flags != 0,
-            is_cyclic: cyclic != 0,
-            layout: [Layout::Inline, Layout::Full, Layout::Listed][pick(layout)],
-            targets,
-            aggregate,
-            trees,
-            branches,
-            levels,
-            features,
-            has_base: base != 0,
-            dtype: [F16, F32, F64][pick(dtype)],
-        })
-    }
-}
-
 fn make(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     require!(x.rank() == 2, "expected rows of features, got {:?}", x.shape);
     require!(call.attrs.int("post_transform", 0)? == 0, "attribute `post_transform` other than 0 is not supported");
-    let tables = (1..11).map(|index| call.input(index)).collect::<Result<Vec<_>>>()?;
+    let tables = (1..9).map(|index| call.input(index)).collect::<Result<Vec<_>>>()?;
     let facts = Facts::of(tables[0])?;
     let has_any_type = call.name != "TreeEnsemble" && !x.dtype.is_bool();
     let fits = has_any_type || x.dtype == facts.dtype || facts.dtype == F16 && x.dtype == F32;
@@ -228,7 +158,7 @@ impl Rows<'_> {
                 });
                 self.walks(&walks.collect::<Vec<_>>())
             });
-            Stmt::seq([Stmt::bind(root.clone(), self.index(4, tree.clone())), body])
+            Stmt::seq([Stmt::bind(root.clone(), self.index(ROOTS, tree.clone())), body])
         });
         Stmt::seq([self.begin(first, groups * WALKS), trees, self.finish(first, groups * WALKS)])
     }
@@ -239,7 +169,7 @@ impl Rows<'_> {
             let walks = (0..count).map(|lane| Walk {
                 features: row * self.width,
                 sums: row * self.facts.targets,
-                root: self.index(4, first + lane),
+                root: self.index(ROOTS, first + lane),
             });
             self.walks(&walks.collect::<Vec<_>>())
         };
@@ -265,7 +195,7 @@ impl Rows<'_> {
         let step = |_| Stmt::seq((0..).zip(walks).map(|(lane, walk)| self.step(&nodes, lane, walk)));
         let steps = Stmt::seq((0..self.facts.levels.clamp(1, STEPS)).map(step));
         let first = (1..count).fold(at(0), |first, lane| first.min(at(lane)));
-        let is_inside = first.less(self.facts.branches);
+        let is_inside = first.less(self.facts.branches * WORDS);
         let walking = if self.facts.is_cyclic {
             let taken = Variable::index("taken");
             let bound = taken.get().less_equal(self.facts.branches);
@@ -276,32 +206,45 @@ impl Rows<'_> {
         };
         let arrive = (0..).zip(walks).map(|(lane, walk)| {
             let arrive = self.arrive(&at(lane), &walk.sums);
-            if self.facts.is_cyclic { when(at(lane).greater_equal(self.facts.branches), arrive) } else { arrive }
+            if self.facts.is_cyclic {
+                when(at(lane).greater_equal(self.facts.branches * WORDS), arrive)
+            } else {
+                arrive
+            }
         });
         Stmt::seq(begin.into_iter().chain([walking]).chain(arrive))
     }
 
+    /// Returns the split of a branch, or the weight in its place.
+    fn split(&self, node: &Expr) -> Expr {
+        if self.inputs[SPLITS].dtype == F64 {
+            return self.number(SPLITS, node.floor_div(WORDS));
+        }
+        Expr::builtin(REINTERPRET, F32, [element(&self.inputs[NODES], node + 1)]).cast(self.dtype)
+    }
+
     /// Goes from a node to its child, or stays at a leaf.
     fn step(&self, nodes: &Buffer, lane: i64, walk: &Walk) -> Stmt {
-        let node = Var::index("node");
+        let (node, word) = (Var::index("node"), Var::index("word"));
         let value = Var::new("value", self.dtype);
-        let place = &walk.features + self.index(1, node.expr().clone());
-        let split = self.number(2, node.expr().clone());
-        let flag = |bit: i64| self.index(6, node.expr().clone()).floor_div(bit).floor_mod(2).equals(1);
-        let value_of = value.expr();
+        let has_flag = |flag: i64| word.expr().floor_div(flag).floor_mod(2).equals(1);
+        let feature = if self.facts.has_flags { word.expr().floor_mod(TAKES_EQUAL) } else { word.expr().clone() };
+        let split = self.split(node.expr());
+        let own = value.expr();
         let mut holds = match self.facts.rule {
-            Rule::AtMost => value_of.less_equal(split),
-            Rule::Less => value_of.less(split),
-            Rule::Either => value_of.less(&split).or(value_of.equals(&split).and(flag(1))),
+            Rule::AtMost => own.less_equal(split),
+            Rule::Less => own.less(split),
+            Rule::Either => own.less(&split).or(own.equals(&split).and(has_flag(TAKES_EQUAL))),
         };
         if self.facts.has_flags && self.inputs[0].dtype.is_float() {
-            holds = holds.or(te::isnan(value_of).and(flag(2)));
+            holds = holds.or(te::isnan(own).and(has_flag(TAKES_NAN)));
         }
-        let child = node.expr() * 2 + Expr::select(holds, Expr::int(1), Expr::int(0));
+        let child = node.expr() + 2 + Expr::select(holds, Expr::int(1), Expr::int(0));
         Stmt::seq([
             Stmt::bind(node.clone(), element(nodes, Expr::int(lane))),
-            Stmt::bind(value.clone(), self.number(0, place)),
-            put(nodes, Expr::int(lane), self.index(3, child)),
+            Stmt::bind(word.clone(), self.index(NODES, node.expr().clone())),
+            Stmt::bind(value.clone(), self.number(0, &walk.features + feature)),
+            put(nodes, Expr::int(lane), self.index(NODES, child)),
         ])
     }
 
@@ -317,27 +260,27 @@ impl Rows<'_> {
             };
             put(self.sums, place, new)
         };
-        let own = leaf - self.facts.branches;
+        let own = leaf.floor_div(WORDS) - self.facts.branches;
         match self.facts.layout {
-            Layout::Inline => add(Expr::int(0), self.number(2, leaf.clone())),
+            Layout::Inline => add(Expr::int(0), self.split(leaf)),
             Layout::Full => {
                 let first = Var::index("first");
                 let body = in_vectors("target", self.facts.targets, LANES, |begin, count| {
                     lanes(count, |lane| {
                         let target = begin + lane;
-                        add(target.clone(), self.number(7, first.expr() + target))
+                        add(target.clone(), self.number(WEIGHTS, first.expr() + target))
                     })
                 });
                 Stmt::seq([Stmt::bind(first.clone(), own * self.facts.targets), body])
             }
             Layout::Listed => {
                 let begin = Var::index("begin");
-                let count = self.index(9, &own + 1) - begin.expr();
+                let count = self.index(BEGINS, &own + 1) - begin.expr();
                 let body = each("vote", count, |vote| {
                     let place = begin.expr() + vote;
-                    add(self.index(8, place.clone()), self.number(7, place))
+                    add(self.index(TARGETS, place.clone()), self.number(WEIGHTS, place))
                 });
-                Stmt::seq([Stmt::bind(begin.clone(), self.index(9, own)), body])
+                Stmt::seq([Stmt::bind(begin.clone(), self.index(BEGINS, own)), body])
             }
         }
     }
@@ -372,7 +315,7 @@ impl Rows<'_> {
                     2 | 3 => te::select(value.equals(self.nothing()), self.float(0.0), value),
                     _ => value,
                 };
-                let base = if has_base { self.number(5, target.clone()) } else { self.float(0.0) };
+                let base = if has_base { self.number(BASE, target.clone()) } else { self.float(0.0) };
                 put(self.sums, place, if has_base { value + base } else { value })
             })
         })
