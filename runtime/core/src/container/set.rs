@@ -1,5 +1,5 @@
-//! Sets, which are arrays of the ABI. An element that occurs several times in the array is in the set
-//! once.
+//! Sets, which are arrays of the ABI. An element that occurs several times in the array is in the
+//! set once.
 
 use core::hash::{BuildHasher, Hash};
 use std::collections::{BTreeSet, HashSet};

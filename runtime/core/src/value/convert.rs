@@ -268,7 +268,7 @@ impl Mismatch {
     }
 
     /// Like [`Mismatch::into_error`], with a whole message and without a place in the backtrace.
-    #[cold]
+    #[inline]
     pub(crate) fn into_plain_error(self, message: &str) -> Error {
         self.marked(Error::with_backtrace(self.kind(), message, ""))
     }

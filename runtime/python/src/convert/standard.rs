@@ -1,5 +1,6 @@
 //! Objects of classes of Python's standard library. Their values are simpler ones: a path and an
-//! internet address are texts, a set is an array, and a `timedelta`, a `datetime` and a complex number are pairs of numbers.
+//! internet address are texts, a set is an array, and a `timedelta`, a `datetime` and a complex
+//! number are pairs of numbers.
 
 use core::ffi::CStr;
 use core::ptr;
