@@ -150,7 +150,7 @@ def reads(seed):
         assert isinstance(outcome(extmod.echo_any, table), (dict, Exception))
         if HAS_LOCK:
             assert isinstance(outcome(extmod.byte_count, memory), (int, Exception))
-            assert isinstance(outcome(extmod.echo_any, memory), (bytes, Exception))
+            assert isinstance(outcome(extmod.echo_any, memory), (bytearray, Exception))
             outcome(extmod.element_count, floats)
         tensor = shared["tensor"]
         assert tensor.shape == (8,) and memoryview(tensor).tolist() == list(range(8))
