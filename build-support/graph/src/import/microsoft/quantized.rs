@@ -14,6 +14,11 @@ pub(super) const OPERATORS: &[Contributed] = &[
     of_domain("QGemm", gemm),
     of_domain("QLinearAdd", |site| binary(site, "Add")),
     of_domain("QLinearAveragePool", |site| {
+        let counts = site.attrs.flag("ceil_mode", false)? && site.attrs.flag("count_include_pad", false)?;
+        require!(
+            !counts,
+            "attributes `ceil_mode` and `count_include_pad` are both 1, which is not supported: onnxruntime then also counts what is behind the padding"
+        );
         let attrs = chosen(site, &["auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides"]);
         pool(site, "AveragePool", &attrs)
     }),
