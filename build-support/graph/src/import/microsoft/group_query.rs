@@ -6,7 +6,7 @@
 
 use super::attention::{by_head, check_bias, joined, number_of_heads, scale, transposed};
 use super::mask::{least, places};
-use super::rotary::following;
+use super::rotary::{check_sines, following};
 use super::{Contributed, Site, of_domain};
 use crate::attrs::Attr;
 use crate::error::{Result, fail, require};
@@ -223,6 +223,7 @@ fn rotated(site: &mut Site<'_>, x: ValueId, places: ValueId) -> Result<ValueId> 
     let (shape, size) = (site.shape(cosines), site.shape(x)[3]);
     let [_, half] = shape[..] else { fail!("input 7, the cosines, is {shape:?}: expected two dimensions") };
     require!(half > 0 && 2 * half <= size, "input 7, the cosines, is {shape:?}: expected at most {} columns", size / 2);
+    check_sines(site, 8, &shape)?;
     let attrs = [
         ("interleaved", Attr::Int(site.attrs.flag("rotary_interleaved", false)?.into())),
         ("rotary_embedding_dim", Attr::Int(2 * half)),
