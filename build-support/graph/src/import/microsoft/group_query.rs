@@ -34,7 +34,9 @@ struct Group {
 
 /// Refuses attributes and inputs that onnxruntime has for other devices.
 fn check(site: &Site<'_>) -> Result<()> {
-    site.refuse_flag("sliding_window_cache")?;
+    for name in ["kv_cache_bit_width", "qk_output", "sliding_window_cache"] {
+        site.refuse_flag(name)?;
+    }
     for name in ["k_quant_type", "v_quant_type"] {
         let kind = site.attrs.text(name, "NONE")?;
         require!(kind == "NONE", "attribute `{name}` is `{kind}`: quantized caches are not supported");
@@ -284,7 +286,16 @@ fn visible(site: &mut Site<'_>, group: &Group) -> Result<ValueId> {
     }
     let queries = query_places(site, group)?;
     let queries = site.unsqueezed(queries, &[1, 3])?;
-    let before = site.node("LessOrEqual", &[], &[keys, queries])?;
+    let mut newest = queries;
+    if group.length > 1 {
+        // A text that is shorter than the number of queries has padding behind it, which sees the
+        // keys of the text.
+        let one = site.number(1.0, group.count)?;
+        let last = site.node("Sub", &[], &[group.count, one])?;
+        let last = site.unsqueezed(last, &[1, 2, 3])?;
+        newest = site.node("Min", &[], &[queries, last])?;
+    }
+    let before = site.node("LessOrEqual", &[], &[keys, newest])?;
     if window == -1 || window >= group.total {
         return Ok(before);
     }
