@@ -106,10 +106,7 @@ fn embed(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
         }
         None => {
             let own = site.shape(positions);
-            require!(
-                own[0] >= length,
-                "input 3, the table of positions, is {own:?}: expected at least {length} rows"
-            );
+            require!(own[0] >= length, "input 3, the table of positions, is {own:?}: expected at least {length} rows");
             site.part(positions, 0, 0, length)?
         }
     };
