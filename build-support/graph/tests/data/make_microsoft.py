@@ -260,10 +260,16 @@ def group_query():
     query("smooth", prompt, none, [4, 4], 5, (), {**own, "smooth_softmax": 1})
     query("sink", token, past, [5, 8], 9, [None] * 4 + [f(4)])
     query("both_ways", prompt, none, [2, 4], 5, (), {**own, "causal": 0})
+    query("padded", prompt, none, [2, 4], 5)
+
+
+def rest():
+    case("rotary_number", "RotaryEmbedding", [f(2, 3, 16), np.array(2), f(10, 4), f(10, 4)])
+    case("rms_wide", "SimplifiedLayerNormalization", [f(2, 8).astype(np.float64), f(8).astype(np.float64)], made=("y", "inverse"), domain="")
 
 
 def main():
-    for family in (activations, norms, products, bytes_with_scales, dynamic_products, recurrent, bits, attention, multi_head, group_query):
+    for family in (activations, norms, products, bytes_with_scales, dynamic_products, recurrent, bits, attention, multi_head, group_query, rest):
         family()
     graph = helper.make_graph(nodes, "microsoft", [], outputs, initializers)
     model = helper.make_model(graph, opset_imports=OPSETS, ir_version=8)

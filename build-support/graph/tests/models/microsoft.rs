@@ -152,6 +152,45 @@ fn what_is_not_supported_is_named() {
     );
 }
 
+#[test]
+fn what_onnxruntime_refuses_is_refused() {
+    let group = |node: Message| with_int(with_int(node, "num_heads", 2), "kv_num_heads", 2);
+    for (node, expected) in [
+        (own("Gelu", &["x", "row"], &["y"]), "input 1 is not supported: the operator does not have it"),
+        (
+            own("SkipLayerNormalization", &["x", "x", "row", "", "", "row"], &["y"]),
+            "input 5 is not supported: the operator does not have it",
+        ),
+        (
+            with_int(own("FusedMatMul", &["x", "w"], &["y"]), "transBatchA", 1),
+            "are for inputs of the same rank, from three on, got [2, 3, 4] and [4, 12]",
+        ),
+        (
+            own("QLinearSigmoid", &["x", "row", "row", "row", "row"], &["y"]),
+            "input 0 is float32: expected int8 or uint8",
+        ),
+        (
+            with_int(with_int(own("QLinearAveragePool", &["x"], &["y"]), "ceil_mode", 1), "count_include_pad", 1),
+            "attributes `ceil_mode` and `count_include_pad` are both 1, which is not supported",
+        ),
+        (
+            own("EmbedLayerNormalization", &["x", "", "w", "row", "", "row", "row"], &["y", "count"]),
+            "input 3, the table of positions, is [4]: expected two dimensions",
+        ),
+        (
+            own("RotaryEmbedding", &["x", "row", "w", "w"], &["y"]),
+            "input 1, the places, is [4]: expected [1] or [2, 3]",
+        ),
+        (
+            group(with_int(own("GroupQueryAttention", &["x", "x", "x"], &["y"]), "qk_output", 1)),
+            "attribute `qk_output` other than 0 is not supported",
+        ),
+    ] {
+        let error = error_of(node);
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
 /// A model may bring its own meaning of an operator of the domain.
 #[test]
 fn an_operator_of_the_users_comes_first() {

@@ -6,7 +6,7 @@ use crate::constant::Constant;
 use crate::error::{Fix, GraphError, Result, require};
 use crate::graph::ValueId;
 use crate::op::BLOCK_PRODUCT;
-use kernpack_compiler::ir::U8;
+use kernpack_compiler::ir::{DataTypeExt, U8};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Contributed] = &[of_domain("MatMulNBits", product)];
@@ -180,6 +180,8 @@ fn zeros(site: &mut Site<'_>, blocks: &Blocks) -> Result<Option<ValueId>> {
         require!(fits, "input 3, the zero points, is {:?}: expected [{columns}, {length}]", packed.shape());
         blocks.zeros(packed.bytes(), length)
     } else {
+        let dtype = site.dtype(id);
+        require!(dtype.is_float(), "input 3, the zero points, is {dtype}: expected uint8 or floats");
         numbers(site, 3, "the zero points", [columns, count])?
     };
     let zeros = blocks.by_block(&zeros)?;

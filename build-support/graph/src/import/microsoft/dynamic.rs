@@ -31,7 +31,7 @@ impl Product {
 }
 
 /// Checks a scale, a zero point or a bias of the second factor: one number, or one for each column.
-fn check_columns(site: &Site<'_>, index: usize, what: &str, b: ValueId) -> Result<()> {
+pub(super) fn check_columns(site: &Site<'_>, index: usize, what: &str, b: ValueId) -> Result<()> {
     let Some(id) = site.optional(index) else { return Ok(()) };
     let (shape, of) = (site.shape(id), site.shape(b));
     let columns = of.last().copied().unwrap_or(1);

@@ -6,7 +6,7 @@
 
 use super::attention::{by_head, check_bias, joined, number_of_heads, scale, transposed};
 use super::mask::{least, places};
-use super::rotary::following;
+use super::rotary::{check_sines, following};
 use super::{Contributed, Site, of_domain};
 use crate::attrs::Attr;
 use crate::error::{Result, fail, require};
@@ -34,7 +34,9 @@ struct Group {
 
 /// Refuses attributes and inputs that onnxruntime has for other devices.
 fn check(site: &Site<'_>) -> Result<()> {
-    site.refuse_flag("sliding_window_cache")?;
+    for name in ["kv_cache_bit_width", "qk_output", "sliding_window_cache"] {
+        site.refuse_flag(name)?;
+    }
     for name in ["k_quant_type", "v_quant_type"] {
         let kind = site.attrs.text(name, "NONE")?;
         require!(kind == "NONE", "attribute `{name}` is `{kind}`: quantized caches are not supported");
@@ -223,6 +225,7 @@ fn rotated(site: &mut Site<'_>, x: ValueId, places: ValueId) -> Result<ValueId> 
     let (shape, size) = (site.shape(cosines), site.shape(x)[3]);
     let [_, half] = shape[..] else { fail!("input 7, the cosines, is {shape:?}: expected two dimensions") };
     require!(half > 0 && 2 * half <= size, "input 7, the cosines, is {shape:?}: expected at most {} columns", size / 2);
+    check_sines(site, 8, &shape)?;
     let attrs = [
         ("interleaved", Attr::Int(site.attrs.flag("rotary_interleaved", false)?.into())),
         ("rotary_embedding_dim", Attr::Int(2 * half)),
@@ -283,7 +286,16 @@ fn visible(site: &mut Site<'_>, group: &Group) -> Result<ValueId> {
     }
     let queries = query_places(site, group)?;
     let queries = site.unsqueezed(queries, &[1, 3])?;
-    let before = site.node("LessOrEqual", &[], &[keys, queries])?;
+    let mut newest = queries;
+    if group.length > 1 {
+        // A text that is shorter than the number of queries has padding behind it, which sees the
+        // keys of the text.
+        let one = site.number(1.0, group.count)?;
+        let last = site.node("Sub", &[], &[group.count, one])?;
+        let last = site.unsqueezed(last, &[1, 2, 3])?;
+        newest = site.node("Min", &[], &[queries, last])?;
+    }
+    let before = site.node("LessOrEqual", &[], &[keys, newest])?;
     if window == -1 || window >= group.total {
         return Ok(before);
     }

@@ -15,6 +15,7 @@ use crate::error::{GraphError, Result, fail, require};
 use crate::graph::ValueId;
 use crate::onnx::{self, versions::NEWEST};
 use kernpack::DataType;
+use std::cell::Cell;
 
 mod activation;
 mod attention;
@@ -88,13 +89,15 @@ impl<'a> Importer<'_, 'a> {
         }
         let before = self.graph.nodes.len();
         let emitter = Emitter { graph: &mut self.graph, name };
-        let mut site = Site { emitter, inputs, attrs, outputs: &node.outputs };
+        let mut site = Site { emitter, inputs, attrs, outputs: &node.outputs, asked: Cell::new(0) };
         let Some(operator) = find(&node.domain, &node.op_type) else {
             let inputs = lstm::inputs(&mut site)?;
+            site.check_inputs()?;
             let floats = onnx::Node { op_type: "LSTM".into(), ..node.clone() };
             return self.recurrent(&floats, &inputs, attrs, NEWEST).map(Some);
         };
         let made = (operator.make)(&mut site)?;
+        site.check_inputs()?;
         for (index, (output, id)) in node.outputs.iter().zip(&made).enumerate() {
             let Some(id) = *id else {
                 require!(output.is_empty(), "output {index} is not supported");
@@ -116,17 +119,29 @@ struct Site<'s> {
     inputs: &'s [Option<ValueId>],
     attrs: &'s Attrs,
     outputs: &'s [String],
+    /// The number of inputs that the operator has, as far as it has asked for them.
+    asked: Cell<usize>,
 }
 
 impl Site<'_> {
     /// Returns an optional input.
     fn optional(&self, index: usize) -> Option<ValueId> {
+        self.asked.set(self.asked.get().max(index + 1));
         self.inputs.get(index).copied().flatten()
     }
 
     /// Returns a required input.
     fn input(&self, index: usize) -> Result<ValueId> {
         self.optional(index).ok_or_else(|| GraphError::new(format!("input {index} is missing")))
+    }
+
+    /// Refuses inputs behind the last one that the operator has.
+    fn check_inputs(&self) -> Result<()> {
+        let behind = (self.asked.get()..self.inputs.len()).find(|index| self.inputs[*index].is_some());
+        match behind {
+            Some(index) => fail!("input {index} is not supported: the operator does not have it"),
+            None => Ok(()),
+        }
     }
 
     /// Returns true if an output is used.

@@ -4,6 +4,7 @@ use super::{Contributed, Site, of_domain};
 use crate::attrs::Attr;
 use crate::error::{Result, fail, require};
 use crate::graph::ValueId;
+use kernpack_compiler::ir::{F32, F64};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Contributed] = &[
@@ -68,6 +69,9 @@ fn simplified(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
     let rank = i64::try_from(site.rank(x)).unwrap_or(0);
     let first = if axis < 0 { axis + rank } else { axis };
     let inverse = inverse(site, x, &(first..rank).collect::<Vec<_>>(), epsilon)?;
+    // In the type of `stash_type`, also for an input of another one.
+    let is_there = site.dtype(inverse) == if stash == 1 { F32 } else { F64 };
+    let inverse = if is_there { inverse } else { site.node("Cast", &[("to", Attr::Int(stash))], &[inverse])? };
     Ok(vec![Some(y), Some(inverse)])
 }
 
@@ -87,6 +91,7 @@ fn inverse(site: &mut Site<'_>, x: ValueId, axes: &[i64], epsilon: f32) -> Resul
 /// positions. Outputs: the norm, the number of words of each text, the sum.
 fn embed(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
     let (words, table) = (site.input(0)?, site.input(2)?);
+    check_tables(site)?;
     let shape = site.shape(words);
     let [batch, length] = shape[..] else {
         fail!("input 0 is {shape:?}: expected numbers of words with two dimensions, batch and length")
@@ -101,10 +106,7 @@ fn embed(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
         }
         None => {
             let own = site.shape(positions);
-            require!(
-                own.len() == 2 && own[0] >= length,
-                "input 3, the table of positions, is {own:?}: expected at least {length} rows"
-            );
+            require!(own[0] >= length, "input 3, the table of positions, is {own:?}: expected at least {length} rows");
             site.part(positions, 0, 0, length)?
         }
     };
@@ -126,6 +128,20 @@ fn embed(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
     let y = site.node("LayerNormalization", &epsilon, &[sum, scale, shift])?;
     let count = if site.wants(1) { Some(number_of_words(site, batch, &shape)?) } else { None };
     Ok(vec![Some(y), count, Some(sum)])
+}
+
+/// Checks that the tables of words, positions and segments have rows of the same length.
+fn check_tables(site: &Site<'_>) -> Result<()> {
+    let of_words = site.shape(site.input(2)?);
+    for (index, what) in [(2, "words"), (3, "positions"), (4, "segments")] {
+        let Some(table) = site.optional(index) else { continue };
+        let own = site.shape(table);
+        require!(
+            own.len() == 2 && own.last() == of_words.last(),
+            "input {index}, the table of {what}, is {own:?}: expected two dimensions, with rows as those of the words, {of_words:?}"
+        );
+    }
+    Ok(())
 }
 
 /// Returns the number of ones of each row of the mask, and zeros without a mask.

@@ -40,6 +40,11 @@ fn matmul(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
     let alpha = site.float("alpha", 1.0)?;
     let batches = [site.attrs.flag("transBatchA", false)?, site.attrs.flag("transBatchB", false)?];
     let turns = [site.attrs.flag("transA", false)?, site.attrs.flag("transB", false)?];
+    let (of_a, of_b) = (site.shape(a), site.shape(b));
+    require!(
+        batches == [false; 2] || of_a.len() > 2 && of_a.len() == of_b.len(),
+        "attributes `transBatchA` and `transBatchB` are for inputs of the same rank, from three on, got {of_a:?} and {of_b:?}"
+    );
     // Two matrices are multiplied without transposing them first.
     if site.rank(a) == 2 && site.rank(b) == 2 {
         let mut attrs = chosen(site, &["transA", "transB"]);

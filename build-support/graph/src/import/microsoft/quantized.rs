@@ -1,18 +1,24 @@
 //! Operators on bytes with a scale and a zero point for each tensor: dequantized, computed and
 //! quantized again, in one kernel.
 
+use super::dynamic::check_columns;
 use super::product::chosen;
 use super::{Contributed, Site, of_domain};
 use crate::attrs::Attr;
 use crate::error::{Result, require};
 use crate::graph::ValueId;
-use kernpack_compiler::ir::I8;
+use kernpack_compiler::ir::{I8, U8};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Contributed] = &[
     of_domain("QGemm", gemm),
     of_domain("QLinearAdd", |site| binary(site, "Add")),
     of_domain("QLinearAveragePool", |site| {
+        let counts = site.attrs.flag("ceil_mode", false)? && site.attrs.flag("count_include_pad", false)?;
+        require!(
+            !counts,
+            "attributes `ceil_mode` and `count_include_pad` are both 1, which is not supported: onnxruntime then also counts what is behind the padding"
+        );
         let attrs = chosen(site, &["auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides"]);
         pool(site, "AveragePool", &attrs)
     }),
@@ -36,8 +42,16 @@ pub(super) fn check_number(site: &Site<'_>, index: usize, what: &str) -> Result<
     Ok(())
 }
 
+/// Checks that an input has bytes.
+fn check_bytes(site: &Site<'_>, index: usize) -> Result<()> {
+    let dtype = site.dtype(site.input(index)?);
+    require!(dtype == I8 || dtype == U8, "input {index} is {dtype}: expected int8 or uint8");
+    Ok(())
+}
+
 /// Dequantizes an input, followed by its scale and its zero point.
 fn dequantized(site: &mut Site<'_>, index: usize) -> Result<ValueId> {
+    check_bytes(site, index)?;
     check_number(site, index + 1, "a scale")?;
     check_number(site, index + 2, "a zero point")?;
     let inputs = [Some(site.input(index)?), Some(site.input(index + 1)?), site.optional(index + 2)];
@@ -77,7 +91,9 @@ fn binary(site: &mut Site<'_>, op: &str) -> Result<Vec<Option<ValueId>>> {
 /// Inputs: a condition, a and b, each with its scale and zero point, the scale and the zero point
 /// of the result.
 fn choose(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
-    let (condition, a) = (site.input(0)?, site.input(1)?);
+    let (condition, a, b) = (site.input(0)?, site.input(1)?, site.input(4)?);
+    let (of_a, of_b) = (site.dtype(a), site.dtype(b));
+    require!(of_a == of_b, "inputs 1 and 4 have different types: {of_a} and {of_b}");
     let (left, right) = (dequantized(site, 1)?, dequantized(site, 4)?);
     let y = site.node("Where", &[], &[condition, left, right])?;
     quantized(site, y, 7, a).map(|y| vec![Some(y)])
@@ -126,6 +142,7 @@ fn concat(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
     let mut parts = Vec::new();
     for index in (2..count).step_by(3) {
         let x = site.input(index)?;
+        check_bytes(site, index)?;
         // The same numbers keep their bytes.
         let is_same = is_same(site, 0, index + 1) && is_same(site, 1, index + 2);
         parts.push(if is_same {
@@ -166,6 +183,10 @@ fn gemm(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
         false => Ok(id),
     };
     let (a, b) = (turned(a, "transA")?, turned(b, "transB")?);
+    check_bytes(site, 0)?;
+    check_bytes(site, 3)?;
+    check_columns(site, 4, "the scale of the second factor", b)?;
+    check_columns(site, 5, "the zero point of the second factor", b)?;
     let mut sums = site.with("MatMulInteger", &[], &[Some(a), Some(b), site.optional(2), site.optional(5)])?;
     if let Some(added) = site.optional(6) {
         let (shape, own) = (site.shape(sums), site.shape(added));

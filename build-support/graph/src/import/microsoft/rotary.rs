@@ -32,9 +32,13 @@ fn rotary(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
         wanted / 2
     );
     let places = site.input(1)?;
-    let places = match site.shape(places)[..] {
-        [1] => following(site, places, length)?,
-        _ => places,
+    let own = site.shape(places);
+    let places = match own[..] {
+        [] | [1] => following(site, places, length)?,
+        _ => {
+            require!(own == [batch, length], "input 1, the places, is {own:?}: expected [1] or [{batch}, {length}]");
+            places
+        }
     };
     let places = site.expanded(places, &[batch, length])?;
     let attrs = [
@@ -43,7 +47,15 @@ fn rotary(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
         ("rotary_embedding_dim", Attr::Int(turned)),
     ];
     let sines = site.input(3)?;
+    check_sines(site, 3, &angles)?;
     site.node("RotaryEmbedding", &attrs, &[x, table, sines, places]).map(|y| vec![Some(y)])
+}
+
+/// Checks that the sines of an input have the shape of the cosines.
+pub(super) fn check_sines(site: &Site<'_>, index: usize, cosines: &[i64]) -> Result<()> {
+    let own = site.shape(site.input(index)?);
+    require!(own == cosines, "input {index}, the sines, is {own:?}: expected {cosines:?}, like the cosines");
+    Ok(())
 }
 
 /// Returns as many places from the first one on, as a row.
