@@ -144,9 +144,9 @@ impl Kernel {
         self.schedule = Some(Arc::new(schedule));
     }
 
-    /// Adds a user-defined rule for CPUs, which is tried on each stage of this kernel at its place among the
-    /// others: `first`, `last`, `before:NAME`, `after:NAME` or `instead:NAME`. A schedule from the
-    /// user overrides all rules. For packed functions of other languages, see
+    /// Adds a user-defined rule for CPUs, which is tried on each stage of this kernel at its place
+    /// among the others: `first`, `last`, `before:NAME`, `after:NAME` or `instead:NAME`. A schedule
+    /// from the user overrides all rules. For packed functions of other languages, see
     /// [`Self::packed_rule`].
     ///
     /// ```

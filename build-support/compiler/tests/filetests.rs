@@ -38,7 +38,6 @@ files! {
     hoist_if
     inject_double_buffer
     inject_virtual_thread
-    launch_rest
     loop_partition
     lower_warp_memory
     narrow_index

@@ -1,5 +1,5 @@
-//! Kernels of tensor expressions on devices, which compiled code of the library launches: they are not
-//! functions of the library for other callers.
+//! Kernels of tensor expressions on devices, which compiled code of the library launches: they are
+//! not functions of the library for other callers.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! Versions of kernels for devices: the source of what runs there, and the object of the function
-//! that checks its arguments and launches it. The version for CPUs calls that function.
+//! Versions of kernels for devices: the source of the device's kernels, and the object of the
+//! function that checks the arguments and launches them. The version for CPUs calls that function.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ pub(super) fn check(devices: Option<&[String]>, is_unused: bool) -> Result<()> {
     Error::collect(unknown)?;
     if is_unused {
         return Err(Error::new(
-            ".devices(..): the library has no kernels of `.te(..)`, which are what it compiles for devices",
+            ".devices(..): the library has no kernels of `.te(..)`, and no others are compiled for devices",
         ));
     }
     Ok(())

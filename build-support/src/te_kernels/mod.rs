@@ -1,5 +1,5 @@
-//! Kernels from tensor expressions: scheduled for each CPU level and device, lowered, and compiled by
-//! LLVM; the kernels of devices are source.
+//! Kernels from tensor expressions: scheduled for each CPU level and device, lowered, and compiled
+//! by LLVM; the kernels of devices are source.
 
 mod device;
 

@@ -248,6 +248,6 @@ fn mistakes_are_errors_of_the_build() {
     let (head, tail) = script.split_once("Library::new()").unwrap();
     let end = tail.rfind(".devices").unwrap();
     package.write("build.rs", &format!("{head}Library::new(){}", &tail[end..]));
-    let none = ".devices(..): the library has no kernels of `.te(..)`, which are what it compiles for devices";
+    let none = ".devices(..): the library has no kernels of `.te(..)`, and no others are compiled for devices";
     assert!(package.failure(&[]).contains(none));
 }

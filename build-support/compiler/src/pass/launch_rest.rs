@@ -1,9 +1,9 @@
 //! `LaunchRest`: puts the statements that access memory of the device outside of all threads into
 //! kernels of one thread.
 //!
-//! It belongs to the schedule that the rules make for a device: what no rule binds to threads, such
-//! as the copies of a scan and the statements of an extern operation, is correct there, but slow.
-//! With a schedule of the user, such statements are an error of `VerifyMemory`. Loops and
+//! It belongs to the schedule that the rules make for a device: statements that no rule binds to
+//! threads, such as the copies of a scan and the body of an extern operation, are correct there, but
+//! slow. With a schedule of the user, such statements are an error of `VerifyMemory`. Loops and
 //! conditions around other kernels, memory for several kernels and assertions on sizes stay on the
 //! host.
 

@@ -14,8 +14,8 @@
 //! The attribute `device_type` of a function is the kind of device of its tensors. Then the body
 //! gets the data pointers of DLPack as they are, the offset of each tensor is the `elem_offset` of
 //! its buffer, and the device is made the current one. The attribute `versions` lists the kinds of
-//! devices that the function has versions for: the version for CPUs passes calls on by the device of
-//! the first tensor.
+//! devices that the function has versions for: the version for CPUs passes calls on by the device
+//! of the first tensor.
 //!
 //! The body becomes an `Attr` `compute_scope`, which code generators emit as a separate function.
 

@@ -65,8 +65,8 @@ pub const DEVICE: &[&str] = &[
     "LowerWarpMemory",
 ];
 
-/// Returns the pipeline [`DEVICE`]. If `rest` is true, statements that the schedule does not bind to
-/// threads run in kernels of one thread (`LaunchRest`); otherwise they are errors.
+/// Returns the pipeline [`DEVICE`]. If `rest` is true, statements that the schedule does not bind
+/// to threads run in kernels of one thread (`LaunchRest`); otherwise they are errors.
 pub fn device(rest: bool) -> Array<Any> {
     let before = |name: &&str| (rest && *name == "VerifyMemory").then_some("LaunchRest");
     DEVICE.iter().flat_map(|name| before(name).into_iter().chain([*name])).map(Any::from).collect()

@@ -9,8 +9,8 @@ pub(crate) const CPU: &str = "cpu";
 pub const DEVICES: &[&str] = &[CPU, "opencl"];
 
 /// A CPU, as far as schedules depend on it: by level, not by model. Cache sizes are minimums for
-/// CPUs of that level. A device with threads has a description, too, of which its rules use only the
-/// kind of device.
+/// CPUs of that level. A device with threads has a description, too, of which its rules use only
+/// the kind of device.
 #[derive(Object, Clone, Debug, PartialEq)]
 #[object(key = "kernpack.TargetDescription")]
 #[repr(C)]
