@@ -61,8 +61,8 @@ pub(crate) fn tables(name: &str, attrs: &Attrs) -> Result<Vec<Constant>> {
 pub(crate) fn tree_tables(name: &str, attrs: &Attrs, is_single: bool) -> Result<Vec<Constant>> {
     match name {
         "TreeEnsemble" => read::of_leaves(attrs)?.tables(),
-        "TreeEnsembleClassifier" => read::of_votes(attrs, "class", is_single)?.tables(),
-        _ => read::of_votes(attrs, "target", is_single)?.tables(),
+        "TreeEnsembleClassifier" => read::of_votes("class", attrs, is_single)?.tables(),
+        _ => read::of_votes("target", attrs, is_single)?.tables(),
     }
 }
 

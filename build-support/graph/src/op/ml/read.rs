@@ -120,7 +120,7 @@ impl Nodes {
 /// Reads the trees of `TreeEnsembleClassifier` and `TreeEnsembleRegressor`, whose leaves are nodes
 /// with any number of votes. `votes` is the prefix of the names of their attributes. `is_single` is
 /// true for votes that all are for the same class, whose sum is the only result.
-pub(super) fn of_votes(attrs: &Attrs, votes: &str, is_single: bool) -> Result<Forest> {
+pub(super) fn of_votes(votes: &str, attrs: &Attrs, is_single: bool) -> Result<Forest> {
     let (trees, ids) = (needed(attrs, "nodes_treeids")?, needed(attrs, "nodes_nodeids")?);
     let features = needed(attrs, "nodes_featureids")?;
     let (trues, falses) = (needed(attrs, "nodes_truenodeids")?, needed(attrs, "nodes_falsenodeids")?);
