@@ -40,7 +40,7 @@ pub unsafe fn value_to_set<'a, T: FromArg<'a>>(
 #[inline(never)]
 fn refuse(info: &FunctionInfo, got: &AnyView<'_>, index: usize, mismatch: Mismatch) -> Error {
     match info.params.get(index) {
-        Some(param) => info.wrong_value(mismatch.kind(), &mismatch.describe(&param.ty, got)),
+        Some(param) => mismatch.marked(info.wrong_value(mismatch.kind(), &mismatch.describe(&param.ty, got))),
         None => error!(InternalError, "{} has no parameter {index}", info.name),
     }
 }

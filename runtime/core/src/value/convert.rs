@@ -252,8 +252,13 @@ impl Mismatch {
         }
     }
 
+    /// Returns true if the value has the type.
+    pub(crate) fn is_value(&self) -> bool {
+        self.wrong() != Wrong::Type
+    }
+
     /// The kind of the error.
-    fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         match self.wrong() {
             Wrong::Type => "TypeError",
             Wrong::Value | Wrong::Range => "ValueError",
@@ -273,8 +278,9 @@ impl Mismatch {
         self.marked(Error::with_backtrace(self.kind(), message, ""))
     }
 
+    /// Marks an error for this value as one about a number out of range, if it is.
     #[inline]
-    fn marked(&self, error: Error) -> Error {
+    pub(crate) fn marked(&self, error: Error) -> Error {
         if self.wrong() == Wrong::Range { error.out_of_range() } else { error }
     }
 }
