@@ -33,6 +33,14 @@ for name in ["angle", "limit", "secret"]:
     raises(AttributeError, "", delattr, dial, name)
 assert (dial.angle, dial.limit) == (91.5, 180)
 
+# With tvm_ffi: a copy with another value has it in the field, and no setter is called.
+if hasattr(dial, "__replace__"):
+    again = dial.__replace__(limit=-5)
+    assert (again.limit, dial.limit) == (-5, 180)
+assert extmod.Dial.angle.__doc__ == "The angle in degrees."
+assert extmod.Dial.limit.__doc__ == "The largest angle."
+assert extmod.Dial.secret.__doc__ == "Only its size is kept."
+
 # A field of the parent: it is read as before, and only objects of the derived class are written.
 stop = extmod.Stop(3)
 stop.place = 10

@@ -574,9 +574,12 @@ fn roles() {
         ("#[setter(doc = \"\")] fn set_f(&self, a: i64) {}", "unknown option `doc`"),
         (
             "pub fn a(&self) {} #[setter] fn set_a(&self, a: i64) {}",
-            "a setter writes a #[getter] or a field, and `a` is `a`",
+            "`a` is the method or constant `a`, and a setter writes a #[getter] or a field",
         ),
-        ("#[constant] const A: i64 = 1; #[setter(name = \"A\")] fn set_a(&self, a: i64) {}", "`A` is `A`"),
+        (
+            "#[constant] const A: i64 = 1; #[setter(name = \"A\")] fn set_a(&self, a: i64) {}",
+            "`A` is the method or constant `A`",
+        ),
         (
             "#[setter] fn set_a(&self, a: i64) {} #[setter(name = \"a\")] fn put(&self, a: i64) {}",
             "`set_a` is called `set_a` as well",
@@ -612,6 +615,7 @@ fn setters() {
         "#[getter] fn x(&self) -> i64 { 0 } #[setter] fn set_x(&self, value: Option<i64>) {}",
         "#[setter] fn x(this: &ObjRef<Self>, value: &[u8]) -> Result<()> {}",
         "#[setter(name = \"x\")] fn put(&self, value: f64) -> () {}",
+        "#[cfg(a)] pub fn x(&self) {} #[cfg(not(a))] #[setter] fn set_x(&self, value: i64) {}",
     ] {
         let output = expand_object_methods(tokens(""), tokens(&format!("impl Point {{ {item} }}")), &environment());
         let code = output.to_string();

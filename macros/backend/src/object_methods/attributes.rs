@@ -50,12 +50,13 @@ const NAMES: [&str; 8] = ["method", "init", "getter", "setter", "operator", "typ
 
 /// A suggestion for an attribute of another framework, or for a misspelled one of Kernpack.
 fn advice(name: &str) -> Option<String> {
-    const OF_OTHERS: [(&str, &str); 12] = [
+    const OF_OTHERS: [(&str, &str); 13] = [
         ("new", "write #[init] on the constructor"),
         ("constructor", "write #[init] on the constructor"),
         ("property", "write #[getter]"),
         ("get", "write #[getter]"),
         ("set", "write #[setter]"),
+        ("deleter", "write a method: attributes cannot be deleted"),
         ("staticmethod", "remove it: a function without `self` is a static method"),
         ("classmethod", "write #[method(class)] on a function that returns `Self`"),
         ("static_method", "remove it: a function without `self` is a static method"),

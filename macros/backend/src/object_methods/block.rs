@@ -129,17 +129,21 @@ fn check_names(members: &[Member], mistakes: &mut Mistakes) {
     }
 }
 
-/// Reports setters of an attribute that is a method or a constant.
+/// Reports setters of an attribute that is a method or a constant. As for names, members with
+/// `#[cfg]` are left to the registration.
 fn check_setters(members: &[Member], mistakes: &mut Mistakes) {
-    for setter in members {
+    let unconditional = || members.iter().filter(|member| member.conditions.is_empty());
+    for setter in unconditional() {
         let Some(written) = setter.written_attribute() else { continue };
-        let taken = members.iter().find(|member| {
+        let taken = unconditional().find(|member| {
             !matches!(member.kind, Kind::Getter(_)) && matches!(member.place(), (Place::Name, name) if name == written)
         });
         if let Some(Member { ident, .. }) = taken {
             mistakes.at(
                 &setter.ident,
-                format_args!("a setter writes a #[getter] or a field, and `{written}` is `{ident}`; use another name"),
+                format_args!(
+                    "`{written}` is the method or constant `{ident}`, and a setter writes a #[getter] or a field; use another name"
+                ),
             );
         }
     }

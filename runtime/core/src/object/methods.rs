@@ -201,7 +201,14 @@ fn check_name(
                 ty.key
             ));
         }
-        let is_same = |other: &MethodDef| matches!(other, MethodDef::Method { name: taken, .. } | MethodDef::Property { name: taken, .. } if *taken == name);
+        let is_same = |other: &MethodDef| match other {
+            // The setter of an ancestor would not write the attribute of this type.
+            MethodDef::Method { name: taken, info, .. } if info.role == FunctionRole::Setter => {
+                *taken == name || taken.strip_prefix("set_") == Some(name)
+            }
+            MethodDef::Method { name: taken, .. } | MethodDef::Property { name: taken, .. } => *taken == name,
+            _ => false,
+        };
         if !core::ptr::eq(ty, def) && members(ty).any(|(_, other)| is_same(other)) {
             return Err(format!(
                 "'{name}' is a function of its ancestor {} already, and Python's classes keep that one; use another name, or one function in \

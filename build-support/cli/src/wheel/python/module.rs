@@ -124,6 +124,7 @@ fn try_body(out: &mut String, api: &Api, library: &str, version: &str) -> std::f
     if api.types.iter().any(takes_methods) {
         out.push_str(METHODS);
     }
+    setter::helper(out, api);
     for ty in &api.types {
         class(out, ty, &annotations)?;
         out.push('\n');
