@@ -40,9 +40,9 @@ fn hostile_bytes() {
     for (bytes, problem) in [
         (i32::MAX.to_le_bytes().to_vec(), "the most is 1048576"),
         ((-1_i32).to_le_bytes().to_vec(), "a message of -1 bytes"),
-        (with_length(b"[1"), "no JSON"),
-        (with_length(b"\xff\xfe"), "no JSON"),
-        (with_length(deep.as_bytes()), "no JSON"),
+        (with_length(b"[1"), "not JSON"),
+        (with_length(b"\xff\xfe"), "not JSON"),
+        (with_length(deep.as_bytes()), "not JSON"),
         (b"\x10\0\0\0[1]".to_vec(), "ended in the middle"),
         (b"\x10\0".to_vec(), "ended in the middle"),
     ] {
