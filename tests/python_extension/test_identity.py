@@ -20,14 +20,14 @@ def identity(extmod):
 
 
 def test_a_method_returns_its_object(extmod):
-    h = extmod.Sum()
+    h = extmod.Digest()
     assert h.update(b"") is h and h.update(b"\1\2").update(b"\3") is h and h.total == 6
     assert h.same() is h and h.plus(h) is not h
-    assert extmod.Sum() is not extmod.Sum()
+    assert extmod.Digest() is not extmod.Digest()
 
 
 def test_arguments_and_results(extmod, identity):
-    a, b = extmod.Sum(), extmod.Sum.of(b"\5")
+    a, b = extmod.Digest(), extmod.Digest.of(b"\5")
     assert identity.larger(a, b) is b and identity.larger(b, a) is b and identity.larger(a, a) is a
     left, right = identity.reversed([a, b])
     assert left is b and right is a
@@ -36,16 +36,16 @@ def test_arguments_and_results(extmod, identity):
 
 
 def test_callbacks(extmod, identity):
-    for sum in [extmod.Sum(), extmod.Sum.of(b"1")]:
+    for sum in [extmod.Digest(), extmod.Digest.of(b"1")]:
         plain, (listed,), python = identity.shown_to(sum, lambda x: x)
         assert plain is sum and listed is sum and python is sum
         seen = []
-        identity.shown_to(sum, lambda x: seen.append(x if isinstance(x, extmod.Sum) else x[0]))
+        identity.shown_to(sum, lambda x: seen.append(x if isinstance(x, extmod.Digest) else x[0]))
         assert all(x is sum for x in seen) and len(seen) == 3
 
 
 def test_fields(extmod):
-    sum = extmod.Sum()
+    sum = extmod.Digest()
     below = [extmod.Branch("a", sum, []), extmod.Branch("b", sum, [])]
     root = extmod.Branch("root", sum, below)
     assert root.sum is sum and root.below[0] is below[0] and root.below[1].sum is sum
@@ -57,12 +57,12 @@ def test_fields(extmod):
 
 
 def test_derived_classes_keep_class_and_attributes(extmod, identity):
-    class Named(extmod.Sum):
+    class Named(extmod.Digest):
         def __init__(self, name):
             super().__init__()
             self.name = name
 
-    class Slotted(extmod.Sum):
+    class Slotted(extmod.Digest):
         __slots__ = ("extra",)
 
     named, slotted = Named("n"), Slotted()
@@ -78,13 +78,13 @@ def test_derived_classes_keep_class_and_attributes(extmod, identity):
     identity.keep(named)
     assert identity.kept()[-1] is named
     identity.release()
-    copied = pickle.loads(pickle.dumps(extmod.Branch("b", extmod.Sum(), [])))
-    assert type(copied.sum) is extmod.Sum
+    copied = pickle.loads(pickle.dumps(extmod.Branch("b", extmod.Digest(), [])))
+    assert type(copied.sum) is extmod.Digest
 
 
 def test_a_kept_object(extmod, identity):
     """While the Python object lives, it comes back; afterwards a new one is made, of the type's class."""
-    sum = extmod.Sum()
+    sum = extmod.Digest()
     identity.keep(sum)
     number = id(sum)
     assert all(kept is sum for kept in identity.kept())
@@ -109,7 +109,7 @@ def test_a_weak_reference_in_rust(identity):
 def test_freed_objects_do_not_return(extmod, identity):
     """The memory of objects and of Python objects is used again, in every order."""
     for number in range(2000):
-        sums = [extmod.Sum.of(bytes([number % 256, index])) for index in range(5)]
+        sums = [extmod.Digest.of(bytes([number % 256, index])) for index in range(5)]
         assert all(a is b for a, b in zip(identity.reversed(sums)[::-1], sums))
         if number % 3 == 0:
             identity.keep(sums[number % 5])
@@ -125,7 +125,7 @@ def test_code_that_runs_while_an_object_is_freed(extmod, identity):
     """A destructor and the callback of a weak reference get a live object, never the one that is being freed."""
     found = []
 
-    class Watched(extmod.Sum):
+    class Watched(extmod.Digest):
         def __del__(self):
             found.append(("del", [kept.same() for kept in identity.kept()]))
 
@@ -147,26 +147,26 @@ def test_code_that_runs_while_an_object_is_freed(extmod, identity):
         del again
         gc.collect()
         assert watch() is None and [name for name, _ in found] == ["attribute", "weak"]
-        assert all(type(kept) is extmod.Sum for _, all_kept in found for kept in all_kept)
+        assert all(type(kept) is extmod.Digest for _, all_kept in found for kept in all_kept)
         assert found[0][1][0] is found[1][1][0]
         found.clear()
         identity.release()
 
 
 def test_copies(extmod):
-    sum = extmod.Sum()
+    sum = extmod.Digest()
     shared = extmod.Branch("x", sum, [extmod.Branch("y", sum, [])])
     for copied in [pickle.loads(pickle.dumps(shared)), copy.deepcopy(shared)]:
         assert copied is not shared and copied.sum is not sum and copied.below[0].sum is copied.sum
 
 
 def test_threads(extmod, identity):
-    shared, failures = [extmod.Sum() for _ in range(8)], []
+    shared, failures = [extmod.Digest() for _ in range(8)], []
 
     def work(seed):
         for number in range(500):
             sum = shared[(seed + number) % 8]
-            own = extmod.Sum()
+            own = extmod.Digest()
             if sum.same() is not sum or identity.larger(own, own) is not own or identity.reversed([own, sum])[1] is not own:
                 failures.append(number)
 

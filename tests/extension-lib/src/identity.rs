@@ -7,15 +7,15 @@ use kernpack::{Any, Function, List, ObjRef, Object, Result, WeakRef, object_meth
 
 /// A sum of bytes.
 #[derive(Object)]
-#[object(key = "extmod.Sum")]
+#[object(key = "extmod.Digest")]
 #[repr(C)]
-pub struct Sum {
+pub struct Digest {
     /// The sum.
     pub total: AtomicI64,
 }
 
 #[object_methods]
-impl Sum {
+impl Digest {
     /// A sum of nothing.
     #[init]
     pub fn new() -> Self {
@@ -53,42 +53,42 @@ pub struct Branch {
     /// The name.
     pub name: String,
     /// The sum of the node.
-    pub sum: ObjRef<Sum>,
+    pub sum: ObjRef<Digest>,
     /// The nodes below.
     pub below: List<ObjRef<Branch>>,
 }
 
 /// The larger one of two sums; the first of equal ones.
 #[packed_func(name = "extmod.identity.larger")]
-pub fn larger(a: ObjRef<Sum>, b: ObjRef<Sum>) -> ObjRef<Sum> {
+pub fn larger(a: ObjRef<Digest>, b: ObjRef<Digest>) -> ObjRef<Digest> {
     if b.total.load(Ordering::Relaxed) > a.total.load(Ordering::Relaxed) { b } else { a }
 }
 
 /// A list of sums in the reverse order.
 #[packed_func(name = "extmod.identity.reversed")]
-pub fn reversed(mut sums: Vec<ObjRef<Sum>>) -> Vec<ObjRef<Sum>> {
+pub fn reversed(mut sums: Vec<ObjRef<Digest>>) -> Vec<ObjRef<Digest>> {
     sums.reverse();
     sums
 }
 
 /// The results of a function for a sum: as an argument, in a list, and as a Python object.
 #[packed_func(name = "extmod.identity.shown_to")]
-pub fn shown_to(sum: &ObjRef<Sum>, f: Function) -> Result<Vec<Any>> {
+pub fn shown_to(sum: &ObjRef<Digest>, f: Function) -> Result<Vec<Any>> {
     Ok(vec![f.call((sum,))?, f.call((vec![sum.clone()],))?, f.call((python::Object::new(sum)?,))?])
 }
 
-static KEPT: Mutex<Vec<ObjRef<Sum>>> = Mutex::new(Vec::new());
-static WEAK: Mutex<Option<WeakRef<Sum>>> = Mutex::new(None);
+static KEPT: Mutex<Vec<ObjRef<Digest>>> = Mutex::new(Vec::new());
+static WEAK: Mutex<Option<WeakRef<Digest>>> = Mutex::new(None);
 
 /// Keeps a sum.
 #[packed_func(name = "extmod.identity.keep")]
-pub fn keep(sum: ObjRef<Sum>) {
+pub fn keep(sum: ObjRef<Digest>) {
     KEPT.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(sum);
 }
 
 /// The sums that are kept.
 #[packed_func(name = "extmod.identity.kept")]
-pub fn kept() -> Vec<ObjRef<Sum>> {
+pub fn kept() -> Vec<ObjRef<Digest>> {
     KEPT.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
 }
 
@@ -100,14 +100,14 @@ pub fn release() -> usize {
 
 /// Makes a sum that Rust keeps a weak reference to.
 #[packed_func(name = "extmod.identity.watched")]
-pub fn watched() -> ObjRef<Sum> {
-    let sum = ObjRef::new(Sum::new());
+pub fn watched() -> ObjRef<Digest> {
+    let sum = ObjRef::new(Digest::new());
     *WEAK.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(sum.downgrade());
     sum
 }
 
 /// The sum that `watched` made, if it is alive.
 #[packed_func(name = "extmod.identity.seen")]
-pub fn seen() -> Option<ObjRef<Sum>> {
+pub fn seen() -> Option<ObjRef<Digest>> {
     WEAK.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).as_ref().and_then(WeakRef::upgrade)
 }
