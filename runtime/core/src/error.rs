@@ -14,9 +14,6 @@ const UNNAMED: &str = "<rust>";
 /// The end of a backtrace whose last frame is of this kind.
 const UNNAMED_END: &str = ", in <rust>\n";
 
-/// True in a library that Python may import: only such libraries mark errors about numbers that are
-/// out of range.
-const IS_MARKED: bool = cfg!(feature = "lent_results");
 /// The extra context of an error about a number that is outside the range of its type.
 const OUT_OF_RANGE: &[u8] = b"OverflowError";
 
@@ -283,14 +280,15 @@ impl Error {
         }
     }
 
+    /// True in a library that Python may import: only such libraries mark errors about numbers that
+    /// are out of range.
+    pub(crate) const MARKS_RANGES: bool = cfg!(feature = "lent_results");
+
     /// Returns the same error with a mark that a number is out of range. Python raises an
     /// OverflowError then if it imports the library; the package `tvm_ffi` has no class of this
     /// name, and other languages see the kind.
     #[inline]
     pub(crate) fn out_of_range(self) -> Self {
-        if !IS_MARKED {
-            return self;
-        }
         let cell = self.cell();
         // SAFETY: the cell's strings live as long as the object; the new object takes its own
         // references to the cause and to the mark, whose first one is released here.

@@ -166,7 +166,12 @@ fn rooms(symbols: &str) -> BTreeMap<String, u64> {
 fn room(name: &str) -> String {
     /// Crates that print a panic's backtrace, in every library of Rust.
     const BACKTRACES: [&str; 6] = ["gimli", "addr2line", "rustc_demangle", "miniz_oxide", "backtrace", "object::read"];
-    if let Some(start) = name.find("kernpack") {
+    // The compiler keeps one of the functions that drop values of a type of the standard library,
+    // whatever they hold.
+    let is_drop_of_std = ["<std::", "<core::", "<alloc::"]
+        .iter()
+        .any(|part| name.strip_prefix("core::ptr::drop_in_place").is_some_and(|dropped| dropped.starts_with(part)));
+    if let Some(start) = name.find("kernpack").filter(|_| !is_drop_of_std) {
         let path: String =
             name[start..].chars().take_while(|c| c.is_alphanumeric() || matches!(c, '_' | ':')).collect();
         let mut parts = path.split("::");

@@ -2,8 +2,8 @@
 //! kernels of one thread.
 //!
 //! It belongs to the schedule that the rules make for a device: statements that no rule binds to
-//! threads, such as the copies of a scan and the body of an extern operation, are correct there, but
-//! slow. With a schedule of the user, such statements are an error of `VerifyMemory`. Loops and
+//! threads, such as the copies of a scan and the body of an extern operation, are correct there,
+//! but slow. With a schedule of the user, such statements are an error of `VerifyMemory`. Loops and
 //! conditions around other kernels, memory for several kernels and assertions on sizes stay on the
 //! host.
 
@@ -92,10 +92,10 @@ impl Rest {
             StmtNode::Alloc { buffer, .. } if is_global(stmt) => {
                 self.memory.insert(buffer.data.clone());
             }
-            StmtNode::Alias { buffer, data } => {
-                if has_part(data, |part| Var::of(part).is_some_and(|var| self.memory.contains(&var))) {
-                    self.memory.insert(buffer.data.clone());
-                }
+            StmtNode::Alias { buffer, data }
+                if has_part(data, |part| Var::of(part).is_some_and(|var| self.memory.contains(&var))) =>
+            {
+                self.memory.insert(buffer.data.clone());
             }
             _ => {}
         }

@@ -83,7 +83,7 @@ pub fn make_packed_api(function: &LoweredFunc, _: &PassContext) -> Result<Lowere
     let count = params.len() as i64;
     entry.check(num_args.equals(count), "TypeError", &format!("Expected {count} arguments"), None);
     if count > 0 {
-        entry.check(is_null(&args).negated(), "TypeError", "args pointer is NULL", None);
+        entry.check(is_null(args).negated(), "TypeError", "args pointer is NULL", None);
     }
     let values: Vec<Value> = params.iter().enumerate().map(|(index, param)| entry.value(index, param)).collect();
     let values: Vec<Handle> = values.into_iter().flatten().collect();

@@ -1,7 +1,7 @@
 //! Weights of a few bits as the second operand of a product in panels, with a scale and a zero
 //! point for each block of terms and each column:
-//! `(B[j / 16 / p, k, j % 16] >> 8 / p * (j / 16 % p) & mask) - Z[k / n, j]) * S[k / n, j]`, where a
-//! byte has the weights of `p` panels.
+//! `(B[j / 16 / p, k, j % 16] >> 8 / p * (j / 16 % p) & mask) - Z[k / n, j]) * S[k / n, j]`, where
+//! a byte has the weights of `p` panels.
 //!
 //! Weights are widened in registers when a tile reads them. Scales and zero points of a block are
 //! read once for all of its terms.

@@ -13,8 +13,8 @@ use crate::error::{Result, require};
 /// which are optional.
 ///
 /// The weights are bytes in panels, as the compiler's rule `panels` reads them:
-/// `[column / (16 * p)][row][column % 16]`, where a byte has the weights of `p` adjacent panels, the
-/// first one in the lowest bits. Scales and zero points are floats, `[block][column]`, with the
+/// `[column / (16 * p)][row][column % 16]`, where a byte has the weights of `p` adjacent panels,
+/// the first one in the lowest bits. Scales and zero points are floats, `[block][column]`, with the
 /// columns of the last panel.
 pub(crate) static BLOCK_PRODUCT: Operator =
     Operator { name: "MatMulNBits", pattern: Pattern::Heavy, make: block_product };

@@ -223,9 +223,13 @@ impl Mismatch {
 
     /// The type matches, but the number is outside the range of the Rust type. Like
     /// [`Mismatch::value`]; an OverflowError if Python imports the library.
-    #[cold]
+    #[inline]
     pub(crate) fn range(clause: String) -> Self {
-        Self(Some(Box::new(Detail { wrong: Wrong::Range, clause })))
+        if Error::MARKS_RANGES {
+            Self(Some(Box::new(Detail { wrong: Wrong::Range, clause })))
+        } else {
+            Self::value(clause)
+        }
     }
 
     /// Adds the place of a value of type `of` in a container of type `whole`: `places[0]` for a
@@ -273,7 +277,7 @@ impl Mismatch {
     }
 
     /// Like [`Mismatch::into_error`], with a whole message and without a place in the backtrace.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn into_plain_error(self, message: &str) -> Error {
         self.marked(Error::with_backtrace(self.kind(), message, ""))
     }
@@ -281,7 +285,7 @@ impl Mismatch {
     /// Marks an error for this value as one about a number out of range, if it is.
     #[inline]
     pub(crate) fn marked(&self, error: Error) -> Error {
-        if self.wrong() == Wrong::Range { error.out_of_range() } else { error }
+        if Error::MARKS_RANGES && self.wrong() == Wrong::Range { error.out_of_range() } else { error }
     }
 }
 

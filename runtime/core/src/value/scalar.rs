@@ -15,15 +15,21 @@ fn any(raw: TVMFFIAny) -> Any {
     unsafe { Any::from_raw(raw) }
 }
 
-#[cold]
+/// The integer of a value that has another type; a Python object may hold one.
+#[inline]
 fn other_int(value: &AnyView<'_>) -> Result<i64, Mismatch> {
-    if value.type_index() == type_index::BIG_INT {
-        return Err(Mismatch::range("the integer does not fit into 64 bits".to_owned()));
-    }
     match python_number::of(value, false) {
         Some(number) => i64::from_any(number.as_view()),
-        None => Err(Mismatch::TYPE),
+        None => Err(not_an_int(value)),
     }
+}
+
+#[cold]
+fn not_an_int(value: &AnyView<'_>) -> Mismatch {
+    if value.type_index() == type_index::BIG_INT {
+        return Mismatch::range("the integer does not fit into 64 bits".to_owned());
+    }
+    Mismatch::TYPE
 }
 
 #[cold]

@@ -122,7 +122,7 @@ pub(crate) unsafe fn like(py: Py, object: *mut PyObject, kind: Kind) -> Result<O
                 value => Ok(Some((TVMFFIAny::bool(value != 0), Keep::Nothing))),
             };
         }
-        let is_number = matches!(kind, Kind::Any | Kind::Bool | Kind::Float | Kind::Enum | Kind::Other);
+        let is_number = matches!(kind, Kind::Any | Kind::Unknown | Kind::Bool | Kind::Float | Kind::Enum | Kind::Other);
         if is_number && py.PyIndex_Check(object) != 0 {
             let index = Owned::take(py, py.PyNumber_Index(object))?;
             let (view, keep) = integer(py, index.as_ptr())?;

@@ -257,8 +257,8 @@ mod weak {
         }
     }
 
-    /// Decides between a new note and the one that it has replaced: if another thread was first, its
-    /// Python object stays in the table. Returns the other note.
+    /// Decides between a new note and the one that it has replaced: if another thread was first,
+    /// its Python object stays in the table. Returns the other note.
     ///
     /// # Safety
     /// `object` is alive, and `before` was taken out of the table.

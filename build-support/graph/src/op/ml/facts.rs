@@ -1,4 +1,4 @@
-//! What the kernel of trees depends on, beside the tables of their nodes.
+//! The facts that the kernel of trees depends on, beside the tables of their nodes.
 
 use kernpack::DataType;
 use kernpack_compiler::ir::{F16, F32, F64};
@@ -29,7 +29,7 @@ pub(super) enum Layout {
     Listed,
 }
 
-/// What the kernel of trees depends on, beside their tables.
+/// The facts that the kernel of trees depends on, beside their tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Facts {
     pub(super) rule: Rule,

@@ -164,8 +164,8 @@ impl Forest {
     /// Returns the tables: [`Facts`]; nodes; splits, if they are doubles; roots; base values; and
     /// weights, targets and begins of votes.
     ///
-    /// A node has [`WORDS`] numbers: its feature and flags, the bits of its split, and the places of
-    /// its children.
+    /// A node has [`WORDS`] numbers: its feature and flags, the bits of its split, and the places
+    /// of its children.
     pub(super) fn tables(&self) -> Result<Vec<Constant>> {
         let (steps, rule) = self.steps();
         let (count, leaves) = (steps.len(), self.leaves());

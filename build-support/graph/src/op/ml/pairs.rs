@@ -1,5 +1,6 @@
-//! The probabilities of classes from the scores of pairs of classes, by the second method of Wu, Lin
-//! and Weng, "Probability estimates for multi-class classification by pairwise coupling" (2004).
+//! The probabilities of classes from the scores of pairs of classes, by the second method of Wu,
+//! Lin and Weng, "Probability estimates for multi-class classification by pairwise coupling"
+//! (2004).
 
 use kernpack_compiler::ir::{Buffer, Expr, F32, ForKind, Stmt, Tensor, Var};
 use kernpack_compiler::te::{self, extern_op};
