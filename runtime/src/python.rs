@@ -3,7 +3,8 @@
 //! An [`Object`](crate::python::Object) is any Python object. It is a valid parameter, result,
 //! field, element of a container and key of a `HashMap`.
 //!
-//! ```
+#![cfg_attr(feature = "python", doc = "```")]
+#![cfg_attr(not(feature = "python"), doc = "```ignore")]
 //! use std::collections::HashMap;
 //!
 //! use kernpack::python::{self, Object};

@@ -9,7 +9,7 @@ import json
 import os
 
 import pytest
-from test_random import OWN_RULES, Values, keys
+from test_random import OWN_RULES, Values, keys, kind_of_range
 
 pytestmark = pytest.mark.needs("tvm_ffi")
 
@@ -153,7 +153,7 @@ class Program:
                 results.append((call(), None))
             except Exception as error:
                 kind = next(of for of in type(error).__mro__ if of.__module__ == "builtins")
-                results.append((None, f"{kind.__name__}: {error}"))
+                results.append((None, f"{kind_of_range(kind, error)}: {error}"))
         (left, left_error), (right, right_error) = results
         self.log.append(f"{what} -> {left!r}, {right!r}, {left_error}, {right_error}"[:300])
         # Python itself counts the arguments of a method without parameters.

@@ -5,6 +5,7 @@ mod api;
 mod hidden;
 mod module;
 mod names;
+mod operator;
 mod setter;
 mod stub;
 

@@ -7,7 +7,7 @@ use super::Host;
 use super::annotation::{Annotations, Position};
 use super::api::{Api, Base, Comparison, Constructor, Type};
 use super::names::{docstring, literal};
-use super::setter;
+use super::{operator, setter};
 use crate::library::signature::Schema;
 
 /// Returns the text of the module that loads a library with tvm_ffi. `library` is the file's name,
@@ -124,6 +124,7 @@ fn try_body(out: &mut String, api: &Api, library: &str, version: &str) -> std::f
     if api.types.iter().any(takes_methods) {
         out.push_str(METHODS);
     }
+    operator::helper(out, api);
     setter::helper(out, api);
     for ty in &api.types {
         class(out, ty, &annotations)?;
@@ -131,6 +132,7 @@ fn try_body(out: &mut String, api: &Api, library: &str, version: &str) -> std::f
         if takes_methods(ty) {
             writeln!(out, "\n_take_methods({})", ty.name)?;
         }
+        operator::statements(out, ty)?;
         signatures(out, ty, &annotations)?;
     }
     out.push_str("\n\n__all__ = [\n");

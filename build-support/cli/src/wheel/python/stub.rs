@@ -7,6 +7,7 @@ use super::annotation::{Annotations, Position, module_alias};
 use super::api::{Api, Base, Function, Method, Type};
 use super::module::{exports, imports};
 use super::names::{docstring, literal};
+use super::operator::is_operator;
 use super::setter;
 
 /// Accepts tensors of every library: NumPy 2.1, PyTorch, JAX, CuPy.
@@ -237,24 +238,13 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
     Ok(())
 }
 
-/// Returns true for the name of an operator with two operands, in any form.
-fn is_operator(name: &str) -> bool {
-    const OPERATORS: [&str; 14] = [
-        "add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow", "lshift", "rshift", "and", "xor",
-        "or",
-    ];
-    let Some(inside) = name.strip_prefix("__").and_then(|rest| rest.strip_suffix("__")) else { return false };
-    let forms = [Some(inside), inside.strip_prefix('r'), inside.strip_prefix('i')];
-    forms.into_iter().flatten().any(|operator| OPERATORS.contains(&operator))
-}
-
 /// Returns the parameters of a Python operator, which are positional.
 fn operand(name: &str, signature: String) -> String {
-    let is_operator = name.starts_with("__") && name != "__call__";
+    let is_special = name.starts_with("__") && name != "__call__";
     match signature.split_once(") -> ") {
         // A declared signature may have stars, and says itself what is positional.
         Some((parameters, result))
-            if is_operator
+            if is_special
                 && parameters != "(self"
                 && !parameters.ends_with('/')
                 && !parameters.contains(['*', '/']) =>

@@ -205,7 +205,8 @@ impl Forest {
             node(step.feature + flags, step.split, step.children.map(|child| place(child, count)));
         }
         for leaf in 0..leaves {
-            let weight = if layout == Layout::Inline { sums[leaf] } else { 0.0 };
+            let inline = if layout == Layout::Inline { sums.get(leaf).copied() } else { None };
+            let weight = inline.unwrap_or(0.0);
             node(0, weight, [place(Child::Leaf(leaf), count); 2]);
         }
         let (weights, targets, begins) = match layout {
