@@ -20,8 +20,26 @@ SEED = int(os.environ.get("RANDOM_SEED", "18"))
 # `wait` and `copy_function` take as long as they are told to, `integers`, `repeated` and `rows` as much memory, and errors of the system have kinds that the package tvm_ffi does not know.
 LEFT_OUT = {"copy_function", "file_size", "file_text", "rename_file", "integers", "repeated", "rows", "wait", "wait_here", "filter", "visit", "keep", "keep_tensor", "call_kept", "call_kept_on_a_thread", "sums_of_bytes", "panics", "nest", "on_a_thread", "explain", "fail", "fail_with_causes"}
 # Types that the two convert differently: texts that name devices and types, containers in place of
-# tensors, members of enums by name.
-OWN_RULES = {"Device", "DataType", "ffi.Tensor", "DLTensor*", "ffi.Module", "ffi.Function", "objects.Color", "objects.Hue"}
+# tensors, members of enums by name, types of Python's standard library, Python objects.
+OWN_RULES = {
+    "Device",
+    "DataType",
+    "ffi.Tensor",
+    "DLTensor*",
+    "ffi.Module",
+    "ffi.Function",
+    "ffi.OpaquePyObject",
+    "objects.Color",
+    "objects.Hue",
+    "complex",
+    "datetime.datetime",
+    "datetime.timedelta",
+    "ipaddress.IPv4Address",
+    "ipaddress.IPv6Address",
+    "ipaddress.ip_address",
+    "pathlib.Path",
+    "set",
+}
 
 
 def keys(schema):

@@ -128,14 +128,14 @@ class Program:
             )
         if type(left).__name__ == "Tensor":
             return (left.shape, left.dtype) == (tuple(right.shape), str(right.dtype))
-        if callable(left):
-            return callable(right)
         if type(left) in self.types.ours.values():
             key = key_of_class("extmod", type(left))
             if not isinstance(right, tvm_ffi.Object) or type(right).__tvm_ffi_type_info__.type_key != key:
                 return False
             self.pool.append((left, right))
             return True
+        if callable(left):
+            return callable(right)
         return self.plain(left) == self.plain(right)
 
     @staticmethod

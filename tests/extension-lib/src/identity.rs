@@ -14,6 +14,12 @@ pub struct Digest {
     pub total: AtomicI64,
 }
 
+impl Default for Digest {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 #[object_methods]
 impl Digest {
     /// A sum of nothing.

@@ -259,7 +259,6 @@ pub fn sum_of_any(numbers: Vec<Any>) -> Result<f64> {
 
 /// An integer, a text, bytes, the elements of a list and the size of a map, all of any type.
 #[packed_func(name = "extmod.objects_as_they_are.read_any")]
-#[expect(clippy::type_complexity, reason = "that is what is tested")]
 pub fn read_any(int: Any, text: Any, bytes: Any, list: Any, map: Any) -> Result<(i64, String, Bytes, Vec<i64>, usize)> {
     Ok((int.to()?, text.to()?, bytes.to()?, list.to()?, map.to::<Map<Str, Any>>()?.len()))
 }

@@ -195,7 +195,7 @@ fn trees_are_walked_by_the_rules() {
         let values: Vec<f32> = x.to_floats().unwrap().iter().map(|value| *value as f32).collect();
         let mut expected = Vec::new();
         for row in values.chunks(3) {
-            for target in 0..targets {
+            for (target, base) in base.iter().enumerate() {
                 let votes = trees.iter().flat_map(|tree| walk(tree, row)).filter(|vote| vote.0 == target);
                 let weights: Vec<f32> = votes.map(|vote| vote.1).collect();
                 let sum = weights.iter().sum::<f32>();
@@ -205,7 +205,7 @@ fn trees_are_walked_by_the_rules() {
                     "MAX" => weights.iter().copied().reduce(f32::max).unwrap_or(0.0),
                     _ => sum,
                 };
-                expected.push(f64::from(value + if number % 2 == 0 { base[target] } else { 0.0 }));
+                expected.push(f64::from(value + if number % 2 == 0 { *base } else { 0.0 }));
             }
         }
         close(&found.to_floats().unwrap(), &expected);

@@ -237,7 +237,7 @@ fn of_four_bits(rows: usize, depth: usize, columns: usize) -> Vec<u8> {
 }
 
 fn scale(block: usize) -> f32 {
-    if block % 2 == 0 { 1.0 / 64.0 } else { -1.0 / 32.0 }
+    if block.is_multiple_of(2) { 1.0 / 64.0 } else { -1.0 / 32.0 }
 }
 
 #[test]
