@@ -344,9 +344,14 @@ pub struct Grid {
 
 #[object_methods]
 impl Grid {
-    /// A grid of zeros.
+    /// A grid of zeros, of at most 1000 rows and columns.
     #[init]
     pub fn new(rows: i64, columns: i64) -> Result<Self> {
+        for extent in [rows, columns] {
+            if !(0..=1000).contains(&extent) {
+                bail!(ValueError, "{extent} rows or columns are not between 0 and 1000");
+            }
+        }
         let cells = vec![0.0f32; usize::try_from(rows * columns).unwrap_or(0)];
         Ok(Self { cells: Some(Tensor::from_vec(cells, &[rows, columns])?) })
     }
