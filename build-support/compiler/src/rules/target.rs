@@ -5,7 +5,7 @@ use kernpack::{ObjRef, Object, Str};
 /// The kind of device of the functions that every kernel has.
 pub(crate) const CPU: &str = "cpu";
 
-/// The kinds of devices that kernels are compiled for, [`CPU`] first.
+/// The kinds of devices that kernels are compiled for, the CPU first.
 pub const DEVICES: &[&str] = &[CPU, "opencl"];
 
 /// A CPU, as far as schedules depend on it: by level, not by model. Cache sizes are minimums for
