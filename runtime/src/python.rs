@@ -1,6 +1,6 @@
 //! Objects of the Python interpreter that imported the library: feature `python`.
 //!
-//! An [`Object`](crate::python::Object) is any Python object. It is a valid parameter, result,
+//! An `Object` is any Python object. It is a valid parameter, result,
 //! field, element of a container and key of a `HashMap`.
 //!
 #![cfg_attr(feature = "python", doc = "```")]
