@@ -10,6 +10,7 @@ import sys
 import threading
 import warnings
 import weakref
+from datetime import timedelta
 
 import pytest
 
@@ -244,6 +245,50 @@ def test_errors_of_keys(objects):
         assert objects.looked_up({Unequal(): 1}, Unequal()) == "Fault: no comparison"
         assert objects.looked_up({1: 1}, []) == "TypeError: unhashable type: 'list'"
         assert objects.counted([1]) == {1: 1}
+
+
+def test_errors_of_keys_in_members(extmod):
+    """The same in an operator, a getter, a setter and a constructor; the next call is not affected."""
+    table = extmod.Table(1, [])
+    table[1] = 2
+    assert (table & 1, table & 2) == (True, False)
+    for call in (lambda: table & [], lambda: table.has_note):
+        with pytest.raises(TypeError, match="unhashable type: 'list'"):
+            call()
+        assert table & 1
+
+
+def test_calls_while_an_exception_is_set(objects):
+    """Python frees arguments of a call while it raises an exception; the object calls Python then."""
+    calls = []
+
+    def fail(*_):
+        raise Fault("on purpose")
+
+    def note(text):
+        calls.append(text)
+        return 0
+
+    def unused(_, number):
+        pytest.fail(f"called with {number}")
+
+    for number in range(3):
+        with pytest.raises(ZeroDivisionError):
+            unused(objects.last(note, note), 1 / 0)
+        with pytest.raises(KeyError, match="x"):
+            unused(objects.last(fail, fail), {}["x"])
+        assert calls == ["object", "function"] * (number + 1)
+    del number
+
+
+def test_numbers_of_derived_classes_in_any(objects):
+    """A value of any type is read by the types of Rust as it is by a parameter of theirs."""
+    for number in (0, 5, 2**62, 2**63, 2**64 - 1):
+        assert objects.integers_of_any(Number(number)) == objects.integers_of_any(number) == (number,) * 3
+    with pytest.raises(OverflowError, match="u64"):
+        objects.integers_of_any(Number(2**64))
+    for flag, span in ((Number(1), Number(3)), (Number(0), type("Span", (float,), {})(3.0)), (True, 3)):
+        assert objects.flag_and_span_of_any(flag, span) == (bool(flag), timedelta(seconds=3))
 
 
 def test_a_table(extmod):

@@ -210,3 +210,47 @@ def test_modules_are_imported_when_they_are_used(extmod):
     code = "import sys, extmod; extmod.add(1, 2); print('datetime' in sys.modules, 'pathlib' in sys.modules)"
     ran = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": os.path.dirname(extmod.__file__), "KERNPACK_PYTHON_ALONE": "1"})
     assert ran.stdout.split() == ["False", "False"]
+
+
+def test_times_of_numpy(extmod):
+    """Their number is a count of nanoseconds, for example, which is not taken for seconds."""
+    for unit in ("ns", "us", "ms", "s"):
+        with pytest.raises(TypeError, match=r"got NumPy's timedelta64; use value.astype\('timedelta64\[us\]'\).item\(\)"):
+            extmod.echo_duration(np.timedelta64(5, unit))
+        with pytest.raises(TypeError, match="got NumPy's datetime64"):
+            extmod.later(np.datetime64("2020-01-01", unit))
+    span, time = np.timedelta64(5, "ns"), np.datetime64("2020-01-01T00:00:00.000001", "ns")
+    assert extmod.echo_duration(span.astype("timedelta64[us]").item()) == timedelta(0)
+    with pytest.raises(TypeError, match="with a time zone"):
+        extmod.later(time.astype("datetime64[us]").item())
+    assert extmod.echo_duration(np.float64(1.5)) == timedelta(seconds=1.5)
+
+
+class Precise(timedelta):
+    """A time span with nanoseconds, like that of pandas."""
+
+    nanoseconds = 750
+
+
+def test_nanoseconds(extmod):
+    span = Precise(seconds=1, microseconds=2)
+    assert extmod.nanoseconds(span) == 2_750
+    assert extmod.nanoseconds(timedelta(seconds=1, microseconds=2)) == 2_000
+
+
+class Seven:
+    def __index__(self):
+        return 7
+
+
+def test_numbers_of_fields(extmod):
+    """A field takes the integers that a parameter takes, in a constructor, in a setter and as the result of a callback."""
+    for seven in (np.uint8(7), np.int64(7), Seven()):
+        entry = extmod.Entry("a", set(), seven, seven, seven)
+        assert (entry.age, entry.copies, entry.size) == (timedelta(seconds=7), 7, 7)
+        entry = extmod.Entry("a", set(), age=timedelta(0), copies=seven, size=seven)
+        assert (entry.copies, entry.size) == (7, 7)
+        entry.age = seven
+        assert entry.age == timedelta(seconds=7)
+        assert extmod.echo_complex(seven) == 7
+        assert extmod.apply(lambda x, seven=seven: seven, 1) == 7

@@ -2,9 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use kernpack::python::{self, Comparison, Object as PyObject};
-use kernpack::{Any, Bytes, IntoAny, List, Map, ObjRef, Object, Result, Str, bail, object_methods, packed_func};
+use kernpack::{
+    Any, Bytes, Function, IntoAny, List, Map, ObjRef, Object, Result, Str, bail, object_methods, packed_func,
+};
 
 /// The object itself.
 #[packed_func(name = "extmod.objects_as_they_are.same")]
@@ -210,6 +213,18 @@ impl Table {
     pub fn length(&self) -> usize {
         self.entries().len()
     }
+
+    /// Returns whether there is an entry for the key.
+    #[method(name = "__and__")]
+    pub fn has(&self, key: PyObject) -> bool {
+        self.entries().contains_key(&key)
+    }
+
+    /// Whether there is an entry for the note.
+    #[getter]
+    pub fn has_note(&self) -> bool {
+        self.note.as_ref().is_some_and(|note| self.entries().contains_key(note))
+    }
 }
 
 /// Python objects in fields, one of which may be replaced.
@@ -222,6 +237,29 @@ pub struct Pair {
     /// The second.
     #[field(writable)]
     pub second: kernpack::Field<PyObject>,
+}
+
+/// Calls Python when it is freed, which Python also does while an exception is set.
+#[derive(Object)]
+#[object(key = "extmod.Last")]
+#[repr(C)]
+pub struct Last {
+    object: PyObject,
+    function: Function,
+}
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        let _ = self.object.call(("object",));
+        let _ = self.object.attribute_if_any("absent");
+        let _: Result<Any> = self.function.call(("function",));
+    }
+}
+
+/// An object that calls both when it is freed, with the texts `object` and `function`.
+#[packed_func(name = "extmod.objects_as_they_are.last")]
+pub fn last(object: PyObject, function: Function) -> ObjRef<Last> {
+    ObjRef::new(Last { object, function })
 }
 
 static KEPT: Mutex<Option<PyObject>> = Mutex::new(None);
@@ -277,6 +315,18 @@ static ANY: Mutex<Any> = Mutex::new(Any::NONE);
 #[packed_func(name = "extmod.objects_as_they_are.keep_any")]
 pub fn keep_any(value: Any) -> Any {
     std::mem::replace(&mut *ANY.lock().unwrap_or_else(|poisoned| poisoned.into_inner()), value)
+}
+
+/// A value of any type as integers of three types.
+#[packed_func(name = "extmod.objects_as_they_are.integers_of_any")]
+pub fn integers_of_any(number: Any) -> Result<(u64, usize, i128)> {
+    Ok((number.to()?, number.to()?, number.to()?))
+}
+
+/// A value of any type as a boolean, and as a time span.
+#[packed_func(name = "extmod.objects_as_they_are.flag_and_span_of_any")]
+pub fn flag_and_span_of_any(flag: Any, span: Any) -> Result<(bool, Duration)> {
+    Ok((flag.to()?, span.to()?))
 }
 
 /// A value of any type, kept as it is in the ABI.

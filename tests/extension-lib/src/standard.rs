@@ -48,6 +48,12 @@ impl Entry {
     }
 }
 
+/// The nanoseconds of a time span that are less than a second.
+#[packed_func]
+pub fn nanoseconds(span: Duration) -> u32 {
+    span.subsec_nanos()
+}
+
 /// A later time.
 #[packed_func]
 pub fn later(time: SystemTime, #[default(Duration::from_secs(60))] by: Duration) -> SystemTime {

@@ -180,15 +180,25 @@ impl<'a> FromAny<'a> for u64 {
 /// Rust type's.
 #[inline]
 fn unsigned(value: &AnyView<'_>, name: &str) -> Result<u64, Mismatch> {
-    if value.type_index() == type_index::BIG_INT {
-        return from_big_int(value, name);
+    if !matches!(value.type_index(), type_index::INT | type_index::BOOL) {
+        return other_unsigned(value, name);
     }
     let wide = i64::from_any(value)?;
     u64::try_from(wide).map_err(|_| out_of_range(wide, name, 0, u64::MAX))
 }
 
-/// Converts a big integer whose two words represent a number between 2^63 and 2^64 - 1.
 #[cold]
+fn other_unsigned(value: &AnyView<'_>, name: &str) -> Result<u64, Mismatch> {
+    if value.type_index() == type_index::BIG_INT {
+        return from_big_int(value, name);
+    }
+    match python_number::of(value, false) {
+        Some(number) => unsigned(number.as_view(), name),
+        None => Err(Mismatch::TYPE),
+    }
+}
+
+/// Converts a big integer whose two words represent a number between 2^63 and 2^64 - 1.
 fn from_big_int(value: &AnyView<'_>, name: &str) -> Result<u64, Mismatch> {
     // SAFETY: the type index says that the payload is a big integer; its words live as long as the
     // view.
@@ -294,7 +304,10 @@ impl<'a> FromAny<'a> for bool {
         match value.type_index() {
             // SAFETY: booleans and integers have an integer payload.
             type_index::BOOL | type_index::INT => Ok(unsafe { value.as_raw().payload.v_int64 } != 0),
-            _ => Err(Mismatch::TYPE),
+            _ => match python_number::of(value, false) {
+                Some(number) => Self::from_any(number.as_view()),
+                None => Err(Mismatch::TYPE),
+            },
         }
     }
 }

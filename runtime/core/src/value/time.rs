@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema, pair, sequence};
+use super::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema, pair, python_number, sequence};
 use crate::abi::type_index;
 
 const NANOS: u32 = 1_000_000_000;
@@ -25,7 +25,10 @@ fn span(value: &AnyView<'_>) -> Result<(bool, Duration), Mismatch> {
             Ok((seconds < 0, Duration::from_secs(seconds.unsigned_abs())))
         }
         type_index::BIG_INT => Ok((false, Duration::from_secs(u64::from_any(value)?))),
-        _ => of_pair(value),
+        _ => match python_number::of(value, true) {
+            Some(number) => span(number.as_view()),
+            None => of_pair(value),
+        },
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::num::NonZero;
 
-use super::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema, scalar};
+use super::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema, python_number, scalar};
 use crate::abi::type_index;
 use crate::embedded::big_int;
 
@@ -11,10 +11,14 @@ type Words = [u64; 3];
 
 /// Returns the words of an integer, extended by its sign; `None` if it has more.
 fn words(value: &AnyView<'_>) -> Result<Option<Words>, Mismatch> {
-    if value.type_index() != type_index::BIG_INT {
-        let word = i64::from_any(value)?;
-        let sign = (word >> 63).cast_unsigned();
-        return Ok(Some([word.cast_unsigned(), sign, sign]));
+    match value.type_index() {
+        type_index::BIG_INT => {}
+        type_index::INT | type_index::BOOL => {
+            let word = i64::from_any(value)?;
+            let sign = (word >> 63).cast_unsigned();
+            return Ok(Some([word.cast_unsigned(), sign, sign]));
+        }
+        _ => return python_number::of(value, false).map_or(Err(Mismatch::TYPE), |number| words(number.as_view())),
     }
     // SAFETY: the type index says that the payload is a big integer; its words live as long as the
     // view.

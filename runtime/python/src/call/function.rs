@@ -233,9 +233,11 @@ unsafe fn run_with(py: Py, callable: &Callable, views: &[TVMFFIAny]) -> PyResult
 #[inline(never)]
 fn raise_pending(py: Py, result: PyResult<Owned>) -> PyResult<Owned> {
     let Some(error) = pending::take() else { return result };
-    if result.is_err() {
+    match result {
+        // Before an exception is set: code of Python may run.
+        Ok(result) => drop(result),
         // SAFETY: an exception is set, which the error replaces.
-        unsafe { py.PyErr_Clear() };
+        Err(Raised) => unsafe { py.PyErr_Clear() },
     }
     Err(exception::raise(py, &error))
 }

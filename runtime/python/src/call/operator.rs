@@ -1,6 +1,7 @@
 //! Operators with two operands. One that does not apply to the other operand returns
 //! NotImplemented, so that Python asks that one.
 
+use kernpack_core::Any;
 use kernpack_core::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use kernpack_core::embedded;
 use kernpack_core::function::ParamKind;
@@ -13,6 +14,7 @@ use crate::convert::to_python;
 use crate::cpython::capi::Py;
 use crate::cpython::exception;
 use crate::cpython::object::{Owned, PyResult};
+use crate::cpython::pending;
 use crate::signature::callable::Callable;
 
 /// The object of a value.
@@ -48,7 +50,14 @@ pub(super) unsafe fn run(py: Py, callable: &Callable, given: Given) -> PyResult<
             arguments.bind_any(py, callable, given)?;
         }
         let mut result = callable.before;
-        invoke(py, callable, arguments.views(), &mut result).map_err(|error| exception::raise(py, &error))?;
+        let called = invoke(py, callable, arguments.views(), &mut result);
+        if let Some(error) = pending::is_any().then(pending::take).flatten() {
+            if called.is_ok() && !ResultPlace::is_inapplicable(&mut result) {
+                drop(Any::from_raw(result));
+            }
+            return Err(exception::raise(py, &error));
+        }
+        called.map_err(|error| exception::raise(py, &error))?;
         let ty = &callable.info.ret;
         if ResultPlace::is_inapplicable(&mut result) || result.type_index == type_index::NONE && ty.key == "Optional" {
             return not_implemented();

@@ -228,7 +228,10 @@ unsafe fn made(py: Py, class: &Class, given: Given) -> PyResult<Made> {
         if let Constructor::Function(_, Some(fields)) = &class.constructor
             && let Some(made) = fields.make(py, given)?
         {
-            return Ok(made);
+            return pending::or(Ok(made)).map_err(|error| {
+                embedded::dec_ref(made.as_ptr());
+                exception::raise(py, &error)
+            });
         }
         made_in_general(py, class, given)
     }

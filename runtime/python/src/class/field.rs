@@ -18,6 +18,7 @@ use crate::cpython::capi::{Py, PyGetSet, PyObject};
 use crate::cpython::exception;
 use crate::cpython::heap_type::leaked;
 use crate::cpython::object::{Owned, PyResult, Raised};
+use crate::cpython::pending;
 use crate::cpython::state::State;
 use crate::instance::table::{self, object_of};
 use crate::signature::callable::{Callable, Origin};
@@ -280,7 +281,7 @@ impl Property {
     /// As for [`Property::value`].
     unsafe fn by_getter(&self, py: Py, object: *mut TVMFFIObject) -> PyResult<Owned> {
         // SAFETY: promised by the caller.
-        match unsafe { self.field.get(object) } {
+        match pending::or(unsafe { self.field.get(object) }) {
             Ok(value) => to_python::value(py, value, self.ty),
             Err(error) => Err(exception::raise(py, &error)),
         }
@@ -311,7 +312,8 @@ impl Property {
                     return Err(py.raise(py.PyExc_AttributeError(), "a field cannot be deleted"));
                 }
                 let converted = from_python::value(py, value, &property.wanted)?;
-                property.field.set(object, converted.as_view()).map_err(|error| exception::raise(py, &error))
+                pending::or(property.field.set(object, converted.as_view()))
+                    .map_err(|error| exception::raise(py, &error))
             })()
         };
         if done.is_ok() { 0 } else { -1 }

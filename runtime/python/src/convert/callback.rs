@@ -37,6 +37,7 @@ pub(crate) unsafe extern "C" fn call(
         return raise(Error::runtime_error("a Python function was called, but Python has ended in this process"));
     };
     let py = lock.py();
+    let _aside = exception::Aside::new(py);
     // SAFETY: the callable is kept by the function, which its caller keeps for the call; the result
     // is writable.
     match unsafe { run(py, callback.object.load(Ordering::Relaxed), args, result) } {

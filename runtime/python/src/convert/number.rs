@@ -9,6 +9,7 @@ use kernpack_core::value::python_number;
 
 use super::keep::{Keep, kept};
 use crate::cpython::capi::{Py, PyObject, constant};
+use crate::cpython::exception::Aside;
 use crate::cpython::interpreter::with_lock;
 use crate::cpython::object::{Owned, PyResult, Raised};
 use crate::signature::refused::Refused;
@@ -122,13 +123,18 @@ pub(crate) unsafe fn like(py: Py, object: *mut PyObject, kind: Kind) -> Result<O
                 value => Ok(Some((TVMFFIAny::bool(value != 0), Keep::Nothing))),
             };
         }
-        let is_number = matches!(kind, Kind::Any | Kind::Unknown | Kind::Bool | Kind::Float | Kind::Enum | Kind::Other);
-        if is_number && py.PyIndex_Check(object) != 0 {
+        let is_time = matches!(kind, Kind::Duration | Kind::Time);
+        if is_time {
+            refuse_counts(py, object)?;
+        }
+        let is_float = is_time || matches!(kind, Kind::Float | Kind::Complex);
+        // A value of an unknown type may be for a field that is a number.
+        let is_integer = matches!(kind, Kind::Any | Kind::Unknown | Kind::Bool | Kind::Enum | Kind::Other);
+        if (is_float || is_integer) && py.PyIndex_Check(object) != 0 {
             let index = Owned::take(py, py.PyNumber_Index(object))?;
             let (view, keep) = integer(py, index.as_ptr())?;
             return Ok(Some((view, keep)));
         }
-        let is_float = matches!(kind, Kind::Float | Kind::Duration | Kind::Time | Kind::Complex);
         if is_float && py.attribute_if_any(object, c"__float__")?.is_some() {
             return float(py, object).map(Some);
         }
@@ -140,8 +146,12 @@ pub(crate) unsafe fn like(py: Py, object: *mut PyObject, kind: Kind) -> Result<O
 /// derived class as it is.
 pub(crate) fn register() {
     python_number::register(|handle, is_float| {
-        // SAFETY: the handle is that of an opaque object, which the caller keeps alive.
-        with_lock(|py| unsafe { number_of(py, handle.cast(), is_float) }).flatten()
+        let number = with_lock(|py| {
+            let _aside = Aside::new(py);
+            // SAFETY: the handle is that of an opaque object, which the caller keeps alive.
+            unsafe { number_of(py, handle.cast(), is_float) }
+        });
+        number.flatten()
     });
 }
 
@@ -175,13 +185,40 @@ unsafe fn number_of(py: Py, object: *mut PyObject, is_float: bool) -> Option<Any
     }
 }
 
+/// Refuses NumPy's times and time spans, whose number is a count of their unit, such as
+/// nanoseconds, and not of seconds.
+///
+/// # Safety
+/// `object` is alive.
+unsafe fn refuse_counts(py: Py, object: *mut PyObject) -> Result<(), Refused> {
+    for name in ["timedelta64", "datetime64"] {
+        // SAFETY: promised by the caller.
+        if unsafe { is_of_numpy(py, object, &[name])? } {
+            let clause = format!(
+                "expected an object of Python's module datetime, got NumPy's {name}; use value.astype('{name}[us]').item()"
+            );
+            return Err(Refused::Because { kind: "TypeError", clause });
+        }
+    }
+    Ok(())
+}
+
 /// # Safety
 /// `object` is alive.
 unsafe fn is_numpy_bool(py: Py, object: *mut PyObject) -> PyResult<bool> {
     // SAFETY: promised by the caller.
+    unsafe { is_of_numpy(py, object, &["bool", "bool_"]) }
+}
+
+/// Returns true for an object of a class of NumPy with one of these names.
+///
+/// # Safety
+/// `object` is alive.
+unsafe fn is_of_numpy(py: Py, object: *mut PyObject, names: &[&str]) -> PyResult<bool> {
+    // SAFETY: promised by the caller.
     unsafe {
         let name = py.class_name(object);
-        if name != "bool" && name != "bool_" {
+        if !names.contains(&&*name) {
             return Ok(false);
         }
         let module = py.attribute_if_any(py.class_of(object).as_ptr(), c"__module__")?;

@@ -186,7 +186,13 @@ unsafe fn seconds(py: Py, object: *mut PyObject) -> PyResult<Owned> {
         let number = |name| py.integer_of(py.attribute(object, name)?.as_ptr());
         let days = number(c"days")?;
         let seconds = days.saturating_mul(SECONDS_PER_DAY).saturating_add(number(c"seconds")?);
-        let nanos = number(c"microseconds")?.saturating_mul(NANOS_PER_MICRO);
+        let mut nanos = number(c"microseconds")?.saturating_mul(NANOS_PER_MICRO);
+        // The derived class of pandas has this part as well.
+        if py.type_of(object) != Times::get(py)?.span
+            && let Some(more) = py.attribute_if_any(object, c"nanoseconds")?
+        {
+            nanos = nanos.saturating_add(py.integer_of(more.as_ptr())?);
+        }
         let seconds = Owned::take(py, py.PyLong_FromLongLong(seconds))?;
         py.tuple([seconds, Owned::take(py, py.PyLong_FromLongLong(nanos))?])
     }

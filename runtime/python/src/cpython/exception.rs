@@ -303,6 +303,32 @@ pub(crate) fn put_back(py: Py, exception: Owned) {
     }
 }
 
+/// The exception that was set on this thread before code of Python runs, and is set again
+/// afterwards: CPython frees objects while one is set, and a destructor may call Python.
+pub(crate) struct Aside {
+    py: Py,
+    exception: Option<Owned>,
+}
+
+impl Aside {
+    /// Takes the exception, if one is set.
+    #[inline]
+    pub(crate) fn new(py: Py) -> Self {
+        // SAFETY: the lock is held.
+        let is_set = unsafe { !py.PyErr_Occurred().is_null() };
+        Self { py, exception: if is_set { take_exception(py) } else { None } }
+    }
+}
+
+impl Drop for Aside {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(exception) = self.exception.take() {
+            put_back(self.py, exception);
+        }
+    }
+}
+
 /// Converts the exception that is set on this thread to an error, which carries it.
 #[cold]
 pub(crate) fn take(py: Py) -> Error {

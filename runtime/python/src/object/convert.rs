@@ -17,8 +17,9 @@ use crate::signature::refused::Refused;
 use crate::signature::wanted::Wanted;
 
 impl Object {
-    /// Converts a value of Rust to a Python object, as a result of a function is converted. An
-    /// `Object` is itself.
+    /// Converts a value of Rust to a Python object, as an argument of a callback is converted: its
+    /// type is not declared, so a tuple and a set become a list, and a path a `str`. An `Object` is
+    /// itself. The same holds for the arguments of `call`, and for keys and values.
     ///
     /// # Errors
     /// Returns an error for a value without a form in Python.
@@ -57,6 +58,7 @@ impl Object {
     fn value(&self, ty: &'static TypeSchema) -> Result<Any> {
         let lock = Lock::of_any().ok_or_else(absent)?;
         let py = lock.py();
+        let _aside = exception::Aside::new(py);
         // SAFETY: the object is alive.
         unsafe { from_python::owned(py, self.handle(), &Wanted::of(ty)) }.map_err(|refused| match refused {
             Refused::Raised(_) => exception::take(py),

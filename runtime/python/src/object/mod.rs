@@ -143,6 +143,7 @@ impl fmt::Debug for Object {
 /// Runs code with the interpreter's lock, and converts an exception to an error.
 fn with<R>(run: impl FnOnce(Py) -> PyResult<R>) -> Result<R> {
     let lock = Lock::of_any().ok_or_else(absent)?;
+    let _aside = exception::Aside::new(lock.py());
     run(lock.py()).map_err(|Raised| exception::take(lock.py()))
 }
 
