@@ -105,6 +105,7 @@ impl<'a> Importer<'_, 'a> {
     ) -> Result<Vec<Option<Item>>> {
         let mut parts = Parts::new(&mut self.graph, name, attrs, &[]);
         let keys = parts.texts("keys_strings")?;
+        require!(!keys.is_empty(), "attribute `keys_strings` is missing, and the input has class names");
         let of = |name: &String| keys.iter().position(|key| key == name);
         let texts = parts.texts("values_strings")?;
         if !texts.is_empty() {
