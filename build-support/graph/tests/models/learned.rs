@@ -586,9 +586,9 @@ fn class_names_and_maps() {
     close(&found[1].to_floats().unwrap(), &[0.2, 0.7, 0.1, 0.0, 0.0, 1.0]);
     // A table from names to numbers, and nodes that do not accept names.
     let table = with_ints(
-        with_texts(learned("LabelEncoder", &["label"], &["y"]), "keys_strings", &["fir", "elm"]),
+        with_texts(learned("LabelEncoder", &["label"], &["y"]), "keys_strings", &["fir", "elm", "fir"]),
         "values_int64s",
-        &[50, 60],
+        &[50, 60, 70],
     );
     assert_eq!(
         results(&model(vec![named.clone(), table], Vec::new(), "1", &["y"]), &x)[0].to_ints().unwrap(),
@@ -600,6 +600,21 @@ fn class_names_and_maps() {
     let wrong = node("Add", &["label", "label"], &["y"]);
     let error = read(&model(vec![named, wrong], Vec::new(), "1", &["y"]), 2).err().unwrap();
     assert!(error.contains("node 'y' (Add): class names are texts"), "{error}");
+}
+
+/// A text that is twice in a tensor is once in the list of names.
+#[test]
+fn class_names_of_a_tensor() {
+    let trees = stump(&[(1, 0, 0.2), (1, 1, 0.7), (1, 2, 0.1), (2, 2, 1.0)]);
+    let message = ensemble("TreeEnsembleClassifier", &["label", "scores"], "class", &trees);
+    let message = with_ints(message, "classlabels_int64s", &[2, 3, 0]);
+    let texts = ["oak", "elm", "oak", "fir"];
+    let tensor = texts.iter().fold(Message::default().int(1, 4).int(2, 8), |tensor, name| tensor.text(6, name));
+    let picked = learned("ArrayFeatureExtractor", &["names", "label"], &["y"]);
+    let bytes = model(vec![message, picked], vec![tensor.text(8, "names")], "1", &["y"]);
+    let x = floats(&[2, 1], &[-1.0, 1.0]);
+    assert_eq!(read(&bytes, 2).unwrap().labels["y"], ["oak", "elm", "fir"]);
+    assert_eq!(results(&bytes, &x)[0].to_ints().unwrap(), [2, 0]);
 }
 
 #[test]
