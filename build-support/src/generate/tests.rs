@@ -227,8 +227,9 @@ fn the_module_of_a_model() {
 fn compiled_code_calls_the_module_of_its_kernels() {
     let of = |name: &str| {
         let kernel = PtxKernel { name: name.to_owned(), arg_types: vec![], dynamic_shared_memory: false };
-        let generated = crate::opencl::Generated { calls: "__of_crate_".to_owned(), tags: vec![vec![]] };
-        OpenClImage { generated: Some(generated), ..OpenClImage::of_kernels("build.rs:1", vec![kernel]) }
+        let mut image = OpenClImage::of_kernels("build.rs:1", vec![kernel]);
+        image.generated = Some(crate::opencl::Generated { calls: "__of_crate_".to_owned(), tags: vec![vec![]] });
+        image
     };
     let opencl = [of("f_kernel0"), of("g_kernel0")];
     let (cuda, carried) = (CudaOutcome::default(), Carried::default());

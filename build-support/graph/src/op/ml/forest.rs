@@ -172,7 +172,7 @@ impl Forest {
         let (steps, rule) = self.steps();
         let (count, leaves) = (steps.len(), self.leaves());
         let layout = self.layout();
-        let most = i32::MAX as usize / 4;
+        let most = (1 << 29) - 1;
         require!(count + leaves <= most, "the trees have {} comparisons and leaves: expected {most}", count + leaves);
         let (levels, is_cyclic) = levels(&steps, &self.roots);
         require!(!is_cyclic, "a way through the trees comes back to a node: expected trees without cycles");
