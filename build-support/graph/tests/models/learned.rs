@@ -594,8 +594,8 @@ fn class_names_and_maps() {
         results(&model(vec![named.clone(), table], Vec::new(), "1", &["y"]), &x)[0].to_ints().unwrap(),
         [60, 50]
     );
-    let older = with_texts(learned("LabelEncoder", &["label"], &["y"]), "classes_strings", &["fir", "elm"]);
-    let error = read(&model(vec![named.clone(), older], Vec::new(), "1", &["y"]), 2).err().unwrap();
+    let other = with_float(learned("LabelEncoder", &["label"], &["y"]), "default_float", 1.0);
+    let error = read(&model(vec![named.clone(), other], Vec::new(), "1", &["y"]), 2).err().unwrap();
     assert!(error.contains("attribute `keys_strings` is missing"), "{error}");
     let wrong = node("Add", &["label", "label"], &["y"]);
     let error = read(&model(vec![named, wrong], Vec::new(), "1", &["y"]), 2).err().unwrap();
