@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use super::{OPENCL, layout};
 use crate::opencl::OpenClImage;
 
-/// The name of the function that sets the device of launches, after the prefix of the image.
+/// The name of the function that sets the device of launches, after the prefix of the image. The
+/// module that launches the kernels answers it: another library, whose threads have current devices
+/// of their own, may have made that module.
 const SET_DEVICE: &str = "__tvm_set_device";
 
 /// Writes the symbols that compiled code calls: one for each kernel, and one that sets the device.
@@ -15,31 +17,18 @@ pub(super) fn write(out: &mut String, images: &[&OpenClImage]) {
     for image in images {
         let Some(generated) = &image.generated else { continue };
         if !prefixes.contains(&generated.calls.as_str()) {
-            set_device(out, prefixes.len(), &generated.calls);
+            function(out, &format!("launches_{}", prefixes.len()), SET_DEVICE, &generated.calls);
             prefixes.push(&generated.calls);
         }
-        image.kernels.iter().for_each(|of| kernel(out, &of.name, &generated.calls));
+        image.kernels.iter().for_each(|of| function(out, &format!("{}_launch", of.name), &of.name, &generated.calls));
     }
 }
 
-fn set_device(out: &mut String, number: usize, calls: &str) {
+/// Writes the symbol of a function of the image's module.
+fn function(out: &mut String, module: &str, name: &str, calls: &str) {
     let _ = write!(
         out,
-        "    mod launches_{number} {{
-        use super::super::__kernpack::__private_v0_1 as __k;
-
-        __k::entry_point!({symbol:?} call = set_launch_device());
-    }}
-
-",
-        symbol = format!("{calls}{SET_DEVICE}"),
-    );
-}
-
-fn kernel(out: &mut String, name: &str, calls: &str) {
-    let _ = write!(
-        out,
-        "    mod {name}_launch {{
+        "    mod {module} {{
         use super::super::__kernpack::__private_v0_1 as __k;
         use super::super::__kernpack::{{DeviceKernel, ImageStatus}};
 

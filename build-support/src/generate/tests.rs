@@ -221,3 +221,21 @@ fn the_module_of_a_model() {
     assert!(!text.contains("digits_run") && !text.contains("r#match: Tensor"), "{text}");
     assert_eq!(made("typed").unwrap_err().to_string(), "a model cannot be called `typed`: say another `.name(..)`");
 }
+
+/// The module that launches the kernels also sets the device of the launches.
+#[test]
+fn compiled_code_calls_the_module_of_its_kernels() {
+    let of = |name: &str| {
+        let kernel = PtxKernel { name: name.to_owned(), arg_types: vec![], dynamic_shared_memory: false };
+        let mut image = OpenClImage::of_kernels("build.rs:1", vec![kernel]);
+        image.generated = Some(crate::opencl::Generated { calls: "__of_crate_".to_owned(), tags: vec![vec![]] });
+        image
+    };
+    let opencl = [of("f_kernel0"), of("g_kernel0")];
+    let (cuda, carried) = (CudaOutcome::default(), Carried::default());
+    let text = generate(&[host("f", "build.rs:1")], &cuda, &opencl, &carried, &Descriptions::new(), &[]).unwrap();
+    for name in ["__tvm_set_device", "f_kernel0", "g_kernel0"] {
+        let (field, symbol) = (format!("name: {name:?},"), format!("entry_point!(\"__of_crate_{name}\" call"));
+        assert_eq!((text.matches(&field).count(), text.matches(&symbol).count()), (1, 1), "{text}");
+    }
+}

@@ -326,9 +326,47 @@ fn trees_that_are_refused() {
         (of(&votes, &[1, 2, 3], &[], &|trees| trees[0][0].children[0] = 7), "node 0 of tree 0 leads to 7"),
         (of(&votes, &[1, 2, 3], &[], &|trees| trees[0][0].children[0] = 0), "node 0 of tree 0 leads to 0"),
         (of(&[(1, 0, 0.5)], &[7], &[], &same), "a single class label other than 1"),
+        (
+            of(&votes, &[1, 2, 3], &[], &|trees| (trees[0][1].mode, trees[0][1].children) = (MODES[1], [2, 0])),
+            "expected trees without cycles",
+        ),
     ] {
         assert!(error.starts_with("node 'n' ("), "{error}");
         assert!(error.contains(expected), "{error}, expected {expected}");
+    }
+}
+
+/// Base values in doubles are counted like those in floats.
+#[test]
+fn doubles_as_base_values() {
+    let of = |votes: &[(usize, usize, f32)], labels: &[i64]| {
+        let message = ensemble("TreeEnsembleClassifier", &["label", "scores"], "class", &stump(votes));
+        let zero = Message::default().int(1, 1).int(2, 11).text(9, &"\0".repeat(8));
+        let base = Message::default().text(1, "base_values_as_tensor").message(5, zero).int(20, 4);
+        let message = with_ints(message, "classlabels_int64s", labels).message(5, base);
+        read(&model(vec![message], Vec::new(), "1", &["label", "scores"]), 2).err().unwrap_or_default()
+    };
+    assert_eq!(of(&[(1, 0, 0.5)], &[1, 2]), "");
+    let error = of(&[(1, 1, 0.5)], &[1, 2]);
+    assert!(error.contains("`base_values` has 1 values, and the votes are for class 1 of two"), "{error}");
+    let error = of(&[(1, 1, 0.5), (2, 2, 0.5)], &[1, 2, 3]);
+    assert!(error.contains("attribute `base_values` has 1 values for 3 classes"), "{error}");
+}
+
+/// Only the comparison for other numbers holds for a split that is NaN.
+#[test]
+fn splits_without_a_number() {
+    let x = floats(&[3, 1], &[-1.0, 1.0, f32::NAN]);
+    for mode in MODES {
+        for takes_nan in [false, true] {
+            let mut trees = stump(&[(1, 0, 1.0), (2, 0, 2.0)]);
+            let root = &mut trees[0][0];
+            (root.mode, root.split, root.takes_nan) = (mode, f32::NAN, takes_nan);
+            let message = with_int(ensemble("TreeEnsembleRegressor", &["y"], "target", &trees), "n_targets", 1);
+            let expected: Vec<f64> =
+                [-1.0, 1.0, f32::NAN].iter().map(|value| walk(&trees[0], &[*value])[0].1.into()).collect();
+            close(&one(message, &x), &expected);
+        }
     }
 }
 
@@ -372,6 +410,11 @@ fn unknown_categories_are_refused() {
     close(&run(&[-1.0, 3.0]).unwrap()[0].to_floats().unwrap(), &[0.0, 1.0, 1.0, 0.0]);
     let error = run(&[-1.0, 4.0]).unwrap_err().to_string();
     assert!(error.contains("index out of range"), "{error}");
+    // Memory is proportional to the number of categories.
+    let categories: Vec<i64> = (0..100_000).collect();
+    let hot = with_ints(learned("OneHotEncoder", &["x"], &["y"]), "cats_int64s", &categories);
+    let graph = read(&model(vec![with_int(hot, "zeros", 0)], Vec::new(), "1", &["y"]), 2).unwrap();
+    assert_eq!(graph.values[graph.outputs[0].1].shape, [2, 1, 100_000]);
 }
 
 #[test]
@@ -393,6 +436,14 @@ fn labels_are_encoded() {
     );
     let error = read(&model(vec![texts], Vec::new(), "1", &["y"]), 2).err().unwrap();
     assert!(error.contains("export the model with integer labels"), "{error}");
+    let tensor = |name: &str| {
+        let empty = Message::default().int(1, 0).int(2, 1);
+        Message::default().text(1, name).message(5, empty).int(20, 4)
+    };
+    let none = learned("LabelEncoder", &["x"], &["y"]).message(5, tensor("keys_tensor"));
+    let none = none.message(5, tensor("values_tensor"));
+    let error = read(&model(vec![none], Vec::new(), "1", &["y"]), 2).err().unwrap();
+    assert!(error.contains("the list of keys is empty"), "{error}");
 }
 
 /// The numbers are those of onnxruntime 1.32.
@@ -463,6 +514,17 @@ fn support_vectors() {
     close(&one(with_int(regressor, "one_class", 1), &x), &[1.0, -1.0]);
 }
 
+/// The votes of all pairs for all classes are a matrix.
+#[test]
+fn many_classes_are_refused() {
+    let counts: Vec<i64> = (0..4000).map(|class| i64::from(class == 0)).collect();
+    let node = with_ints(learned("SVMClassifier", &["x"], &["label", "scores"]), "vectors_per_class", &counts);
+    let node = with_ints(node, "classlabels_ints", &(0..4000).collect::<Vec<_>>());
+    let node = with_floats(with_floats(node, "coefficients", &[1.0; 3999]), "support_vectors", &[1.0]);
+    let error = read(&model(vec![node], Vec::new(), "1", &["label", "scores"]), 2).err().unwrap();
+    assert!(error.contains("coefficients of pairs are more than"), "{error}");
+}
+
 /// Doubles are compared as doubles, and integers as floats.
 #[test]
 fn features_of_other_types() {
@@ -524,17 +586,35 @@ fn class_names_and_maps() {
     close(&found[1].to_floats().unwrap(), &[0.2, 0.7, 0.1, 0.0, 0.0, 1.0]);
     // A table from names to numbers, and nodes that do not accept names.
     let table = with_ints(
-        with_texts(learned("LabelEncoder", &["label"], &["y"]), "keys_strings", &["fir", "elm"]),
+        with_texts(learned("LabelEncoder", &["label"], &["y"]), "keys_strings", &["fir", "elm", "fir"]),
         "values_int64s",
-        &[50, 60],
+        &[50, 60, 70],
     );
     assert_eq!(
         results(&model(vec![named.clone(), table], Vec::new(), "1", &["y"]), &x)[0].to_ints().unwrap(),
         [60, 50]
     );
+    let other = with_float(learned("LabelEncoder", &["label"], &["y"]), "default_float", 1.0);
+    let error = read(&model(vec![named.clone(), other], Vec::new(), "1", &["y"]), 2).err().unwrap();
+    assert!(error.contains("attribute `keys_strings` is missing"), "{error}");
     let wrong = node("Add", &["label", "label"], &["y"]);
     let error = read(&model(vec![named, wrong], Vec::new(), "1", &["y"]), 2).err().unwrap();
     assert!(error.contains("node 'y' (Add): class names are texts"), "{error}");
+}
+
+/// A text that is twice in a tensor is once in the list of names.
+#[test]
+fn class_names_of_a_tensor() {
+    let trees = stump(&[(1, 0, 0.2), (1, 1, 0.7), (1, 2, 0.1), (2, 2, 1.0)]);
+    let message = ensemble("TreeEnsembleClassifier", &["label", "scores"], "class", &trees);
+    let message = with_ints(message, "classlabels_int64s", &[2, 3, 0]);
+    let texts = ["oak", "elm", "oak", "fir"];
+    let tensor = texts.iter().fold(Message::default().int(1, 4).int(2, 8), |tensor, name| tensor.text(6, name));
+    let picked = learned("ArrayFeatureExtractor", &["names", "label"], &["y"]);
+    let bytes = model(vec![message, picked], vec![tensor.text(8, "names")], "1", &["y"]);
+    let x = floats(&[2, 1], &[-1.0, 1.0]);
+    assert_eq!(read(&bytes, 2).unwrap().labels["y"], ["oak", "elm", "fir"]);
+    assert_eq!(results(&bytes, &x)[0].to_ints().unwrap(), [2, 0]);
 }
 
 #[test]

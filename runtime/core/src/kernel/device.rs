@@ -6,7 +6,7 @@ use crate::abi::TVMFFIAny;
 use crate::function::{Args, Function, guard_nameless, views};
 use crate::module::device_image::ArgType;
 use crate::module::launch::{Extents, LaunchConfig, Signature, launch, metadata, name_arguments};
-use crate::value::{Any, Device, IntoAny};
+use crate::value::{Any, IntoAny};
 use crate::{Result, module};
 
 /// Build status of the device image that contains a kernel.
@@ -176,26 +176,6 @@ pub unsafe fn call_device_kernel(
         // SAFETY: promised by the caller.
         unsafe {
             result.write(kernel.call(views(args, num_args))?.into_raw());
-        }
-        Ok(())
-    })
-}
-
-/// The body of the function that compiled code calls before it launches kernels whose arguments are
-/// plain pointers: sets the device of the thread's launches. The arguments are its kind and index.
-///
-/// # Safety
-/// As for [`call_device_kernel`].
-#[inline]
-pub unsafe fn set_launch_device(args: *const TVMFFIAny, num_args: i32, result: *mut TVMFFIAny) -> i32 {
-    guard_nameless(|| {
-        // SAFETY: promised by the caller.
-        unsafe {
-            let [kind, index] = views(args, num_args) else {
-                return Err(crate::Error::type_error("expected the kind and the index of a device"));
-            };
-            module::set_current_device(Device::new(kind.get()?, index.get()?));
-            result.write(TVMFFIAny::NONE);
         }
         Ok(())
     })

@@ -6,7 +6,5 @@ mod device;
 mod typed;
 
 pub use cpu::{HostKernelTypes, Kernel, KernelInfo, host_kernel_metadata, kernel_doc, register_kernel};
-pub use device::{
-    DeviceKernel, DeviceKernelInfo, ImageStatus, call_device_kernel, device_kernel_metadata, set_launch_device,
-};
+pub use device::{DeviceKernel, DeviceKernelInfo, ImageStatus, call_device_kernel, device_kernel_metadata};
 pub use typed::{call_kernel, extent_of, kernel_arg, launch_kernel};

@@ -4,7 +4,6 @@ use kernpack_compiler::ir::{DataTypeExt, F32, F64, I64};
 
 use super::parts::{Parts, int};
 use crate::attrs::Attr;
-use crate::constant::Constant;
 use crate::error::{Result, fail, require};
 use crate::graph::ValueId;
 use crate::op::ml::LOOKUP;
@@ -154,9 +153,9 @@ pub(super) fn one_hot(parts: &mut Parts<'_>) -> Result<ValueId> {
     let numbers: Vec<i64> = sorted.iter().map(|(_, number)| *number).chain([count; 2]).collect();
     let (keys, numbers) = (parts.emitter.ints(&keys), parts.emitter.ints(&numbers));
     let found = parts.own(&LOOKUP, crate::attrs::Attrs::default(), &[x, keys, numbers])?;
-    let size = usize::try_from(count).unwrap_or(0);
-    let ones: Vec<u8> =
-        (0..size * size).flat_map(|place| f32::from(u8::from(place % (size + 1) == 0)).to_le_bytes()).collect();
-    let ones = parts.emitter.graph.add_known(parts.emitter.name, Constant::new(F32, &[count, count], ones)?);
-    parts.node("Gather", &[("axis", Attr::Int(0))], &[ones, found])
+    let places = parts.emitter.ints(&(0..count).collect::<Vec<_>>());
+    let place = parts.node("Gather", &[("axis", Attr::Int(0))], &[places, found])?;
+    let place = parts.reshaped(place, &shape)?;
+    let is_own = parts.binary("Equal", place, places)?;
+    parts.cast(is_own, F32)
 }

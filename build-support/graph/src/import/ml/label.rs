@@ -98,6 +98,7 @@ pub(super) fn encoder(parts: &mut Parts<'_>) -> Result<ValueId> {
     require!(parts.texts("classes_strings")?.is_empty(), "{TEXTS}");
     let (keys, values) = (list(parts, "keys")?, list(parts, "values")?);
     require!(keys.len() == values.len(), "{} keys and {} values", keys.len(), values.len());
+    require!(!keys.is_empty(), "the list of keys is empty");
     let x = parts.input(0)?;
     require!(parts.dtype(x) == keys.dtype(), "the input is {}, and the keys are {}", parts.dtype(x), keys.dtype());
     let default = default(parts, &values)?;

@@ -3,6 +3,7 @@
 //! Such a text is its place in the list, as an `int64`. A node that moves texts moves these; other
 //! nodes do not accept them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::super::{Importer, Item, place};
@@ -37,15 +38,17 @@ pub(in crate::import) fn has_class_names(model: &Model<'_>) -> bool {
 /// has.
 pub(in crate::import) fn of_tensor(tensor: &RawTensor<'_>) -> Result<(Constant, Arc<[String]>)> {
     let mut names: Vec<String> = Vec::new();
+    let mut known: HashMap<&str, i64> = HashMap::new();
     let mut places = Vec::new();
     for bytes in &tensor.string_data {
         let text = core::str::from_utf8(bytes);
         let text = text.map_err(|error| GraphError::new(format!("a text is not UTF-8: {error}")))?;
-        let known = names.iter().position(|name| name == text);
-        places.push(i64::try_from(known.unwrap_or(names.len())).unwrap_or(i64::MAX));
-        if known.is_none() {
+        let new = super::parts::int(names.len());
+        let place = *known.entry(text).or_insert(new);
+        if place == new {
             names.push(text.to_owned());
         }
+        places.push(place);
     }
     let count = num_elements(&tensor.dims)?;
     require!(count == places.len(), "tensor '{}': {} texts for {:?}", tensor.name, places.len(), tensor.dims);
@@ -105,7 +108,11 @@ impl<'a> Importer<'_, 'a> {
     ) -> Result<Vec<Option<Item>>> {
         let mut parts = Parts::new(&mut self.graph, name, attrs, &[]);
         let keys = parts.texts("keys_strings")?;
-        let of = |name: &String| keys.iter().position(|key| key == name);
+        require!(!keys.is_empty(), "attribute `keys_strings` is missing, and the input has class names");
+        // The first one of equal keys counts.
+        let known: HashMap<&str, usize> =
+            keys.iter().enumerate().rev().map(|(place, key)| (key.as_str(), place)).collect();
+        let of = |name: &String| known.get(name.as_str()).copied();
         let texts = parts.texts("values_strings")?;
         if !texts.is_empty() {
             require!(texts.len() == keys.len(), "{} keys and {} values", keys.len(), texts.len());

@@ -157,7 +157,8 @@ fn combinations(parts: &Parts<'_>, counts: &[i64], vectors: i64) -> Result<Vec<f
         "attribute `coefficients` has {} numbers for {classes} classes and {total} support vectors",
         coefficients.len()
     );
-    let size = (classes * (classes - 1) / 2).saturating_mul(total);
+    // The votes of pairs are a matrix with a column for each class.
+    let size = (classes * (classes - 1) / 2).saturating_mul(total.max(classes));
     require!(
         size <= MOST,
         "{classes} classes with {total} support vectors are not supported: {size} coefficients of pairs are more than {MOST}"

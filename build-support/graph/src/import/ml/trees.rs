@@ -66,7 +66,7 @@ pub(super) fn classifier(parts: &mut Parts<'_>) -> Result<(Classes, [ValueId; 2]
         2 if has_one => {
             let weights = parts.floats("class_weights")?;
             let is_share = weights.iter().all(|weight| *weight >= 0.0) && has_no_negative(parts.attrs)?;
-            let base = parts.floats("base_values")?.len();
+            let base = base_count(parts)?;
             require!(
                 base < 2 && first == 0 || base == 0,
                 "attribute `base_values` has {base} values, and the votes are for class {first} of two: expected one value, and votes for class 0"
@@ -78,7 +78,7 @@ pub(super) fn classifier(parts: &mut Parts<'_>) -> Result<(Classes, [ValueId; 2]
             [labels(parts, number, &classes)?, scores]
         }
         count => {
-            let base = parts.floats("base_values")?.len();
+            let base = base_count(parts)?;
             require!([0, count].contains(&base), "attribute `base_values` has {base} values for {count} classes");
             let sums = sums(parts, &CLASSIFIER_TREES, false)?;
             of_several(parts, sums, &classes, transform)?
@@ -95,6 +95,15 @@ fn second(parts: &mut Parts<'_>, sums: ValueId, transform: Transform) -> Result<
     let scores = parts.columns(&[zeros, sums])?;
     let scores = transform.apply(parts, scores)?;
     parts.cast(scores, F32)
+}
+
+/// Returns the number of base values, which are floats or doubles.
+fn base_count(parts: &Parts<'_>) -> Result<usize> {
+    let doubles = match parts.attrs.get("base_values_as_tensor") {
+        Some(Attr::Tensor(values)) => values.len(),
+        _ => 0,
+    };
+    Ok(parts.floats("base_values")?.len() + doubles)
 }
 
 /// Returns true if no weight in doubles is negative.

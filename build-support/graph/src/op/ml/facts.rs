@@ -35,8 +35,6 @@ pub(super) struct Facts {
     pub(super) rule: Rule,
     /// True if branches have flags.
     pub(super) has_flags: bool,
-    /// True if a walk may come back to a branch; it ends without a leaf.
-    pub(super) is_cyclic: bool,
     pub(super) layout: Layout,
     pub(super) targets: i64,
     /// The number of the function in `TreeEnsemble`: average, sum, minimum, maximum.
@@ -54,12 +52,11 @@ pub(super) struct Facts {
 
 impl Facts {
     /// Returns them as numbers, for a table.
-    pub(super) fn to_ints(self) -> [i64; 12] {
+    pub(super) fn to_ints(self) -> [i64; 11] {
         let dtype = [F16, F32, F64].iter().position(|dtype| *dtype == self.dtype).unwrap_or(1);
         [
             self.rule as i64,
             self.has_flags.into(),
-            self.is_cyclic.into(),
             self.layout as i64,
             self.targets,
             self.aggregate,
@@ -78,8 +75,8 @@ impl Facts {
     /// Returns an error for another table.
     pub(super) fn of(table: &Operand) -> Result<Self> {
         let numbers = table.value.as_ref().map(|value| value.to_ints()).transpose()?.unwrap_or_default();
-        let Ok([rule, flags, cyclic, layout, targets, aggregate, trees, branches, levels, features, base, dtype]) =
-            <[i64; 12]>::try_from(numbers)
+        let Ok([rule, flags, layout, targets, aggregate, trees, branches, levels, features, base, dtype]) =
+            <[i64; 11]>::try_from(numbers)
         else {
             return Err(GraphError::new("the tables of its trees are missing"));
         };
@@ -87,7 +84,6 @@ impl Facts {
         Ok(Self {
             rule: [Rule::AtMost, Rule::Less, Rule::Either][pick(rule)],
             has_flags: flags != 0,
-            is_cyclic: cyclic != 0,
             layout: [Layout::Inline, Layout::Full, Layout::Listed][pick(layout)],
             targets,
             aggregate,

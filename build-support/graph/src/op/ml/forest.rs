@@ -120,6 +120,8 @@ impl Forest {
             };
             let next = Child::Branch(self.branches.len() + behind.len());
             steps.push(match branch.mode {
+                // No number is above NaN, either: the opposite comparison would hold.
+                Mode::Gt | Mode::Gte if split.is_nan() => of([if_false, if_true], true, takes_nan),
                 Mode::Leq => of([if_false, if_true], true, takes_nan),
                 Mode::Lt => of([if_false, if_true], false, takes_nan),
                 // The opposite comparison, with exchanged children.
@@ -170,12 +172,14 @@ impl Forest {
         let (steps, rule) = self.steps();
         let (count, leaves) = (steps.len(), self.leaves());
         let layout = self.layout();
+        let most = (1 << 29) - 1;
+        require!(count + leaves <= most, "the trees have {} comparisons and leaves: expected {most}", count + leaves);
         let (levels, is_cyclic) = levels(&steps, &self.roots);
+        require!(!is_cyclic, "a way through the trees comes back to a node: expected trees without cycles");
         let has_nan = steps.iter().any(|step| step.takes_nan);
         let facts = Facts {
             rule,
             has_flags: has_nan || rule == Rule::Either,
-            is_cyclic,
             layout,
             targets: self.targets,
             aggregate: self.aggregate,

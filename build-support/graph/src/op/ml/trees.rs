@@ -13,7 +13,7 @@ use super::facts::{Facts, Layout, Rule};
 use crate::error::{Result, require};
 use crate::op::call::{extents, zeros};
 use crate::op::extremum::{max, min};
-use crate::op::statements::{Variable, as_long_as, each, element, in_vectors, lanes, put, when};
+use crate::op::statements::{as_long_as, each, element, in_vectors, lanes, put};
 use crate::op::{Call, Operator, Pattern};
 
 /// The sums of the leaves of trees. The importer adds the rest of `TreeEnsemble`.
@@ -196,22 +196,8 @@ impl Rows<'_> {
         let steps = Stmt::seq((0..self.facts.levels.clamp(1, STEPS)).map(step));
         let first = (1..count).fold(at(0), |first, lane| first.min(at(lane)));
         let is_inside = first.less(self.facts.branches * WORDS);
-        let walking = if self.facts.is_cyclic {
-            let taken = Variable::index("taken");
-            let bound = taken.get().less_equal(self.facts.branches);
-            let body = Stmt::seq([steps, taken.add(1)]);
-            Stmt::seq([taken.begin(0), as_long_as(is_inside.and(bound), body)])
-        } else {
-            as_long_as(is_inside, steps)
-        };
-        let arrive = (0..).zip(walks).map(|(lane, walk)| {
-            let arrive = self.arrive(&at(lane), &walk.sums);
-            if self.facts.is_cyclic {
-                when(at(lane).greater_equal(self.facts.branches * WORDS), arrive)
-            } else {
-                arrive
-            }
-        });
+        let walking = as_long_as(is_inside, steps);
+        let arrive = (0..).zip(walks).map(|(lane, walk)| self.arrive(&at(lane), &walk.sums));
         Stmt::seq(begin.into_iter().chain([walking]).chain(arrive))
     }
 
