@@ -220,7 +220,7 @@ impl Table {
         self.entries().contains_key(&key)
     }
 
-    /// Whether there is an entry for the note.
+    /// Returns true if there is an entry for the note.
     #[getter]
     pub fn has_note(&self) -> bool {
         self.note.as_ref().is_some_and(|note| self.entries().contains_key(note))
