@@ -109,7 +109,6 @@ pub(crate) fn process_symbol(name: &'static CStr) -> *mut c_void {
 
 /// The table of another Kernpack library in this process that is already bound (for example two
 /// libraries in a C program).
-#[inline]
 pub(super) fn find_bound_sibling() -> Option<*mut ApiTable> {
     loaded_files().iter().find_map(|name| {
         let library = Scope::loaded(name)?;

@@ -143,7 +143,7 @@ pub(crate) fn readable(key: &str) -> &str {
         Some("String" | "SmallStr") => "str",
         Some("Bytes" | "SmallBytes") => "bytes",
         Some("BigInt") => "int",
-        Some("OpaquePyObject") => "object",
+        Some("OpaquePyObject") if cfg!(feature = "python_numbers") => "object",
         Some(name) => name,
         None => match key {
             "const char*" | "std::string" => "str",
