@@ -410,7 +410,7 @@ def test_more_classes_than_are_remembered(extmod):
     """The twenty classes are those of twenty copies of the library."""
     program = """
 import sys, shutil, os, importlib, tempfile
-folder = tempfile.mkdtemp(); sys.path.insert(0, folder)
+holder = tempfile.TemporaryDirectory(); folder = holder.name; sys.path.insert(0, folder)
 makers = []
 for number in range(20):
     package = os.path.join(folder, f"p{number}"); os.mkdir(package); open(os.path.join(package, "__init__.py"), "w").close()
