@@ -82,9 +82,17 @@ impl Attrs {
     /// # Errors
     /// Returns an error if the value is of another kind.
     pub fn float(&self, name: &str, default: f32) -> Result<f64> {
+        self.float32(name, default).map(f64::from)
+    }
+
+    /// Returns a float with a default, in the precision of the file.
+    ///
+    /// # Errors
+    /// Returns an error if the value is of another kind.
+    pub fn float32(&self, name: &str, default: f32) -> Result<f32> {
         match self.get(name) {
-            None => Ok(f64::from(default)),
-            Some(Attr::Float(value)) => Ok(f64::from(*value)),
+            None => Ok(default),
+            Some(Attr::Float(value)) => Ok(*value),
             Some(_) => fail!("attribute `{name}` is not a float"),
         }
     }
@@ -112,6 +120,33 @@ impl Attrs {
             // An empty list has no other information than its kind.
             Some(Attr::Floats(values)) if values.is_empty() => Ok(Some(Vec::new())),
             Some(_) => fail!("attribute `{name}` is not a list of integers"),
+        }
+    }
+
+    /// Returns floats; none if the attribute is missing.
+    ///
+    /// # Errors
+    /// Returns an error if the value is of another kind.
+    pub fn floats(&self, name: &str) -> Result<Vec<f32>> {
+        match self.get(name) {
+            None => Ok(Vec::new()),
+            Some(Attr::Floats(values)) => Ok(values.clone()),
+            // An empty list has no other information than its kind.
+            Some(Attr::Ints(values)) if values.is_empty() => Ok(Vec::new()),
+            Some(_) => fail!("attribute `{name}` is not a list of floats"),
+        }
+    }
+
+    /// Returns texts; none if the attribute is missing.
+    ///
+    /// # Errors
+    /// Returns an error if the value is of another kind.
+    pub fn texts(&self, name: &str) -> Result<Vec<String>> {
+        match self.get(name) {
+            None => Ok(Vec::new()),
+            Some(Attr::Texts(values)) => Ok(values.clone()),
+            Some(Attr::Floats(values)) if values.is_empty() => Ok(Vec::new()),
+            Some(_) => fail!("attribute `{name}` is not a list of texts"),
         }
     }
 

@@ -46,7 +46,7 @@ pub(super) fn versions(function: &LoweredFunc) -> Result<Vec<String>> {
     match names.iter().find(|name| device_type(name).is_none()) {
         None if !names.is_empty() => Ok(names),
         _ => {
-            let what = format!("attribute `{VERSIONS}` of `{}` is no list of kinds of devices", function.name);
+            let what = format!("attribute `{VERSIONS}` of `{}` is not a list of kinds of devices", function.name);
             Err(CompileError::new(ErrorKind::Lower, what)
                 .note("it is an array of names, such as [\"cpu\", \"opencl\"]"))
         }

@@ -20,6 +20,7 @@ mod native_loop;
 mod quantize;
 mod recurrent;
 mod sequence;
+mod site;
 mod sized;
 
 use self::item::{Item, Scope};

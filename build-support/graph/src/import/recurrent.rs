@@ -43,12 +43,8 @@ fn activations(attrs: &Attrs, kind: &Kind, directions: usize) -> Result<Vec<(Str
     };
     let count = directions * kind.activations.len();
     require!(names.len() == count, "attribute `activations` has {} names, not {count}", names.len());
-    let numbers = |name: &str| match attrs.get(name) {
-        Some(Attr::Floats(values)) => Ok(values.clone()),
-        None => Ok(Vec::new()),
-        Some(_) => fail!("attribute `{name}` is not a list of floats"),
-    };
-    let (mut alphas, mut betas) = (numbers("activation_alpha")?.into_iter(), numbers("activation_beta")?.into_iter());
+    let list = |name: &str| attrs.floats(name).map(Vec::into_iter);
+    let (mut alphas, mut betas) = (list("activation_alpha")?, list("activation_beta")?);
     let mut all = Vec::new();
     for name in names {
         let (alpha, beta) = Activation::numbers(&name)?;

@@ -9,7 +9,7 @@ use kernpack_compiler::te::{self, extern_op};
 use super::call::{extents, tensor};
 use super::statements::{Variable, count_of, each, element, fill, put, when};
 use super::{Call, Operator, Pattern};
-use crate::attrs::{Attr, Attrs};
+use crate::attrs::Attrs;
 use crate::constant::Constant;
 use crate::error::{GraphError, Result, fail, require};
 
@@ -104,13 +104,11 @@ fn gram_tables(attrs: &Attrs) -> Result<Vec<Constant>> {
     }
     let size = columns.iter().max().map_or(0, |largest| largest + 1);
     let extent = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-    let weights = match attrs.get("weights") {
-        Some(Attr::Floats(weights)) if !weights.is_empty() => {
-            require!(extent(weights.len()) == size, "{} weights for {size} columns", weights.len());
-            weights.clone()
-        }
-        _ => vec![1.0; columns.iter().max().map_or(0, |_| usize::try_from(size).unwrap_or(0))],
-    };
+    let mut weights = attrs.floats("weights")?;
+    if weights.is_empty() {
+        weights = vec![1.0; usize::try_from(size).unwrap_or(0)];
+    }
+    require!(extent(weights.len()) == size, "{} weights for {size} columns", weights.len());
     let grams = Constant::of_ints(&grams).reshaped(&[extent(lengths.len()), extent(width)])?;
     Ok(vec![grams, Constant::of_ints(&lengths), Constant::of_ints(&targets), Constant::of_floats(&weights)])
 }

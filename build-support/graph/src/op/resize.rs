@@ -6,9 +6,8 @@ use kernpack_compiler::te::{self, reduce_axis};
 use super::call::{Operand, tensor};
 use super::quantize::saturated;
 use super::{Call, Operator, Pattern};
-use crate::attrs::Attr;
 use crate::constant::num_elements;
-use crate::error::{Result, fail, require};
+use crate::error::{GraphError, Result, fail, require};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -302,13 +301,10 @@ fn upsample(call: &Call) -> Result<Vec<Tensor>> {
     let coordinates = Coordinates::Asymmetric;
     let method = Method { mode, coordinates, excludes_outside: false, antialias: false, extrapolation: 0.0 };
     let x = call.input(0)?;
-    let scales = match call.attrs.get("scales") {
-        Some(Attr::Floats(scales)) => scales.iter().map(|scale| f64::from(*scale)).collect(),
-        _ => match floats(call, 1)? {
-            Some(scales) => scales,
-            None => fail!("the scales are missing"),
-        },
-    };
+    let mut scales: Vec<f64> = call.attrs.floats("scales")?.into_iter().map(f64::from).collect();
+    if scales.is_empty() {
+        scales = floats(call, 1)?.ok_or_else(|| GraphError::new("the scales are missing"))?;
+    }
     require!(scales.len() == x.rank(), "there are {} scales for {} axes", scales.len(), x.rank());
     let mut axes = Vec::new();
     for (from, scale) in x.shape.iter().zip(scales) {

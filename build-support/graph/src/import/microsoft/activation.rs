@@ -20,7 +20,7 @@ pub(super) const OPERATORS: &[Contributed] = &[
         gelu(site, x, None, "none")
     }),
     of_domain("QuickGelu", |site| {
-        let (x, alpha) = (site.input(0)?, site.float("alpha", 1.702)?);
+        let (x, alpha) = (site.input(0)?, site.attrs.float32("alpha", 1.702)?);
         site.node("Swish", &[("alpha", Attr::Float(alpha))], &[x]).map(|y| vec![Some(y)])
     }),
 ];
@@ -77,11 +77,7 @@ fn find(site: &Site<'_>, known: &[Named]) -> Result<Option<Named>> {
 /// Applies the activation of attribute `activation`, with the numbers of `activation_params`.
 pub(super) fn with_list(site: &mut Site<'_>, x: ValueId) -> Result<ValueId> {
     let Some((name, parameters)) = find(site, OF_CONVOLUTIONS)? else { return Ok(x) };
-    let values = match site.attrs.get("activation_params") {
-        None => Vec::new(),
-        Some(Attr::Floats(values)) => values.clone(),
-        Some(_) => fail!("attribute `activation_params` is no list of floats"),
-    };
+    let values = site.attrs.floats("activation_params")?;
     require!(
         values.len() == parameters.len(),
         "attribute `activation_params` has {} numbers, and {name} takes {}",

@@ -43,7 +43,7 @@ pub(super) fn by_head(site: &mut Site<'_>, x: ValueId, heads: i64, what: &str) -
 
 /// Returns the scale of scores: attribute `scale`, or `1 / sqrt(size)`.
 pub(super) fn scale(site: &Site<'_>, size: i64) -> Result<f32> {
-    Ok(match site.float("scale", 0.0)? {
+    Ok(match site.attrs.float32("scale", 0.0)? {
         0.0 => 1.0 / (size as f32).sqrt(),
         scale => scale,
     })

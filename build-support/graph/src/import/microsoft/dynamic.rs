@@ -22,7 +22,7 @@ struct Product {
 impl Product {
     fn add(self, site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
         let Self { factors: [a, b], scales: [a_scale, b_scale], zeros, bias } = self;
-        let sums = site.with("MatMulInteger", &[], &[Some(a), Some(b), zeros[0], zeros[1]])?;
+        let sums = site.with_optional("MatMulInteger", &[], &[Some(a), Some(b), zeros[0], zeros[1]])?;
         let wide = site.node("Cast", &[("to", Attr::Int(1))], &[sums])?;
         let scale = site.node("Mul", &[], &[a_scale, b_scale])?;
         let y = site.node("Mul", &[], &[wide, scale])?;

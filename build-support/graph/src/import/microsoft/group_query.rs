@@ -93,7 +93,7 @@ fn parts(site: &mut Site<'_>) -> Result<(ValueId, ValueId, ValueId)> {
     let (heads, key_heads) = (number_of_heads(site, "num_heads")?, number_of_heads(site, "kv_num_heads")?);
     require!(
         heads % key_heads == 0,
-        "attribute `num_heads` is {heads}, which is no multiple of attribute `kv_num_heads`, {key_heads}"
+        "attribute `num_heads` is {heads}, which is not a multiple of attribute `kv_num_heads`, {key_heads}"
     );
     let query = site.input(0)?;
     let (query, key, value) = match (site.optional(1), site.optional(2)) {
@@ -237,8 +237,8 @@ fn rotated(site: &mut Site<'_>, x: ValueId, places: ValueId) -> Result<ValueId> 
 fn normalized(site: &mut Site<'_>, x: ValueId, weights: ValueId, name: &str) -> Result<ValueId> {
     let (shape, size) = (site.shape(weights), site.shape(x)[3]);
     require!(shape == [size], "the weights of a norm are {shape:?}: expected [{size}]");
-    let both = site.float("qk_norm_epsilon", 1e-6)?;
-    let epsilon = site.float(name, both)?;
+    let both = site.attrs.float32("qk_norm_epsilon", 1e-6)?;
+    let epsilon = site.attrs.float32(name, both)?;
     site.node("RMSNormalization", &[("axis", Attr::Int(-1)), ("epsilon", Attr::Float(epsilon))], &[x, weights])
 }
 
@@ -256,7 +256,7 @@ fn cached(site: &mut Site<'_>, group: &Group, x: ValueId, past: usize) -> Result
 
 /// Caps the scores, adds the bias, and masks keys.
 fn changed(site: &mut Site<'_>, group: &Group, mut scores: ValueId) -> Result<ValueId> {
-    let cap = site.float("softcap", 0.0)?;
+    let cap = site.attrs.float32("softcap", 0.0)?;
     if cap > 0.0 {
         let cap = site.number(cap, scores)?;
         let ratio = site.node("Div", &[], &[scores, cap])?;

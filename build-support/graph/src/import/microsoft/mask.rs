@@ -39,7 +39,7 @@ pub(super) fn masked(site: &mut Site<'_>, scores: ValueId, index: usize, extents
     let later = if site.attrs.flag("unidirectional", false)? { Some(later(site, extents)?) } else { None };
     let mask = match kept(site, index, extents)? {
         Some(kept) => {
-            let filter = site.float("mask_filter_value", -10_000.0)?;
+            let filter = site.attrs.float32("mask_filter_value", -10_000.0)?;
             let (zero, filter) = (site.number(0.0, scores)?, site.number(filter, scores)?);
             Some(site.node("Where", &[], &[kept, zero, filter])?)
         }

@@ -7,15 +7,13 @@
 //! Source: `docs/ContribOperators.md` of onnxruntime 1.32, and results of that version where the
 //! documentation leaves a meaning open.
 
-use super::emit::Emitter;
+use super::site::Site;
 use super::{Importer, Item};
-use crate::attrs::{Attr, Attrs};
+use crate::attrs::Attrs;
 use crate::constant::Constant;
-use crate::error::{GraphError, Result, fail, require};
+use crate::error::{Result, require};
 use crate::graph::ValueId;
 use crate::onnx::{self, versions::NEWEST};
-use kernpack::DataType;
-use std::cell::Cell;
 
 mod activation;
 mod attention;
@@ -88,8 +86,7 @@ impl<'a> Importer<'_, 'a> {
             );
         }
         let before = self.graph.nodes.len();
-        let emitter = Emitter { graph: &mut self.graph, name };
-        let mut site = Site { emitter, inputs, attrs, outputs: &node.outputs, asked: Cell::new(0) };
+        let mut site = Site::new(&mut self.graph, name, attrs, inputs, &node.outputs);
         let Some(operator) = find(&node.domain, &node.op_type) else {
             let inputs = lstm::inputs(&mut site)?;
             site.check_inputs()?;
@@ -113,87 +110,7 @@ impl<'a> Importer<'_, 'a> {
     }
 }
 
-/// A node while it is replaced by others.
-struct Site<'s> {
-    emitter: Emitter<'s>,
-    inputs: &'s [Option<ValueId>],
-    attrs: &'s Attrs,
-    outputs: &'s [String],
-    /// The number of inputs that the operator has, as far as it has asked for them.
-    asked: Cell<usize>,
-}
-
 impl Site<'_> {
-    /// Returns an optional input.
-    fn optional(&self, index: usize) -> Option<ValueId> {
-        self.asked.set(self.asked.get().max(index + 1));
-        self.inputs.get(index).copied().flatten()
-    }
-
-    /// Returns a required input.
-    fn input(&self, index: usize) -> Result<ValueId> {
-        self.optional(index).ok_or_else(|| GraphError::new(format!("input {index} is missing")))
-    }
-
-    /// Refuses inputs behind the last one that the operator has.
-    fn check_inputs(&self) -> Result<()> {
-        let behind = (self.asked.get()..self.inputs.len()).find(|index| self.inputs[*index].is_some());
-        match behind {
-            Some(index) => fail!("input {index} is not supported: the operator does not have it"),
-            None => Ok(()),
-        }
-    }
-
-    /// Returns true if an output is used.
-    fn wants(&self, index: usize) -> bool {
-        self.outputs.get(index).is_some_and(|name| !name.is_empty())
-    }
-
-    /// Refuses an optional input.
-    fn refuse(&self, index: usize, what: &str) -> Result<()> {
-        require!(self.optional(index).is_none(), "input {index}, {what}, is not supported");
-        Ok(())
-    }
-
-    /// Refuses a flag that changes the meaning of the node.
-    fn refuse_flag(&self, name: &str) -> Result<()> {
-        require!(!self.attrs.flag(name, false)?, "attribute `{name}` other than 0 is not supported");
-        Ok(())
-    }
-
-    fn shape(&self, id: ValueId) -> Vec<i64> {
-        self.emitter.graph.values[id].shape.clone()
-    }
-
-    fn rank(&self, id: ValueId) -> usize {
-        self.emitter.graph.values[id].shape.len()
-    }
-
-    fn dtype(&self, id: ValueId) -> DataType {
-        self.emitter.graph.values[id].dtype
-    }
-
-    /// Adds a node and returns its first output.
-    fn node(&mut self, op: &str, attrs: &[(&str, Attr)], inputs: &[ValueId]) -> Result<ValueId> {
-        self.emitter.node(op, attrs, inputs)
-    }
-
-    /// Adds a node with optional inputs. Returns its outputs, as many as `count`.
-    fn several(
-        &mut self,
-        op: &str,
-        attrs: &[(&str, Attr)],
-        inputs: &[Option<ValueId>],
-        count: usize,
-    ) -> Result<Vec<ValueId>> {
-        self.emitter.several(op, attrs, inputs, count)
-    }
-
-    /// Adds a node with optional inputs and returns its first output.
-    fn with(&mut self, op: &str, attrs: &[(&str, Attr)], inputs: &[Option<ValueId>]) -> Result<ValueId> {
-        self.several(op, attrs, inputs, 1).map(|made| made[0])
-    }
-
     /// Adds a number without dimensions, of the type of another value.
     fn number(&mut self, value: f32, like: ValueId) -> Result<ValueId> {
         let constant = Constant::of_floats(&[value]).reshaped(&[])?;
@@ -215,43 +132,10 @@ impl Site<'_> {
         other.map_or(Ok(x), |other| self.node("Add", &[], &[x, other]))
     }
 
-    /// Gives a value another shape.
-    fn reshaped(&mut self, x: ValueId, shape: &[i64]) -> Result<ValueId> {
-        let shape = self.emitter.ints(shape);
-        self.node("Reshape", &[("allowzero", Attr::Int(1))], &[x, shape])
-    }
-
-    /// Adds axes with one element, which are those of the result.
-    fn unsqueezed(&mut self, x: ValueId, axes: &[i64]) -> Result<ValueId> {
-        let axes = self.emitter.ints(axes);
-        self.node("Unsqueeze", &[], &[x, axes])
-    }
-
-    /// Broadcasts a value to a shape, if it has another one.
-    fn expanded(&mut self, x: ValueId, shape: &[i64]) -> Result<ValueId> {
-        let own = self.shape(x);
-        if own == shape {
-            return Ok(x);
-        }
-        let wanted = self.emitter.ints(shape);
-        let made = self.node("Expand", &[], &[x, wanted])?;
-        require!(self.shape(made) == shape, "a value {own:?} is not broadcast to {shape:?}");
-        Ok(made)
-    }
-
     /// Returns the indices of an axis from one on, up to another.
     fn part(&mut self, x: ValueId, axis: i64, from: i64, to: i64) -> Result<ValueId> {
         let [from, to, axes] = [from, to, axis].map(|number| self.emitter.ints(&[number]));
         self.node("Slice", &[], &[x, from, to, axes])
-    }
-
-    /// Returns an attribute that is a float, in the precision of the file.
-    fn float(&self, name: &str, default: f32) -> Result<f32> {
-        match self.attrs.get(name) {
-            None => Ok(default),
-            Some(Attr::Float(value)) => Ok(*value),
-            Some(_) => fail!("attribute `{name}` is no float"),
-        }
     }
 
     /// Checks that an input is a vector with as many numbers as the last dimension of `x` has.

@@ -37,7 +37,7 @@ fn skip(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
     let sum = sum(site, 4)?;
     site.check_row(3, "the shift", sum)?;
     let (scale, shift) = (site.input(2)?, site.optional(3));
-    let epsilon = [("axis", Attr::Int(-1)), ("epsilon", Attr::Float(site.float("epsilon", EPSILON)?))];
+    let epsilon = [("axis", Attr::Int(-1)), ("epsilon", Attr::Float(site.attrs.float32("epsilon", EPSILON)?))];
     let count = if site.wants(1) || site.wants(2) { 3 } else { 1 };
     let made = site.several("LayerNormalization", &epsilon, &[Some(sum), Some(scale), shift], count)?;
     Ok(vec![Some(made[0]), made.get(1).copied(), made.get(2).copied(), Some(sum)])
@@ -46,7 +46,7 @@ fn skip(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
 /// Like [`skip`], by the root of the mean square. There is no mean.
 fn skip_simplified(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
     let sum = sum(site, 3)?;
-    let (scale, epsilon) = (site.input(2)?, site.float("epsilon", EPSILON)?);
+    let (scale, epsilon) = (site.input(2)?, site.attrs.float32("epsilon", EPSILON)?);
     let attrs = [("axis", Attr::Int(-1)), ("epsilon", Attr::Float(epsilon))];
     let y = site.node("RMSNormalization", &attrs, &[sum, scale])?;
     let inverse = if site.wants(2) { Some(inverse(site, sum, &[-1], epsilon)?) } else { None };
@@ -56,7 +56,7 @@ fn skip_simplified(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
 /// Outputs: the norm, and the inverse root of the mean square of each row.
 fn simplified(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
     let (x, scale) = (site.input(0)?, site.input(1)?);
-    let (axis, epsilon) = (site.attrs.int("axis", -1)?, site.float("epsilon", 1e-5)?);
+    let (axis, epsilon) = (site.attrs.int("axis", -1)?, site.attrs.float32("epsilon", 1e-5)?);
     let stash = site.attrs.int("stash_type", 1)?;
     require!(stash == 1 || stash == 11, "attribute `stash_type` is {stash}: expected 1 (float32) or 11 (float64)");
     let (of_x, of_scale) = (site.dtype(x), site.dtype(scale));
@@ -124,7 +124,7 @@ fn embed(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
     site.check_row(5, "the scale", sum)?;
     site.check_row(6, "the shift", sum)?;
     let (scale, shift) = (site.input(5)?, site.input(6)?);
-    let epsilon = [("axis", Attr::Int(-1)), ("epsilon", Attr::Float(site.float("epsilon", EPSILON)?))];
+    let epsilon = [("axis", Attr::Int(-1)), ("epsilon", Attr::Float(site.attrs.float32("epsilon", EPSILON)?))];
     let y = site.node("LayerNormalization", &epsilon, &[sum, scale, shift])?;
     let count = if site.wants(1) { Some(number_of_words(site, batch, &shape)?) } else { None };
     Ok(vec![Some(y), count, Some(sum)])

@@ -19,7 +19,7 @@ pub(super) fn chosen<'n>(site: &Site<'_>, names: &[&'n str]) -> Vec<(&'n str, At
 fn conv(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
     let attrs = chosen(site, &["auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"]);
     let inputs = [Some(site.input(0)?), Some(site.input(1)?), site.optional(2)];
-    let mut y = site.with("Conv", &attrs, &inputs)?;
+    let mut y = site.with_optional("Conv", &attrs, &inputs)?;
     if let Some(other) = site.optional(3) {
         let (shape, own) = (site.shape(y), site.shape(other));
         require!(own == shape, "input 3, which is added to the convolution, is {own:?}: expected {shape:?}");
@@ -31,13 +31,13 @@ fn conv(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
 fn gemm(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
     let attrs = chosen(site, &["alpha", "beta", "transA", "transB"]);
     let inputs = [Some(site.input(0)?), Some(site.input(1)?), site.optional(2)];
-    let y = site.with("Gemm", &attrs, &inputs)?;
+    let y = site.with_optional("Gemm", &attrs, &inputs)?;
     with_numbers(site, y).map(|y| vec![Some(y)])
 }
 
 fn matmul(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
     let (a, b) = (site.input(0)?, site.input(1)?);
-    let alpha = site.float("alpha", 1.0)?;
+    let alpha = site.attrs.float32("alpha", 1.0)?;
     let batches = [site.attrs.flag("transBatchA", false)?, site.attrs.flag("transBatchB", false)?];
     let turns = [site.attrs.flag("transA", false)?, site.attrs.flag("transB", false)?];
     let (of_a, of_b) = (site.shape(a), site.shape(b));

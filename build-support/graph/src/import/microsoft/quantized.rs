@@ -25,7 +25,7 @@ pub(super) const OPERATORS: &[Contributed] = &[
     of_domain("QLinearConcat", concat),
     of_domain("QLinearGlobalAveragePool", |site| pool(site, "GlobalAveragePool", &[])),
     of_domain("QLinearLeakyRelu", |site| {
-        let alpha = site.float("alpha", 0.01)?;
+        let alpha = site.attrs.float32("alpha", 0.01)?;
         unary(site, |site, x| site.node("LeakyRelu", &[("alpha", Attr::Float(alpha))], &[x]))
     }),
     of_domain("QLinearMul", |site| binary(site, "Mul")),
@@ -55,7 +55,7 @@ fn dequantized(site: &mut Site<'_>, index: usize) -> Result<ValueId> {
     check_number(site, index + 1, "a scale")?;
     check_number(site, index + 2, "a zero point")?;
     let inputs = [Some(site.input(index)?), Some(site.input(index + 1)?), site.optional(index + 2)];
-    site.with("DequantizeLinear", &[], &inputs)
+    site.with_optional("DequantizeLinear", &[], &inputs)
 }
 
 /// Quantizes by the scale and the zero point that begin at an input, to the type of `like`.
@@ -64,7 +64,7 @@ fn quantized(site: &mut Site<'_>, x: ValueId, index: usize, like: ValueId) -> Re
     check_number(site, index + 1, "a zero point")?;
     let number = if site.dtype(like) == I8 { 3 } else { 2 };
     let inputs = [Some(x), Some(site.input(index)?), site.optional(index + 1)];
-    site.with("QuantizeLinear", &[("output_dtype", Attr::Int(number))], &inputs)
+    site.with_optional("QuantizeLinear", &[("output_dtype", Attr::Int(number))], &inputs)
 }
 
 /// Inputs: x, its scale and zero point, the scale and the zero point of the result.
@@ -169,7 +169,7 @@ fn is_same(site: &Site<'_>, one: usize, other: usize) -> bool {
 /// Inputs: a and b, each with its scale and zero point, integers that are added to the products,
 /// the scale and the zero point of the result, which has floats without them.
 fn gemm(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
-    let (a, b, alpha) = (site.input(0)?, site.input(3)?, site.float("alpha", 1.0)?);
+    let (a, b, alpha) = (site.input(0)?, site.input(3)?, site.attrs.float32("alpha", 1.0)?);
     let (shape_a, shape_b) = (site.shape(a), site.shape(b));
     require!(
         shape_a.len() == 2 && shape_b.len() == 2,
@@ -187,7 +187,7 @@ fn gemm(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
     check_bytes(site, 3)?;
     check_columns(site, 4, "the scale of the second factor", b)?;
     check_columns(site, 5, "the zero point of the second factor", b)?;
-    let mut sums = site.with("MatMulInteger", &[], &[Some(a), Some(b), site.optional(2), site.optional(5)])?;
+    let mut sums = site.with_optional("MatMulInteger", &[], &[Some(a), Some(b), site.optional(2), site.optional(5)])?;
     if let Some(added) = site.optional(6) {
         let (shape, own) = (site.shape(sums), site.shape(added));
         sums = site.node("Add", &[], &[sums, added])?;

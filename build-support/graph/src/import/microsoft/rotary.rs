@@ -12,7 +12,7 @@ pub(super) const OPERATORS: &[Contributed] = &[of_domain("RotaryEmbedding", rota
 /// place and element; the places, or the first one; cosines and sines by place.
 fn rotary(site: &mut Site<'_>) -> Result<Vec<Option<ValueId>>> {
     site.refuse_flag("is_packed_batching")?;
-    let scale = site.float("scale", 1.0)?;
+    let scale = site.attrs.float32("scale", 1.0)?;
     require!(scale == 1.0, "attribute `scale` is {scale}: only 1 is supported");
     let (x, table) = (site.input(0)?, site.input(2)?);
     let (shape, angles) = (site.shape(x), site.shape(table));

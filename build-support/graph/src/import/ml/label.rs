@@ -2,11 +2,12 @@
 
 use kernpack_compiler::ir::{DataTypeExt, F32, I64};
 
-use super::parts::{Parts, int};
+use super::site::int;
 use crate::attrs::{Attr, Attrs};
 use crate::constant::{Constant, element_bytes};
 use crate::error::{Result, fail, require};
 use crate::graph::ValueId;
+use crate::import::site::Site;
 use crate::op::ml::LOOKUP;
 
 /// Up to this number of keys, an element is compared with each of them.
@@ -16,17 +17,17 @@ const TEXTS: &str =
     "keys or values that are texts are not supported in a model of numbers: export the model with integer labels";
 
 /// Returns the list in one of three attributes: integers, floats, or a tensor.
-fn list(parts: &Parts<'_>, what: &str) -> Result<Constant> {
-    require!(parts.texts(&format!("{what}_strings"))?.is_empty(), "{TEXTS}");
+fn list(site: &Site<'_>, what: &str) -> Result<Constant> {
+    require!(site.attrs.texts(&format!("{what}_strings"))?.is_empty(), "{TEXTS}");
     let mut found = Vec::new();
-    if let Some(ints) = parts.attrs.ints(&format!("{what}_int64s"))?.filter(|ints| !ints.is_empty()) {
+    if let Some(ints) = site.attrs.ints(&format!("{what}_int64s"))?.filter(|ints| !ints.is_empty()) {
         found.push(Constant::of_ints(&ints));
     }
-    let floats = parts.floats(&format!("{what}_floats"))?;
+    let floats = site.attrs.floats(&format!("{what}_floats"))?;
     if !floats.is_empty() {
         found.push(Constant::of_floats(&floats));
     }
-    if let Some(Attr::Tensor(tensor)) = parts.attrs.get(&format!("{what}_tensor")) {
+    if let Some(Attr::Tensor(tensor)) = site.attrs.get(&format!("{what}_tensor")) {
         found.push(tensor.reshaped(&[int(tensor.len())])?);
     }
     match <[Constant; 1]>::try_from(found) {
@@ -36,19 +37,19 @@ fn list(parts: &Parts<'_>, what: &str) -> Result<Constant> {
 }
 
 /// Returns the value for elements that are not keys.
-fn default(parts: &Parts<'_>, values: &Constant) -> Result<Constant> {
+fn default(site: &Site<'_>, values: &Constant) -> Result<Constant> {
     let dtype = values.dtype();
-    if let Some(Attr::Tensor(given)) = parts.attrs.get("default_tensor") {
+    if let Some(Attr::Tensor(given)) = site.attrs.get("default_tensor") {
         require!(given.len() == 1, "attribute `default_tensor` has {} elements, not 1", given.len());
         require!(given.dtype() == dtype, "values are {dtype}, and the default is {}", given.dtype());
         return given.reshaped(&[1]);
     }
-    let float = match parts.attrs.get("default_float") {
+    let float = match site.attrs.get("default_float") {
         Some(Attr::Float(value)) => *value,
         _ => -0.0,
     };
     match dtype {
-        dtype if dtype == I64 => Ok(Constant::of_ints(&[parts.attrs.int("default_int64", -1)?])),
+        dtype if dtype == I64 => Ok(Constant::of_ints(&[site.attrs.int("default_int64", -1)?])),
         dtype if dtype == F32 => Ok(Constant::of_floats(&[float])),
         // -1, or minus zero.
         dtype if dtype.is_integer() => Constant::new(dtype, &[1], vec![0xff; element_bytes(dtype)]),
@@ -94,18 +95,18 @@ fn taken(constant: &Constant, places: impl Iterator<Item = usize>) -> Result<Con
 }
 
 /// Returns a value for each element.
-pub(super) fn encoder(parts: &mut Parts<'_>) -> Result<ValueId> {
-    require!(parts.texts("classes_strings")?.is_empty(), "{TEXTS}");
-    let (keys, values) = (list(parts, "keys")?, list(parts, "values")?);
+pub(super) fn encoder(site: &mut Site<'_>) -> Result<ValueId> {
+    require!(site.attrs.texts("classes_strings")?.is_empty(), "{TEXTS}");
+    let (keys, values) = (list(site, "keys")?, list(site, "values")?);
     require!(keys.len() == values.len(), "{} keys and {} values", keys.len(), values.len());
     require!(!keys.is_empty(), "the list of keys is empty");
-    let x = parts.input(0)?;
-    require!(parts.dtype(x) == keys.dtype(), "the input is {}, and the keys are {}", parts.dtype(x), keys.dtype());
-    let default = default(parts, &values)?;
+    let x = site.input(0)?;
+    require!(site.dtype(x) == keys.dtype(), "the input is {}, and the keys are {}", site.dtype(x), keys.dtype());
+    let default = default(site, &values)?;
     let Sorted { places, of_nan } = sorted(&keys)?;
-    let known = |parts: &mut Parts<'_>, constant: Constant| parts.emitter.graph.add_known(parts.emitter.name, constant);
+    let known = |site: &mut Site<'_>, constant: Constant| site.emitter.graph.add_known(site.emitter.name, constant);
     let one = |constant: &Constant, place: usize| taken(constant, core::iter::once(place))?.reshaped(&[]);
-    let otherwise = known(parts, default.reshaped(&[])?);
+    let otherwise = known(site, default.reshaped(&[])?);
     if places.len() > FEW {
         let mut bytes = taken(&values, places.iter().copied())?.bytes().to_vec();
         bytes.extend_from_slice(default.bytes());
@@ -114,18 +115,18 @@ pub(super) fn encoder(parts: &mut Parts<'_>) -> Result<ValueId> {
         );
         let values = Constant::new(values.dtype(), &[int(places.len()) + 2], bytes)?;
         let keys = taken(&keys, places.iter().copied())?;
-        let (keys, values) = (known(parts, keys), known(parts, values));
-        return parts.own(&LOOKUP, Attrs::default(), &[x, keys, values]);
+        let (keys, values) = (known(site, keys), known(site, values));
+        return site.own(&LOOKUP, Attrs::default(), &[x, keys, values]);
     }
     let mut found = otherwise;
     for place in places {
-        let (key, value) = (known(parts, one(&keys, place)?), known(parts, one(&values, place)?));
-        let is_key = parts.binary("Equal", x, key)?;
-        found = parts.node("Where", &[], &[is_key, value, found])?;
+        let (key, value) = (known(site, one(&keys, place)?), known(site, one(&values, place)?));
+        let is_key = site.binary("Equal", x, key)?;
+        found = site.node("Where", &[], &[is_key, value, found])?;
     }
     if let Some(place) = of_nan {
-        let (is_nan, value) = (parts.unary("IsNaN", x)?, known(parts, one(&values, place)?));
-        found = parts.node("Where", &[], &[is_nan, value, found])?;
+        let (is_nan, value) = (site.unary("IsNaN", x)?, known(site, one(&values, place)?));
+        found = site.node("Where", &[], &[is_nan, value, found])?;
     }
     Ok(found)
 }

@@ -2,17 +2,18 @@
 
 use kernpack_compiler::ir::F32;
 
-use super::parts::{Classes, Parts, int};
 use super::scores::{Transform, both, is_above, labels, of_several};
+use super::site::{Classes, int};
 use crate::error::{Result, fail, require};
 use crate::graph::ValueId;
+use crate::import::site::Site;
 
 /// Returns the products of rows and coefficients, with the intercepts.
-fn scores(parts: &mut Parts<'_>, count: Option<i64>) -> Result<ValueId> {
-    let rows = parts.float_rows()?;
-    let (coefficients, intercepts) = (parts.floats("coefficients")?, parts.floats("intercepts")?);
-    let scores = parts.product(rows, &coefficients, &[])?;
-    let own = parts.shape(scores)[1];
+fn scores(site: &mut Site<'_>, count: Option<i64>) -> Result<ValueId> {
+    let rows = site.float_rows()?;
+    let (coefficients, intercepts) = (site.attrs.floats("coefficients")?, site.attrs.floats("intercepts")?);
+    let scores = site.product(rows, &coefficients, &[])?;
+    let own = site.shape(scores)[1];
     require!(
         count.is_none_or(|count| count == own),
         "{} coefficients are not those of {} targets",
@@ -24,25 +25,25 @@ fn scores(parts: &mut Parts<'_>, count: Option<i64>) -> Result<ValueId> {
     }
     let fits = int(intercepts.len()) == own;
     require!(fits, "attribute `intercepts` has {} numbers for {own} classes or targets", intercepts.len());
-    let intercepts = parts.single(&intercepts, &[own])?;
-    parts.binary("Add", scores, intercepts)
+    let intercepts = site.single(&intercepts, &[own])?;
+    site.binary("Add", scores, intercepts)
 }
 
 /// Returns labels and scores.
-pub(super) fn classifier(parts: &mut Parts<'_>) -> Result<(Classes, [ValueId; 2])> {
-    let (classes, transform) = (parts.classes("classlabels_ints")?, Transform::of(parts)?);
-    let scores = scores(parts, None)?;
-    if parts.shape(scores)[1] != 1 {
-        let made = of_several(parts, scores, &classes, transform)?;
+pub(super) fn classifier(site: &mut Site<'_>) -> Result<(Classes, [ValueId; 2])> {
+    let (classes, transform) = (site.classes("classlabels_ints")?, Transform::of(site)?);
+    let scores = scores(site, None)?;
+    if site.shape(scores)[1] != 1 {
+        let made = of_several(site, scores, &classes, transform)?;
         return Ok((classes, made));
     }
-    let number = is_above(parts, scores, 0.0)?;
+    let number = is_above(site, scores, 0.0)?;
     let made = match (classes.len(), &classes) {
-        (2, _) => [labels(parts, number, &classes)?, both(parts, scores, true, transform)?],
+        (2, _) => [labels(site, number, &classes)?, both(site, scores, true, transform)?],
         (1, Classes::Ints(labels)) if labels[0] == 1 => {
             transform.check_single(1, true)?;
-            let scores = transform.apply(parts, scores)?;
-            [number, parts.cast(scores, F32)?]
+            let scores = transform.apply(site, scores)?;
+            [number, site.cast(scores, F32)?]
         }
         (count, _) => fail!("one score for each row, and {count} class labels: expected 2"),
     };
@@ -50,9 +51,9 @@ pub(super) fn classifier(parts: &mut Parts<'_>) -> Result<(Classes, [ValueId; 2]
 }
 
 /// Returns the values of targets.
-pub(super) fn regressor(parts: &mut Parts<'_>) -> Result<ValueId> {
-    let (targets, transform) = (parts.attrs.int("targets", 1)?, Transform::of(parts)?);
+pub(super) fn regressor(site: &mut Site<'_>) -> Result<ValueId> {
+    let (targets, transform) = (site.attrs.int("targets", 1)?, Transform::of(site)?);
     transform.check_single(targets, true)?;
-    let scores = scores(parts, Some(targets))?;
-    transform.apply(parts, scores)
+    let scores = scores(site, Some(targets))?;
+    transform.apply(site, scores)
 }

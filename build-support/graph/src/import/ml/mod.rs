@@ -7,12 +7,13 @@ mod features;
 mod label;
 mod linear;
 pub(super) mod names;
-mod parts;
 mod scores;
+mod site;
 mod svm;
 mod trees;
 
-use self::parts::{Classes, Parts};
+use self::site::Classes;
+use super::site::Site;
 use super::{Importer, Item};
 use crate::attrs::Attrs;
 use crate::error::{Result, fail};
@@ -41,25 +42,25 @@ impl<'a> Importer<'_, 'a> {
         if node.op_type == "ZipMap" {
             return Ok(Some(vec![Some(self.zip_map(name, inputs, attrs)?)]));
         }
-        let mut parts = Parts::new(&mut self.graph, name, attrs, inputs);
+        let mut site = Site::new(&mut self.graph, name, attrs, inputs, &[]);
         let tensor = |id: ValueId| Some(vec![Some(Item::Tensor(id))]);
         let classified = |(classes, [label, scores]): (Classes, [ValueId; 2])| {
             Some(vec![Some(names::label(label, &classes)), Some(Item::Tensor(scores))])
         };
-        Ok(match node.op_type.as_str() {
-            "FeatureVectorizer" => tensor(features::vectorizer(&mut parts)?),
-            "Imputer" => tensor(features::imputer(&mut parts)?),
-            "LabelEncoder" => tensor(label::encoder(&mut parts)?),
-            "LinearClassifier" => classified(linear::classifier(&mut parts)?),
-            "LinearRegressor" => tensor(linear::regressor(&mut parts)?),
-            "Normalizer" => tensor(features::normalizer(&mut parts)?),
-            "OneHotEncoder" => tensor(features::one_hot(&mut parts)?),
-            "SVMClassifier" => classified(svm::classifier(&mut parts)?),
-            "SVMRegressor" => tensor(svm::regressor(&mut parts)?),
-            "Scaler" => tensor(features::scaler(&mut parts)?),
-            "TreeEnsemble" => tensor(trees::ensemble(&mut parts)?),
-            "TreeEnsembleClassifier" => classified(trees::classifier(&mut parts)?),
-            "TreeEnsembleRegressor" => tensor(trees::regressor(&mut parts)?),
+        let made = match node.op_type.as_str() {
+            "FeatureVectorizer" => tensor(features::vectorizer(&mut site)?),
+            "Imputer" => tensor(features::imputer(&mut site)?),
+            "LabelEncoder" => tensor(label::encoder(&mut site)?),
+            "LinearClassifier" => classified(linear::classifier(&mut site)?),
+            "LinearRegressor" => tensor(linear::regressor(&mut site)?),
+            "Normalizer" => tensor(features::normalizer(&mut site)?),
+            "OneHotEncoder" => tensor(features::one_hot(&mut site)?),
+            "SVMClassifier" => classified(svm::classifier(&mut site)?),
+            "SVMRegressor" => tensor(svm::regressor(&mut site)?),
+            "Scaler" => tensor(features::scaler(&mut site)?),
+            "TreeEnsemble" => tensor(trees::ensemble(&mut site)?),
+            "TreeEnsembleClassifier" => classified(trees::classifier(&mut site)?),
+            "TreeEnsembleRegressor" => tensor(trees::regressor(&mut site)?),
             "CastMap" | "DictVectorizer" => fail!("its input is a map, which is not supported: {WITHOUT_MAPS}"),
             "CategoryMapper" => {
                 fail!(
@@ -67,6 +68,10 @@ impl<'a> Importer<'_, 'a> {
                 )
             }
             _ => None,
-        })
+        };
+        if made.is_some() {
+            site.check_inputs()?;
+        }
+        Ok(made)
     }
 }

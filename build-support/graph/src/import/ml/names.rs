@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use super::super::{Importer, Item, place};
 use super::DOMAIN;
-use super::parts::{Classes, Parts};
-use crate::attrs::{Attr, Attrs};
+use super::site::Classes;
+use crate::attrs::Attrs;
 use crate::constant::{Constant, num_elements};
 use crate::error::{GraphError, Result, require};
 use crate::graph::{Columns, ValueId};
+use crate::import::site::Site;
 use crate::onnx::{self, Model, RawTensor, ValueType};
 use crate::op;
 
@@ -43,7 +44,7 @@ pub(in crate::import) fn of_tensor(tensor: &RawTensor<'_>) -> Result<(Constant, 
     for bytes in &tensor.string_data {
         let text = core::str::from_utf8(bytes);
         let text = text.map_err(|error| GraphError::new(format!("a text is not UTF-8: {error}")))?;
-        let new = super::parts::int(names.len());
+        let new = super::site::int(names.len());
         let place = *known.entry(text).or_insert(new);
         if place == new {
             names.push(text.to_owned());
@@ -106,14 +107,14 @@ impl<'a> Importer<'_, 'a> {
         names: &Arc<[String]>,
         attrs: &Attrs,
     ) -> Result<Vec<Option<Item>>> {
-        let mut parts = Parts::new(&mut self.graph, name, attrs, &[]);
-        let keys = parts.texts("keys_strings")?;
+        let mut site = Site::new(&mut self.graph, name, attrs, &[], &[]);
+        let keys = site.attrs.texts("keys_strings")?;
         require!(!keys.is_empty(), "attribute `keys_strings` is missing, and the input has class names");
         // The first one of equal keys counts.
         let known: HashMap<&str, usize> =
             keys.iter().enumerate().rev().map(|(place, key)| (key.as_str(), place)).collect();
         let of = |name: &String| known.get(name.as_str()).copied();
-        let texts = parts.texts("values_strings")?;
+        let texts = site.attrs.texts("values_strings")?;
         if !texts.is_empty() {
             require!(texts.len() == keys.len(), "{} keys and {} values", keys.len(), texts.len());
             let other = attrs.text("default_string", "_Unused")?.to_owned();
@@ -122,13 +123,10 @@ impl<'a> Importer<'_, 'a> {
             return Ok(vec![Some(Item::Names(id, names.into()))]);
         }
         let ints = attrs.ints("values_int64s")?.unwrap_or_default();
-        let floats = parts.floats("values_floats")?;
+        let floats = site.attrs.floats("values_floats")?;
         let table = if ints.is_empty() {
             require!(floats.len() == keys.len(), "{} keys and {} values", keys.len(), floats.len());
-            let other = match attrs.get("default_float") {
-                Some(Attr::Float(value)) => *value,
-                _ => -0.0,
-            };
+            let other = attrs.float32("default_float", -0.0)?;
             Constant::of_floats(
                 &names.iter().map(|name| of(name).map_or(other, |place| floats[place])).collect::<Vec<_>>(),
             )
@@ -137,20 +135,20 @@ impl<'a> Importer<'_, 'a> {
             let other = attrs.int("default_int64", -1)?;
             Constant::of_ints(&names.iter().map(|name| of(name).map_or(other, |place| ints[place])).collect::<Vec<_>>())
         };
-        let table = parts.emitter.graph.add_known(name, table);
-        Ok(vec![Some(Item::Tensor(parts.binary("Gather", table, id)?))])
+        let table = site.emitter.graph.add_known(name, table);
+        Ok(vec![Some(Item::Tensor(site.binary("Gather", table, id)?))])
     }
 
     /// Imports `ZipMap`: the scores of rows, with the labels of their columns.
     pub(super) fn zip_map(&mut self, name: &str, inputs: &[Option<ValueId>], attrs: &Attrs) -> Result<Item> {
-        let mut parts = Parts::new(&mut self.graph, name, attrs, inputs);
-        let classes = parts.classes("classlabels_int64s")?;
-        let x = parts.rows()?;
-        let (count, shape) = (super::parts::int(classes.len()), parts.shape(x).to_vec());
+        let mut site = Site::new(&mut self.graph, name, attrs, inputs, &[]);
+        let classes = site.classes("classlabels_int64s")?;
+        let x = site.rows()?;
+        let (count, shape) = (super::site::int(classes.len()), site.shape(x).to_vec());
         require!(shape[1] == count, "there are {count} class labels, and scores {shape:?}");
-        let scores = parts.unary("Identity", x)?;
+        let scores = site.unary("Identity", x)?;
         let columns = match classes {
-            Classes::Ints(labels) => Columns::Labels(parts.emitter.ints(&labels)),
+            Classes::Ints(labels) => Columns::Labels(site.emitter.ints(&labels)),
             Classes::Texts(names) => Columns::Names(names),
         };
         self.graph.columns.insert(scores, columns);

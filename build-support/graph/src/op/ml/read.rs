@@ -29,16 +29,13 @@ fn numbers(attrs: &Attrs, name: &str) -> Result<(Vec<f64>, bool)> {
         Some(Attr::Tensor(value)) => Some(value.to_floats()?),
         Some(_) => fail!("attribute `{other}` has to be a tensor"),
     };
-    let floats = match attrs.get(name) {
-        None => None,
-        Some(Attr::Floats(values)) => Some(values.iter().map(|value| f64::from(*value)).collect()),
-        Some(Attr::Ints(values)) if values.is_empty() => None,
-        Some(_) => fail!("attribute `{name}` is not a list of floats"),
-    };
-    match (floats.filter(|floats: &Vec<f64>| !floats.is_empty()), tensor.filter(|tensor| !tensor.is_empty())) {
-        (Some(_), Some(_)) => fail!("attributes `{name}` and `{other}` give the same: expected one of them, got both"),
-        (None, Some(tensor)) => Ok((tensor, true)),
-        (floats, None) => Ok((floats.unwrap_or_default(), false)),
+    let floats: Vec<f64> = attrs.floats(name)?.into_iter().map(f64::from).collect();
+    match tensor.filter(|tensor| !tensor.is_empty()) {
+        Some(_) if !floats.is_empty() => {
+            fail!("attributes `{name}` and `{other}` give the same: expected one of them, got both")
+        }
+        Some(tensor) => Ok((tensor, true)),
+        None => Ok((floats, false)),
     }
 }
 

@@ -1,23 +1,13 @@
-//! Access to a node of the domain, and nodes that are added for it.
-
-use std::sync::Arc;
-
+//! Nodes that are added for operators of the domain.
 use kernpack::DataType;
 use kernpack_compiler::ir::{F32, F64};
 
 use crate::attrs::{Attr, Attrs};
 use crate::constant::Constant;
-use crate::error::{GraphError, Result, fail, require};
-use crate::graph::{Graph, ValueId};
-use crate::import::emit::Emitter;
+use crate::error::{Result, fail, require};
+use crate::graph::ValueId;
+use crate::import::site::Site;
 use crate::op::Operator;
-
-/// A node of the model, and the nodes that are made of it.
-pub(super) struct Parts<'p> {
-    pub(super) emitter: Emitter<'p>,
-    pub(super) attrs: &'p Attrs,
-    pub(super) inputs: &'p [Option<ValueId>],
-}
 
 /// The names of classes.
 pub(super) enum Classes {
@@ -34,49 +24,10 @@ impl Classes {
     }
 }
 
-impl<'p> Parts<'p> {
-    pub(super) fn new(graph: &'p mut Graph, name: &'p str, attrs: &'p Attrs, inputs: &'p [Option<ValueId>]) -> Self {
-        Self { emitter: Emitter { graph, name }, attrs, inputs }
-    }
-
-    /// Returns a required input.
-    pub(super) fn input(&self, index: usize) -> Result<ValueId> {
-        let found = self.inputs.get(index).copied().flatten();
-        found.ok_or_else(|| GraphError::new(format!("input {index} is missing")))
-    }
-
-    pub(super) fn shape(&self, id: ValueId) -> &[i64] {
-        &self.emitter.graph.values[id].shape
-    }
-
-    pub(super) fn dtype(&self, id: ValueId) -> DataType {
-        self.emitter.graph.values[id].dtype
-    }
-
-    /// Returns the floats of an attribute; none if it is missing.
-    pub(super) fn floats(&self, name: &str) -> Result<Vec<f32>> {
-        match self.attrs.get(name) {
-            None => Ok(Vec::new()),
-            Some(Attr::Floats(values)) => Ok(values.clone()),
-            // An empty list has no other information than its kind.
-            Some(Attr::Ints(values)) if values.is_empty() => Ok(Vec::new()),
-            Some(_) => fail!("attribute `{name}` is not a list of floats"),
-        }
-    }
-
-    /// Returns the texts of an attribute; none if it is missing.
-    pub(super) fn texts(&self, name: &str) -> Result<Vec<String>> {
-        match self.attrs.get(name) {
-            None => Ok(Vec::new()),
-            Some(Attr::Texts(values)) => Ok(values.clone()),
-            Some(Attr::Floats(values)) if values.is_empty() => Ok(Vec::new()),
-            Some(_) => fail!("attribute `{name}` is not a list of texts"),
-        }
-    }
-
+impl Site<'_> {
     /// Returns the names of classes, which are in one of two attributes.
     pub(super) fn classes(&self, ints: &str) -> Result<Classes> {
-        let texts = self.texts("classlabels_strings")?;
+        let texts = self.attrs.texts("classlabels_strings")?;
         let numbers = self.attrs.ints(ints)?.unwrap_or_default();
         match (numbers.is_empty(), texts.is_empty()) {
             (false, true) => Ok(Classes::Ints(numbers)),
@@ -88,37 +39,23 @@ impl<'p> Parts<'p> {
     /// Returns the first input as rows of features: `[rows, features]`. A vector is one row.
     pub(super) fn rows(&mut self) -> Result<ValueId> {
         let x = self.input(0)?;
-        match *self.shape(x) {
+        match self.shape(x)[..] {
             [_, _] => Ok(x),
             [features] => self.reshaped(x, &[1, features]),
             _ => fail!("expected rows of features, got {:?}", self.shape(x)),
         }
     }
 
-    /// As [`Parts::rows`], as floats in single precision.
+    /// As [`Site::rows`], as floats in single precision.
     pub(super) fn float_rows(&mut self) -> Result<ValueId> {
         let x = self.rows()?;
         self.cast(x, F32)
     }
 
-    pub(super) fn node(&mut self, op: &str, attrs: &[(&str, Attr)], inputs: &[ValueId]) -> Result<ValueId> {
-        self.emitter.node(op, attrs, inputs)
-    }
-
     /// Adds a node of an operator that is not listed.
     pub(super) fn own(&mut self, operator: &'static Operator, attrs: Attrs, inputs: &[ValueId]) -> Result<ValueId> {
         let inputs: Vec<Option<ValueId>> = inputs.iter().copied().map(Some).collect();
-        let (name, names) = (self.emitter.name, [self.emitter.name.to_owned()]);
-        let made = self.emitter.graph.add_node(operator, name, Arc::new(attrs), 23, &inputs, &names)?;
-        made.first().copied().flatten().ok_or_else(|| GraphError::new("the node has no result"))
-    }
-
-    pub(super) fn reshaped(&mut self, x: ValueId, shape: &[i64]) -> Result<ValueId> {
-        if self.shape(x) == shape {
-            return Ok(x);
-        }
-        let shape = self.emitter.ints(shape);
-        self.node("Reshape", &[("allowzero", Attr::Int(1))], &[x, shape])
+        self.emitter.add(operator.into(), attrs, &inputs, 1).map(|made| made[0])
     }
 
     /// Converts elements to `float32`, `float64` or `int64`.
