@@ -418,6 +418,17 @@ fn unknown_categories_are_refused() {
 }
 
 #[test]
+fn attributes_and_inputs_that_an_operator_does_not_have() {
+    let error = |node| read(&model(vec![node], Vec::new(), "1", &["y"]), 2).err().unwrap();
+    let of_integers = error(with_ints(learned("Scaler", &["x"], &["y"]), "offset", &[1]));
+    assert!(of_integers.contains("attribute `offset` is not a list of floats"), "{of_integers}");
+    for (name, floats) in [("Scaler", "scale"), ("Imputer", "imputed_value_floats")] {
+        let second = error(with_floats(learned(name, &["x", "x"], &["y"]), floats, &[2.0]));
+        assert!(second.contains("input 1 is not supported: the operator does not have it"), "{name}: {second}");
+    }
+}
+
+#[test]
 fn labels_are_encoded() {
     for count in [3, 40] {
         let keys: Vec<f32> = (0..count).map(|key| ((key * 7) % count) as f32).collect();
