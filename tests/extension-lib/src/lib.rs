@@ -4,6 +4,7 @@
 
 pub mod comparison;
 pub mod detached;
+pub mod exceptions;
 pub mod identity;
 pub mod interface;
 pub mod places;

@@ -11,6 +11,7 @@
 //! ```
 
 mod array;
+mod details;
 mod dict;
 mod iteration;
 mod list;
@@ -22,6 +23,7 @@ mod tuple;
 #[doc(hidden)]
 pub use crate::value::{Sequence, sequence};
 pub use array::Array;
+pub use details::Details;
 pub use dict::Dict;
 pub use iteration::{ArrayIntoIter, ArrayIter, InPlace};
 pub use list::{List, ListIter};
