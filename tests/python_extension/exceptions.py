@@ -55,12 +55,14 @@ def check_details(library):
     assert type(error) is SystemExit and error.code == 3
     error = caught(library.exceptions.parse, "abc")
     assert type(error) is library.ParseFault and isinstance(error, ValueError) and error.args == ("the text ends too early",)
-    assert error.offset == 3 and error.__notes__ == ['in "abc"'] and list(error.span) == [0, 3]
+    assert error.offset == 3 and error.__notes__ == ['in "abc"'] and error.span == (0, 3)
     if sys.version_info >= (3, 11):
         assert traceback.format_exception(error)[-2:] == ["extmod.ParseFault: the text ends too early\n", 'in "abc"\n']
     error = caught(fail, "Unheard", "text", [1], {"a": 1, "b": "x" * 100}, ["first", "second", "first"])
     assert type(error).__name__ == "Unheard" and (error.a, error.b, error.args) == (1, "x" * 100, (1,))
     assert error.__notes__ == ["first", "second"]
+    error = caught(library.exceptions.small, 300, "in line 7")
+    assert type(error) is OverflowError and "300 is out of range for u8" in str(error) and error.__notes__ == ["in line 7"]
     # An attribute that the class refuses.
     assert type(caught(fail, "ValueError", "text", None, {"__cause__": 1})) is TypeError
     assert caught(fail, "ValueError", "", None, {"__notes__": 1}, ["note"]).__class__ in (TypeError, SystemError)

@@ -92,6 +92,12 @@ pub fn throw(exception: &PyObject) -> Result<()> {
     Err(python::error_of(exception)?)
 }
 
+/// A small number; the error says where it was.
+#[packed_func(name = "extmod.exceptions.small")]
+pub fn small(number: Any, place: &str) -> Result<u8> {
+    number.to::<u8>().map_err(|error| error.with_note(place))
+}
+
 static KEPT: Mutex<Option<Error>> = Mutex::new(None);
 
 /// Keeps the error of a function.

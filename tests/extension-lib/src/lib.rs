@@ -16,6 +16,7 @@ pub mod signatures;
 pub mod special;
 pub mod standard;
 pub mod tensors;
+pub mod values;
 
 use std::collections::HashMap;
 use std::sync::Mutex;

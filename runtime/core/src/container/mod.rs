@@ -29,3 +29,5 @@ pub use iteration::{ArrayIntoIter, ArrayIter, InPlace};
 pub use list::{List, ListIter};
 pub use map::Map;
 pub use shape::Shape;
+#[doc(hidden)]
+pub use tuple::TUPLE;
