@@ -320,6 +320,31 @@ impl Error {
         }
     }
 
+    /// The object that the error carries beside its texts and its cause, borrowed; NULL if there is
+    /// none.
+    pub(crate) fn extra_context(&self) -> *mut TVMFFIObject {
+        self.cell().extra_context
+    }
+
+    /// Returns the same error with another object in that place.
+    ///
+    /// # Safety
+    /// `context` is NULL or a live object.
+    pub(crate) unsafe fn with_extra_context(&self, context: *mut TVMFFIObject) -> Self {
+        let cell = self.cell();
+        // SAFETY: the cell's strings live as long as the object; the new object takes its own
+        // references to the cause and the context.
+        unsafe {
+            Self::from_raw(embedded::new_error(
+                cell.kind.as_slice(),
+                cell.message.as_slice(),
+                cell.backtrace.as_slice(),
+                cell.cause_chain,
+                context,
+            ))
+        }
+    }
+
     /// The error that caused this one, if there is one.
     pub fn cause(&self) -> Option<Self> {
         let cause = self.cell().cause_chain;

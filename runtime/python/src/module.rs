@@ -10,7 +10,7 @@ use kernpack_core::{load_problems, provider};
 
 use crate::call::{function, handle};
 use crate::class::{container, declared, enumeration, pickle, tensor, types};
-use crate::convert::{callback, number};
+use crate::convert::{callback, number, to_python};
 use crate::cpython::capi::{Py, PyObject, Slot, constant};
 use crate::cpython::heap_type::leaked;
 use crate::cpython::object::{Owned, PyResult, Raised};
@@ -131,6 +131,7 @@ impl Module {
         let higher = Higher {
             class_of_type: types::create,
             class_of_container: container::class,
+            object_of_value: to_python::undeclared,
             call_of_callable: callback::call,
         };
         State::prepare(py, &full_name, (self.collected)(), higher, classes)?;

@@ -4,6 +4,7 @@
 
 pub mod comparison;
 pub mod detached;
+pub mod exceptions;
 pub mod identity;
 pub mod interface;
 pub mod places;
@@ -15,6 +16,7 @@ pub mod signatures;
 pub mod special;
 pub mod standard;
 pub mod tensors;
+pub mod values;
 
 use std::collections::HashMap;
 use std::sync::Mutex;

@@ -11,6 +11,7 @@
 //! ```
 
 mod array;
+mod details;
 mod dict;
 mod iteration;
 mod list;
@@ -22,8 +23,11 @@ mod tuple;
 #[doc(hidden)]
 pub use crate::value::{Sequence, sequence};
 pub use array::Array;
+pub use details::Details;
 pub use dict::Dict;
 pub use iteration::{ArrayIntoIter, ArrayIter, InPlace};
 pub use list::{List, ListIter};
 pub use map::Map;
 pub use shape::Shape;
+#[doc(hidden)]
+pub use tuple::TUPLE;

@@ -2,12 +2,24 @@ use super::array::in_element;
 use crate::embedded;
 use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, ResultPlace, Schema, ToArg, TypeSchema, sequence};
 
+/// The word of an array's header that the ABI leaves unused, in an array that is a tuple: Python
+/// gets a tuple where no type is declared.
+#[doc(hidden)]
+pub const TUPLE: u32 = 1;
+
 /// Moves values into an array.
 fn moved<const N: usize>(values: [Any; N]) -> Any {
     let values = values.map(Any::into_raw);
-    // SAFETY: the values are owned and are moved into a new object; the value takes ownership of
-    // its one reference.
-    unsafe { Any::from_object(embedded::seq::new_array_of_moved(&values)) }
+    // SAFETY: the values are owned and are moved into a new object, which nothing else has yet; the
+    // value takes ownership of its one reference.
+    unsafe {
+        let array = embedded::seq::new_array_of_moved(&values);
+        // Only a library that Python may import reads the word.
+        if cfg!(feature = "lent_results") {
+            (*array).padding = TUPLE;
+        }
+        Any::from_object(array)
+    }
 }
 
 macro_rules! tuple {

@@ -45,7 +45,7 @@ pub use nearest::did_you_mean;
 pub use packed::views;
 pub use packed::{arg, call_packed, return_doc, return_metadata};
 #[doc(hidden)]
-pub use panic::guard_nameless;
+pub use panic::{add_frame, guard_nameless};
 pub(crate) use panic::{caught, install_hook};
 pub use setter::value_to_set;
 pub use typed::TypedFunction;

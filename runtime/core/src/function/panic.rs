@@ -78,14 +78,20 @@ fn raise(info: &FunctionInfo, error: Error, result: ResultPlace) -> i32 {
         Ok(()) => return -1,
         Err(error) => error,
     };
-    // While it propagates, the error collects the frame of each packed function that it leaves. The
-    // frame where it was created is already there, without a name; closures do not have a line of
-    // their own.
+    add_frame(&mut error, info);
+    error.raise();
+    -1
+}
+
+/// Adds the frame of a packed function that an error leaves: while it propagates, the error
+/// collects them. The frame where it was created is already there, without a name; closures do not
+/// have a line of their own.
+#[inline]
+#[doc(hidden)]
+pub fn add_frame(error: &mut Error, info: &FunctionInfo) {
     if !error.name_last_frame(info.global_name.unwrap_or(info.name)) && info.line > 0 {
         error.append_backtrace(&frame(info));
     }
-    error.raise();
-    -1
 }
 
 /// Converts a panic to an error.

@@ -127,6 +127,12 @@ impl ResultPlace {
         is_marked
     }
 
+    /// Returns true if a call that was given this place and has failed left its error here, without
+    /// the frame of the function.
+    pub fn has_error(place: &TVMFFIAny) -> bool {
+        place.type_index == ERROR
+    }
+
     /// Returns the error of a call that was given this place and has failed.
     #[cold]
     pub fn error(place: &mut TVMFFIAny) -> Error {

@@ -395,7 +395,7 @@ impl<'a> FromAny<'a> for f32 {
         let wide = f64::from_any(value)?;
         let narrow = wide as f32;
         if narrow.is_infinite() && wide.is_finite() {
-            return Err(Mismatch::value(format!("{wide:e} is out of range for f32")));
+            return Err(Mismatch::range(format!("{wide:e} is out of range for f32")));
         }
         Ok(narrow)
     }

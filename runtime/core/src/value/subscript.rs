@@ -41,8 +41,14 @@ impl Slice {
     }
 
     /// Returns the positions in a sequence of this length, in the order of the slice.
+    ///
+    /// # Panics
+    /// Panics if the step is 0, which only a slice that Rust code made can have: a slice of Python
+    /// with this step is an error of the call.
+    #[track_caller]
     pub fn positions(self, len: usize) -> impl DoubleEndedIterator<Item = usize> + ExactSizeIterator + Clone {
         let (start, stop, step) = self.indices(len);
+        assert!(step != 0, "slice step cannot be zero");
         let distance = if step < 0 { start - stop } else { stop - start };
         let count = if distance > 0 { (distance - 1) as u64 / step.unsigned_abs() + 1 } else { 0 };
         (0..count as usize).map(move |number| (start + number as i64 * step) as usize)
@@ -131,6 +137,12 @@ mod tests {
         assert_eq!(of(i64::MAX, i64::MIN, i64::MIN, 5), [4]);
         assert_eq!(of(i64::MIN, i64::MAX, 1, 0), []);
         assert_eq!(Slice { start: i64::MAX, stop: i64::MIN, step: -1 }.indices(3), (2, -1, -1));
+    }
+
+    #[test]
+    #[should_panic(expected = "slice step cannot be zero")]
+    fn positions_without_a_step() {
+        let _ = Slice { start: 2, stop: 2, step: 0 }.positions(5);
     }
 
     #[test]

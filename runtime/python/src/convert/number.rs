@@ -155,8 +155,8 @@ pub(crate) fn register() {
     });
 }
 
-/// The number of an `int` or `float`, or of an object of a class derived from one; an integer if a
-/// float is not accepted.
+/// The number of an `int` or `float`, or of an object of a class derived from one or that behaves
+/// like one, as for a parameter; an integer if a float is not accepted.
 ///
 /// # Safety
 /// `object` is alive.
@@ -166,17 +166,18 @@ unsafe fn number_of(py: Py, object: *mut PyObject, is_float: bool) -> Option<Any
     let made = unsafe {
         let class = py.type_of(object);
         if py.PyType_GetFlags(class) & constant::LONG_SUBCLASS != 0 {
-            integer(py, object)
+            integer(py, object).map(Some)
         } else if is_float && py.PyType_IsSubtype(class, py.PyFloat_Type()) != 0 {
-            float(py, object)
+            float(py, object).map(Some)
         } else {
-            return None;
+            like(py, object, if is_float { Kind::Float } else { Kind::Other })
         }
     };
     match made {
-        Ok((_, Keep::Value(value))) => Some(value),
+        Ok(Some((_, Keep::Value(value)))) => Some(value),
         // SAFETY: a plain number, which owns nothing.
-        Ok((view, _)) => Some(unsafe { Any::from_raw(view) }),
+        Ok(Some((view, _))) => Some(unsafe { Any::from_raw(view) }),
+        Ok(None) => None,
         Err(_) => {
             // SAFETY: the lock is held; the caller reports that the value does not convert.
             unsafe { py.PyErr_Clear() };

@@ -11,14 +11,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kernpack_core::abi::deleter_flag::STRONG;
 use kernpack_core::abi::{ObjectDeleter, TVMFFIObject};
+use kernpack_core::container::TUPLE;
 use kernpack_core::embedded;
 
 use crate::cpython::capi::{Py, PyObject};
 use crate::cpython::interpreter::with_lock;
 use crate::cpython::object::Owned;
 
-/// The word of an array that was a tuple, and of bytes that were a `bytearray`.
-const OTHER_CLASS: u32 = 1;
+/// The word of an array that is a tuple, of Python or of Rust, and of bytes that were a
+/// `bytearray`.
+const OTHER_CLASS: u32 = TUPLE;
 /// The word of the first value with an original object; the following ones are greater.
 const FIRST: u32 = 2;
 
@@ -61,7 +63,7 @@ pub(super) unsafe fn mark(value: *mut TVMFFIObject) {
     unsafe { word(value).store(OTHER_CLASS, Ordering::Relaxed) };
 }
 
-/// Returns true if an array was a tuple, or bytes were a `bytearray`.
+/// Returns true if an array is a tuple, or bytes were a `bytearray`.
 ///
 /// # Safety
 /// `value` is a live array or bytes.

@@ -26,6 +26,12 @@ pub(crate) fn value(py: Py, value: Any, ty: &TypeSchema) -> PyResult<Owned> {
     unsafe { owned(py, value.as_raw(), ty) }
 }
 
+/// The Python object for a value whose type is not declared.
+pub(crate) fn undeclared(py: Py, value: &Any) -> PyResult<Owned> {
+    // SAFETY: the value lives for the call.
+    unsafe { view(py, value.as_raw(), const { &TypeSchema::new("Any") }) }
+}
+
 /// Creates the Python object for an owned value, which is taken over in place: a copy of the whole
 /// would wait for the callee's stores.
 ///

@@ -368,6 +368,9 @@ table! {
         PyUnicode_New(size: isize, largest: u32) -> *mut PyObject;
         PyThreadState_GetUnchecked() -> *mut c_void;
         _PyThreadState_UncheckedGet() -> *mut c_void;
+        PyCode_NewEmpty(file: *const c_char, function: *const c_char, line: c_int) -> *mut PyObject;
+        PyFrame_New(state: *mut c_void, code: *mut PyObject, globals: *mut PyObject, locals: *mut PyObject) -> *mut PyObject;
+        PyTraceBack_Here(frame: *mut PyObject) -> c_int;
     }
     objects {
         _Py_NoneStruct _Py_TrueStruct _Py_FalseStruct _Py_NotImplementedStruct PyLong_Type PyFloat_Type PyBool_Type PyUnicode_Type PyBytes_Type PyByteArray_Type PyList_Type PySlice_Type PyMemoryView_Type

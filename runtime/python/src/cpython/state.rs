@@ -5,6 +5,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use std::ffi::CString;
 
+use kernpack_core::Any;
 use kernpack_core::abi::SafeCall;
 use kernpack_core::generated_code::{Collected, EnumKind, MethodDef, Recursion};
 
@@ -39,6 +40,8 @@ pub(crate) struct Higher {
     pub(crate) class_of_type: fn(Py, i32) -> PyResult<*mut PyObject>,
     /// Creates the class of lists or, if `is_dict`, of dicts.
     pub(crate) class_of_container: fn(Py, is_dict: bool) -> PyResult<Owned>,
+    /// The Python object for a value whose type is not declared.
+    pub(crate) object_of_value: fn(Py, &Any) -> PyResult<Owned>,
     /// The entry point of functions that call Python objects.
     pub(crate) call_of_callable: SafeCall,
 }

@@ -159,7 +159,7 @@ impl Object {
     /// Calls the object with positional arguments and arguments by name.
     ///
     /// # Errors
-    /// Returns the exception that Python raises.
+    /// Returns the exception that Python raises, and a TypeError for a name that occurs twice.
     pub fn call_with(&self, args: impl Args, named: &[(&str, &dyn ToArg)]) -> Result<Self> {
         args.with_raw(|args| {
             // SAFETY: the arguments are valid views, and the object is alive.
@@ -167,7 +167,11 @@ impl Object {
                 let args = callback::tuple(py, views(args.as_ptr(), args.len() as i32))?;
                 let options = Owned::take(py, py.PyDict_New())?;
                 for (name, value) in named {
-                    let (name, value) = (py.interned(name)?, value.to_arg());
+                    let (text, name, value) = (*name, py.interned(name)?, value.to_arg());
+                    if py.dict_item(options.as_ptr(), name.as_ptr())?.is_some() {
+                        let text = format!("got multiple values for keyword argument '{text}'");
+                        return Err(py.raise(py.PyExc_TypeError(), &text));
+                    }
                     let value = converted(py, &value.as_raw())?;
                     done(py.PyDict_SetItem(options.as_ptr(), name.as_ptr(), value.as_ptr()))?;
                 }

@@ -1,56 +1,110 @@
 //! Conversion of errors of the ABI to Python exceptions, and back. An exception that passes through
 //! Rust code stays the same object: the error carries it.
 
+mod class;
+mod details;
+mod traceback;
+
 use core::ffi::c_void;
 use core::ptr;
-use std::ffi::CString;
 
 use kernpack_core::abi::{TVMFFIErrorCell, TVMFFIObject, TVMFFIOpaqueObjectCell, type_index};
+use kernpack_core::container::Details;
 use kernpack_core::{Error, SystemError, embedded};
 
 use super::capi::{Py, PyObject, constant};
 use super::object::{Owned, PyResult, Raised};
-use super::state::State;
+
+pub(crate) use class::class_of;
+use class::usual;
+pub(crate) use traceback::is_shown as shows_frames;
 
 /// Sets the Python exception for an error.
 #[cold]
 pub(crate) fn raise(py: Py, error: &Error) -> Raised {
-    if let Some(exception) = carried(py, error) {
-        // SAFETY: an exception, which the error keeps alive for the call; its class lives as long
-        // as it does.
-        unsafe { py.PyErr_SetObject(py.type_of(exception), exception) };
-        return Raised;
-    }
     // The provider's frontend has set an exception itself, while it handled a signal.
     // SAFETY: the lock is held.
     if error.kind_bytes() == b"EnvErrorAlreadySet" && unsafe { !py.PyErr_Occurred().is_null() } {
         return Raised;
     }
-    let other;
-    let kind = kind_of(error);
-    let (class, is_usual) = match usual(py, kind.as_bytes()) {
-        Some(class) => (class, true),
-        None => {
-            other = class_of(py, kind);
-            match &other {
-                Ok(class) => (class.as_ptr(), false),
-                Err(_) => return Raised,
-            }
-        }
-    };
-    if is_usual && error.cause().is_none() {
-        if let Ok(text) = py.new_text(error.message_bytes()) {
-            // SAFETY: a class of exceptions and a text.
-            unsafe { py.PyErr_SetObject(class, text.as_ptr()) };
-        }
-        return Raised;
-    }
-    let built = py.nested(|py| with_cause(py, error, class));
-    if let Ok(exception) = built {
-        // SAFETY: an exception and its class, which need not be the one that was called.
-        unsafe { py.PyErr_SetObject(py.type_of(exception.as_ptr()), exception.as_ptr()) };
+    if set(py, error).is_ok() && traceback::is_shown() {
+        traceback::add(py, error.backtrace());
     }
     Raised
+}
+
+/// Sets the exception for an error; fails if another one is set, about what the error carries.
+fn set(py: Py, error: &Error) -> PyResult<()> {
+    if !has_parts(error)
+        && let Some(class) = usual(py, kind_of(error).as_bytes())
+    {
+        let text = py.new_text(error.message_bytes())?;
+        // SAFETY: a class of exceptions and a text.
+        unsafe { py.PyErr_SetObject(class, text.as_ptr()) };
+        return Ok(());
+    }
+    let (exception, is_carried) = py.nested(|py| exception_for(py, error))?;
+    if is_carried {
+        // As it was: `PyErr_SetObject` would replace its context.
+        put_back(py, exception);
+        return Ok(());
+    }
+    // SAFETY: an exception and its class, which need not be the one that was called.
+    unsafe { py.PyErr_SetObject(py.type_of(exception.as_ptr()), exception.as_ptr()) };
+    Ok(())
+}
+
+/// Returns true if an error carries more than its texts and the mark of a number out of range.
+fn has_parts(error: &Error) -> bool {
+    // SAFETY: an error's cell follows its header. Cause and context are NULL or objects.
+    unsafe {
+        let cell = embedded::body::<TVMFFIErrorCell>(error.as_ptr());
+        let context = cell.extra_context;
+        !cell.cause_chain.is_null() || !context.is_null() && (*context).type_index != type_index::STR
+    }
+}
+
+/// The exception for an error, with its causes as `__cause__` and its details; and true if it is
+/// the one from which the error was created.
+fn exception_for(py: Py, error: &Error) -> PyResult<(Owned, bool)> {
+    let detailed = Details::of(error);
+    let (details, error) = match &detailed {
+        Some((details, plain)) => (Some(details), plain),
+        None => (None, error),
+    };
+    let args = details.and_then(|details| details.args.as_ref()).map(|args| details::tuple(py, args)).transpose()?;
+    // SAFETY: exceptions, classes of exceptions and a tuple; the function takes the reference to
+    // the cause over.
+    unsafe {
+        let own = carried(py, error).map(|own| Owned::share(py, own));
+        let is_carried = own.is_some();
+        let exception = match (own, args) {
+            (Some(own), None) => own,
+            (Some(own), Some(args)) => {
+                if py.PyObject_SetAttrString(own.as_ptr(), c"args".as_ptr(), args.as_ptr()) != 0 {
+                    return Err(Raised);
+                }
+                own
+            }
+            (None, args) => {
+                let class = class_of(py, kind_of(error))?;
+                let new = match args {
+                    Some(args) => Owned::take(py, py.PyObject_CallObject(class.as_ptr(), args.as_ptr()))?,
+                    None => instance(py, error, class.as_ptr())?,
+                };
+                check_exception(py, &new, class.as_ptr())?;
+                new
+            }
+        };
+        if let Some(cause) = error.cause() {
+            let (cause, _) = py.nested(|py| exception_for(py, &cause))?;
+            py.PyException_SetCause(exception.as_ptr(), cause.into_ptr());
+        }
+        if let Some(details) = details {
+            details::apply(py, exception.as_ptr(), details)?;
+        }
+        Ok((exception, is_carried))
+    }
 }
 
 /// Creates the exception for an error. An operating system error has `errno` and the names of the
@@ -82,27 +136,6 @@ unsafe fn instance(py: Py, error: &Error, class: *mut PyObject) -> PyResult<Owne
     }
 }
 
-/// Creates the exception for an error, with its causes as `__cause__`.
-fn with_cause(py: Py, error: &Error, class: *mut PyObject) -> PyResult<Owned> {
-    // SAFETY: a class of exceptions, and exceptions; the function takes the reference to the cause
-    // over.
-    unsafe {
-        let exception = instance(py, error, class)?;
-        check_exception(py, &exception, class)?;
-        if let Some(cause) = error.cause() {
-            let cause = match carried(py, &cause) {
-                Some(own) => Owned::share(py, own),
-                None => {
-                    let class = class_of(py, kind_of(&cause))?;
-                    py.nested(|py| with_cause(py, &cause, class.as_ptr()))?
-                }
-            };
-            py.PyException_SetCause(exception.as_ptr(), cause.into_ptr());
-        }
-        Ok(exception)
-    }
-}
-
 /// Rejects a result of calling an exception class that is not an exception: `__new__` may return
 /// any object.
 ///
@@ -126,7 +159,7 @@ unsafe fn check_exception(py: Py, object: &Owned, class: *mut PyObject) -> PyRes
 ///
 /// # Safety
 /// `object` is alive.
-unsafe fn is_instance(py: Py, object: *mut PyObject) -> bool {
+pub(crate) unsafe fn is_instance(py: Py, object: *mut PyObject) -> bool {
     // SAFETY: promised by the caller.
     unsafe { py.PyType_GetFlags(py.type_of(object)) & constant::BASE_EXCEPTION_SUBCLASS != 0 }
 }
@@ -154,118 +187,6 @@ fn kind_of(error: &Error) -> &str {
     match kind == "ValueError" && (error.is_out_of_range() || of_field()) {
         true => "OverflowError",
         false => kind,
-    }
-}
-
-/// The class for one of the most common kinds, one of the interpreter's.
-fn usual(py: Py, kind: &[u8]) -> Option<*mut PyObject> {
-    let class = match kind {
-        b"ValueError" => py.PyExc_ValueError(),
-        b"TypeError" => py.PyExc_TypeError(),
-        b"RuntimeError" => py.PyExc_RuntimeError(),
-        b"IndexError" => py.PyExc_IndexError(),
-        b"KeyError" => py.PyExc_KeyError(),
-        b"OverflowError" => py.PyExc_OverflowError(),
-        _ => return None,
-    };
-    // A library may declare one of the same name.
-    let declared = &State::get(py).collected.exceptions;
-    let is_declared = !declared.is_empty() && declared.iter().any(|info| info.kind.as_str().as_bytes() == kind);
-    (!is_declared).then_some(class)
-}
-
-/// The class for a kind of error: the one that the library declares, else Python's own of this
-/// name, else a new one derived from RuntimeError.
-#[inline(never)]
-pub(crate) fn class_of(py: Py, kind: &str) -> PyResult<Owned> {
-    if let Some(class) = usual(py, kind.as_bytes()) {
-        // SAFETY: one of the interpreter's classes.
-        return Ok(unsafe { Owned::share(py, class) });
-    }
-    let state = State::get(py);
-    let name = py.text(kind)?;
-    // SAFETY: the state's dict and the name are alive.
-    unsafe {
-        if let Some(known) = py.dict_item(state.exceptions, name.as_ptr())? {
-            return checked(py, known, kind);
-        }
-    }
-    let declared = state.collected.exceptions.iter().find(|info| info.kind.as_str() == kind);
-    let (class, is_new) = match (declared, builtin(py, kind)?) {
-        (Some(info), _) => {
-            // A class that is declared as its own base has no base.
-            let base = Some(info.base.as_str()).filter(|base| *base != kind).unwrap_or("RuntimeError");
-            let base = py.nested(|py| class_of(py, base))?;
-            (new_class(py, kind, &state.module, base.as_ptr())?, true)
-        }
-        (None, Some(class)) => (class, false),
-        (None, None) => (new_class(py, kind, &state.module, py.PyExc_RuntimeError())?, true),
-    };
-    // SAFETY: all three are alive.
-    let known = unsafe { checked(py, py.set_default(state.exceptions, &name, &class)?, kind)? };
-    // Another thread may have created one meanwhile, whose exceptions are in use already.
-    if is_new && known.as_ptr() == class.as_ptr() {
-        publish(py, kind, &state.module, &class)?;
-    }
-    Ok(known)
-}
-
-/// Checks a class from the dict of classes, which Python code may find through the garbage
-/// collector and change.
-fn checked(py: Py, class: Owned, kind: &str) -> PyResult<Owned> {
-    if is_exception(py, &class) {
-        return Ok(class);
-    }
-    Err(py.raise(
-        py.PyExc_RuntimeError(),
-        &format!("the class of errors of kind {kind} was replaced by an object that is not a class of exceptions"),
-    ))
-}
-
-/// Returns true if an object is an exception class.
-fn is_exception(py: Py, object: &Owned) -> bool {
-    // SAFETY: the object is alive; its type is checked before it is used as a class.
-    unsafe {
-        let is_class = py.PyType_GetFlags(py.type_of(object.as_ptr())) & constant::TYPE_SUBCLASS != 0;
-        is_class && py.PyType_IsSubtype(object.as_ptr(), py.PyExc_BaseException()) != 0
-    }
-}
-
-/// The exception of this name among Python's builtins.
-fn builtin(py: Py, kind: &str) -> PyResult<Option<Owned>> {
-    let builtins = py.import(c"builtins")?;
-    let Ok(kind) = CString::new(kind) else { return Ok(None) };
-    // SAFETY: the module is alive.
-    let found = unsafe { py.attribute_if_any(builtins.as_ptr(), &kind)? };
-    Ok(found.filter(|found| is_exception(py, found)))
-}
-
-/// Creates an exception class.
-///
-/// `base` is an exception class.
-#[inline(never)]
-fn new_class(py: Py, kind: &str, module: &str, base: *mut PyObject) -> PyResult<Owned> {
-    let is_name = !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if !is_name {
-        // SAFETY: one of the interpreter's classes.
-        return Ok(unsafe { Owned::share(py, py.PyExc_RuntimeError()) });
-    }
-    let full = CString::new(format!("{module}.{kind}")).map_err(|_| py.raise(py.PyExc_RuntimeError(), kind))?;
-    // SAFETY: a C string with a dot, and a class of exceptions.
-    unsafe { Owned::take(py, py.PyErr_NewException(full.as_ptr(), base, ptr::null_mut())) }
-}
-
-/// Makes a new exception class an attribute of the module, so that its exceptions can be pickled.
-fn publish(py: Py, kind: &str, module: &str, class: &Owned) -> PyResult<()> {
-    let name = py.text(module)?;
-    let attribute = py.text(kind)?;
-    // SAFETY: all objects are alive.
-    unsafe {
-        let Some(found) = py.imported(name.as_ptr())? else { return Ok(()) };
-        match py.PyObject_SetAttr(found.as_ptr(), attribute.as_ptr(), class.as_ptr()) {
-            0 => Ok(()),
-            _ => Err(Raised),
-        }
     }
 }
 
@@ -332,9 +253,14 @@ impl Drop for Aside {
 /// Converts the exception that is set on this thread to an error, which carries it.
 #[cold]
 pub(crate) fn take(py: Py) -> Error {
-    let Some(exception) = take_exception(py) else {
-        return Error::internal_error("Python reported an exception but raised none");
-    };
+    match take_exception(py) {
+        Some(exception) => error_of(py, exception),
+        None => Error::internal_error("Python reported an exception but raised none"),
+    }
+}
+
+/// The error that carries an exception.
+pub(crate) fn error_of(py: Py, exception: Owned) -> Error {
     // SAFETY: the exception is alive; the error adds its own reference to the context, and the
     // first one is released here.
     unsafe {
@@ -345,6 +271,14 @@ pub(crate) fn take(py: Py) -> Error {
         embedded::dec_ref(context);
         Error::from_raw(error)
     }
+}
+
+/// The exception that an error carries.
+pub(crate) fn exception_in(py: Py, error: &Error) -> Option<Owned> {
+    let detailed = Details::of(error);
+    let error = detailed.as_ref().map_or(error, |(_, plain)| plain);
+    // SAFETY: the error keeps the exception alive.
+    carried(py, error).map(|own| unsafe { Owned::share(py, own) })
 }
 
 /// Converts a Python object to an object of the ABI, which takes over its reference.
