@@ -8,14 +8,14 @@ use crate::runner::{self, Report};
 use crate::step::{self, Show};
 use crate::workspace::Workspace;
 use crate::{
-    Result, api, book, compilers, demo, deny, floors, gpu_kit, llvm_functions, msrv, onnx, other_systems, times,
+    Result, api, book, compilers, demo, deny, floors, gpu_kit, llvm_functions, msrv, onnx, other_systems, ports, times,
     toolchains, valgrind, words,
 };
 use std::process::Command;
 use std::time::Instant;
 
 /// Crates with a workspace of their own, which formatting and lints check separately.
-const OUTSIDE: [&str; 2] = ["tests/downstream/Cargo.toml", "tests/bench/Cargo.toml"];
+const OUTSIDE: [&str; 3] = ["tests/downstream/Cargo.toml", "tests/bench/Cargo.toml", "tests/ports/Cargo.toml"];
 
 /// Commands of this program that run in the background while formatting, lints, documentation,
 /// tests and demo run, one after the other: mostly programs that use one core. They build in
@@ -71,10 +71,12 @@ pub(crate) fn run(choice: Choice) -> Result {
         Choice::Every | Choice::EveryAndRecord => {
             keep("toolchains", toolchains::run(&[]));
             keep("compilers", compilers::run());
+            keep("ports", ports::run(&[]));
         }
-        // They follow Debian unstable, which changes independently of us.
+        // The first two follow Debian unstable, which changes independently of us; the last needs
+        // PyPI.
         Choice::Changed | Choice::ChangedAndRecord => {
-            for suite in [proved::TOOLCHAINS, proved::COMPILERS] {
+            for suite in [proved::TOOLCHAINS, proved::COMPILERS, proved::PORTS] {
                 println!("{}", suite.left_out(&environment.workspace));
             }
         }

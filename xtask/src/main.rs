@@ -39,6 +39,7 @@ mod node;
 mod onnx;
 mod opencl;
 mod other_systems;
+mod ports;
 mod proved;
 mod pytest;
 mod python;
@@ -101,6 +102,8 @@ const USAGE: &str = "usage: cargo xtask <command>
   extension     tests/python_extension in four environments: beside tvm_ffi, with PyTorch and JAX, without tvm_ffi, and with the standard library alone
   pythons       the extension module under Pythons of Debian unstable (3.13, 3.14, 3.15), PyPy, which refuses it, and 3.13 without the interpreter's
                 lock, built from Debian's source (a quarter of an hour): pythons [3.13 | 3.14 | 3.15 | pypy3 | 3.13t | 3.13t-tsan]..
+  ports         packages of PyPI that are made with PyO3, moved to our extension module and judged by their own tests, beside PyPI's wheels
+                (tests/ports/README.md): ports [NAME]..; part of ci --all
   filetype      install the model of examples/filetype, build it, and say what kinds of files these are: filetype [PATH..];
                 filetype --wheel makes the wheel filetype-kernpack of it, and tries it in a fresh environment
   imagenet      make a ResNet-18 with seeded weights, build examples/imagenet with it, say what is in photographs, and compare that with
@@ -173,6 +176,7 @@ fn main() -> ExitCode {
         ["races"] => races::run(),
         ["release"] => release::run(),
         ["reproducible"] => reproducible::run(),
+        ["ports", ref names @ ..] => ports::run(names),
         ["pythons", ref versions @ ..] => pythons::run(versions),
         ["ray"] => ray::run(),
         ["rpc", ref words @ ..] => rpc::run(words),

@@ -6,7 +6,7 @@ pub(super) fn verdict(met: bool) -> &'static str {
 }
 
 /// Three significant digits, with a unit.
-pub(super) fn duration(nanoseconds: f64) -> String {
+pub(crate) fn duration(nanoseconds: f64) -> String {
     let (value, unit) = match nanoseconds {
         ns if ns < 1_000.0 => (ns, "ns"),
         ns if ns < 1_000_000.0 => (ns / 1_000.0, "us"),
@@ -17,7 +17,7 @@ pub(super) fn duration(nanoseconds: f64) -> String {
 }
 
 /// A ratio with two significant digits.
-pub(super) fn two_digits(ratio: f64) -> String {
+pub(crate) fn two_digits(ratio: f64) -> String {
     let decimals = if ratio > 0.0 && ratio < 0.1 { (-ratio.log10()).ceil() as usize + 1 } else { 2 };
     format!("{ratio:.decimals$}")
 }

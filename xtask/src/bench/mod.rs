@@ -1,12 +1,12 @@
 //! `cargo xtask bench`: measurements against the peers, all in one run.
 
 pub(crate) mod build;
-mod caller;
+pub(crate) mod caller;
 pub(crate) mod calls;
 pub(crate) mod compiler;
 pub(crate) mod devices;
 pub(crate) mod extension;
-mod figures;
+pub(crate) mod figures;
 mod machine;
 pub(crate) mod models;
 pub(crate) mod modules;
@@ -17,6 +17,6 @@ pub(crate) mod plots;
 mod programs;
 pub(crate) mod rpc;
 pub(crate) mod runtime;
-mod samples;
+pub(crate) mod samples;
 pub(crate) mod size;
 mod threads;

@@ -7,7 +7,7 @@
 mod baseline;
 mod cpp;
 mod gtest;
-mod outcome;
+pub(crate) mod outcome;
 mod python;
 mod rust;
 mod sdist;

@@ -176,6 +176,22 @@ pub(crate) const COMPILERS: Suite = Suite {
     programs: &[],
 };
 
+/// Packages of PyPI on our extension module, with their own tests: a command of its own, and a part
+/// of `ci --all`.
+pub(crate) const PORTS: Suite = Suite {
+    name: "ports",
+    packages: &["kernpack", "kernpack-cli", "kernpack-python"],
+    files: &[
+        "tests/conformance/fetch_sdist.py",
+        "tests/ports",
+        "xtask/requirements-ports.txt",
+        "xtask/src/conformance/outcome.rs",
+        "xtask/src/ports",
+        "xtask/src/pytest.rs",
+    ],
+    programs: &[("python", "--version")],
+};
+
 /// The suites to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
@@ -304,6 +320,7 @@ mod tests {
             DIFFERENTIAL,
             TOOLCHAINS,
             COMPILERS,
+            PORTS,
         ] {
             let inputs = suite.inputs(&workspace).unwrap_or_else(|error| panic!("{}: {error}", suite.name));
             let record = inputs.record(suite.name);
