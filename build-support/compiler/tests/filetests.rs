@@ -32,6 +32,7 @@ macro_rules! files {
 }
 
 files! {
+    c
     common_subexpr_elim
     cuda
     guards_of_loads

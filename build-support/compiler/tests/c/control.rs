@@ -23,18 +23,54 @@ fn only_the_chosen_side_is_read() {
     let (i, t) = (Var::index("i"), Var::new("t", I32));
     let inside = i.less(4);
     let square = let_in(&t, Expr::load(&a, &i), &t * &t);
-    let value = Expr::if_then_else(inside, square, Expr::load(&a, i.expr() - 4) + 100);
-    let body = Stmt::for_loop(i.clone(), 0, 8, ForKind::Serial, Stmt::store(out.clone(), &i, value));
-    let f = function("f", [memory(&a), memory(&out)], body);
-    // The array ends at the end of a mapped page.
-    let main = format!(
-        "#define _GNU_SOURCE\n{HEAD}#include <sys/mman.h>\nvoid f(int32_t*, int32_t*);\nint main(void) {{\n  \
-         char* page = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);\n  \
-         mprotect(page + 4096, 4096, PROT_NONE);\n  int32_t* a = (int32_t*)(page + 4096) - 4;\n  \
-         for (int i = 0; i < 4; ++i) a[i] = i + 1;\n  int32_t out[8];\n  f(a, out);\n  SHOW(out, 8);\n  return 0;\n}}\n"
-    );
+    let chosen = Expr::if_then_else(inside, square, Expr::load(&a, i.expr() - 4) + 100);
+    let body = Stmt::for_loop(i.clone(), 0, 8, ForKind::Serial, Stmt::store(out.clone(), &i, chosen));
+    let f = function("f", [memory(&a), memory(&out), value(&Var::size("n", I64))], body);
+    let main = at_the_end_of_a_page("f(a, out, 8)", 8);
     for way in WAYS {
         assert_eq!(numbers(&run("lazy", *way, std::slice::from_ref(&f), &main)), [1, 4, 9, 16, 101, 102, 103, 104]);
+    }
+}
+
+/// A program whose array `a` of 4 numbers ends at the end of a mapped page.
+fn at_the_end_of_a_page(call: &str, shown: usize) -> String {
+    format!(
+        "#define _GNU_SOURCE\n{HEAD}#include <sys/mman.h>\nvoid f(int32_t*, int32_t*, int64_t);\nint main(void) {{\n  \
+         char* page = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);\n  \
+         mprotect(page + 4096, 4096, PROT_NONE);\n  int32_t* a = (int32_t*)(page + 4096) - 4;\n  \
+         for (int i = 0; i < 4; ++i) a[i] = i + 1;\n  int32_t out[{shown}] = {{0}};\n  {call};\n  SHOW(out, {shown});\n  \
+         return 0;\n}}\n"
+    )
+}
+
+#[test]
+fn conditions_and_masks_guard_reads() {
+    let (a, out, n) = (buffer("a", I32, 4096), buffer("out", I32, 4096), Var::size("n", I64));
+    let params = || [memory(&a), memory(&out), value(&n)];
+    let (i, t) = (Var::index("i"), Var::new("t", I32));
+    // The square of an element, which has a name.
+    let square = |index: Expr| let_in(&t, Expr::load(&a, index), &t * &t);
+    let is_large = || square(i.expr() * 1000).greater(0);
+    let both = Expr::if_then_else(i.less(&n).and(is_large()), Expr::constant(I32, 1), Expr::constant(I32, 2));
+    let either = Expr::if_then_else(i.greater_equal(&n).or(is_large()), Expr::constant(I32, 1), Expr::constant(I32, 2));
+    let named = let_in(&t, Expr::load(&a, i.expr() * 1000), &t + 0).cast(I64);
+    let cases = [
+        ("both", Stmt::store(out.clone(), &i, both), [1, 2, 2, 2]),
+        ("either", Stmt::store(out.clone(), &i, either), [1, 1, 1, 1]),
+        ("load", Stmt::store(out.clone(), &i, Expr::load_masked(&a, named, Some(i.less(&n)))), [2, 0, 0, 0]),
+        ("store", Stmt::store_masked(out.clone(), &i, square(i.expr() * 1000) + 4, Some(i.less(&n))), [5, 0, 0, 0]),
+    ];
+    let main = at_the_end_of_a_page("f(a, out, 1)", 4);
+    for (name, body, expected) in cases {
+        let f = function("f", params(), Stmt::for_loop(i.clone(), 0, 4, ForKind::Serial, body));
+        for way in WAYS {
+            assert_eq!(
+                numbers(&run(&format!("guard-{name}"), *way, std::slice::from_ref(&f), &main)),
+                expected,
+                "{name} {}",
+                way.0
+            );
+        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! The commands of a case: a job, its options, and conditions that its result has to meet.
 
-use kernpack_compiler::codegen::source::{CUDA, OPENCL, Vocabulary};
+use kernpack_compiler::codegen::source::{CUDA, OPENCL};
 use kernpack_compiler::ir::verify::{Stage, verify_module};
 use kernpack_compiler::pass::{Pass, PassOptions};
 use kernpack_compiler::text;
 
 use super::file::{COMMAND, TITLE};
+use super::passes::Language;
 use super::{passes, te};
 
 /// The job of a case.
@@ -18,8 +19,8 @@ enum Job {
     Print,
     /// Schedules a kernel for a target.
     Schedule(String),
-    /// Runs passes, by name, and prints the kernels in a language.
-    Source(&'static Vocabulary, Vec<String>),
+    /// Runs passes, by name, and prints the source in a language.
+    Source(Language, Vec<String>),
 }
 
 /// A run of the program by the interpreter, with arguments.
@@ -108,8 +109,9 @@ impl Commands {
             "verify" => self.job = Some(Job::Verify(stage(rest)?)),
             "print" => self.job = Some(Job::Print),
             "schedule" => self.job = Some(Job::Schedule(rest.to_owned())),
-            "opencl" => self.job = Some(Job::Source(&OPENCL, rest.split_whitespace().map(str::to_owned).collect())),
-            "cuda" => self.job = Some(Job::Source(&CUDA, rest.split_whitespace().map(str::to_owned).collect())),
+            "c" => self.job = Some(source(Language::C, rest)),
+            "opencl" => self.job = Some(source(Language::Device(&OPENCL), rest)),
+            "cuda" => self.job = Some(source(Language::Device(&CUDA), rest)),
             "option" => set(&mut self.options, rest)?,
             "run" => self.runs.push(Run::Same(rest.to_owned())),
             "fails-before" => self.runs.push(Run::FailsBefore(rest.to_owned())),
@@ -130,7 +132,7 @@ impl Commands {
 
     /// Runs the job on a program: returns the expected lines, or an unmet condition.
     pub(super) fn run(&self, program: &str) -> Result<String, String> {
-        let job = self.job.as_ref().ok_or("no job: `pass`, `verify`, `print`, `schedule`, `opencl` or `cuda`")?;
+        let job = self.job.as_ref().ok_or("no job: `pass`, `verify`, `print`, `schedule`, `c`, `opencl` or `cuda`")?;
         if program.lines().all(|line| line.trim().is_empty() || line.starts_with("//")) {
             return Err("no program".to_owned());
         }
@@ -145,7 +147,7 @@ impl Commands {
                 Err(error) => Err(error.to_string()),
             },
             Job::Schedule(target) => Ok(te::schedule(program, target)?),
-            Job::Source(words, names) => passes::source(self, names, words, program)?,
+            Job::Source(language, names) => passes::source(self, names, language, program)?,
         };
         let found = self.expected_outcome(outcome)?;
         let found: String = found.lines().map(|line| format!("{}\n", line.trim_end())).collect();
@@ -191,6 +193,10 @@ fn has_parts(line: &str, text: &str) -> bool {
         }
         None => false,
     })
+}
+
+fn source(language: Language, names: &str) -> Job {
+    Job::Source(language, names.split_whitespace().map(str::to_owned).collect())
 }
 
 fn number(text: &str) -> Result<usize, String> {

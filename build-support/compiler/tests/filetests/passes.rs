@@ -3,6 +3,7 @@
 use kernpack::structural::Options;
 use kernpack::{Any, Array};
 use kernpack_compiler::codegen::source::{self, Vocabulary};
+use kernpack_compiler::codegen::{RuntimeSymbols, c};
 use kernpack_compiler::ir::visit::{for_each_expr_in, for_each_stmt};
 use kernpack_compiler::ir::{ExprNode, IrModule, StmtNode};
 use kernpack_compiler::pass::{Pass, PassContext, Program, pipeline};
@@ -88,11 +89,34 @@ pub(super) fn run(commands: &Commands, names: &[String], program: &str) -> Resul
     Ok(Ok(found))
 }
 
-/// The source of the kernels of a program after passes, or the error of a pass or of the generator.
+/// The language of printed source.
+pub(super) enum Language {
+    /// C: the functions.
+    C,
+    /// A language of devices: the kernels.
+    Device(&'static Vocabulary),
+}
+
+impl Language {
+    /// The source of a module; that of C without the lines that begin every file.
+    fn source(&self, module: &IrModule) -> kernpack_compiler::Result<String> {
+        match self {
+            Self::C => {
+                let [text, empty] =
+                    [module, &IrModule::new([])].map(|module| c::source(module, &RuntimeSymbols::Direct));
+                let (text, empty) = (text?, empty?);
+                Ok(text.strip_prefix(empty.trim_end()).unwrap_or(&text).trim_start().to_owned())
+            }
+            Self::Device(words) => source::source(words, module).map(|(source, _)| source),
+        }
+    }
+}
+
+/// The source of a program after passes, or the error of a pass or of the generator.
 pub(super) fn source(
     commands: &Commands,
     names: &[String],
-    words: &'static Vocabulary,
+    language: &Language,
     program: &str,
 ) -> Result<Result<String, String>, String> {
     let before = text::parse(program).map_err(|error| error.to_string())?;
@@ -102,7 +126,7 @@ pub(super) fn source(
         Ok(after) => Program::of(&after).ok_or("the result is not a program")?,
         Err(error) => return Ok(Err(error.to_string())),
     };
-    Ok(source::source(words, &after.module()).map(|(source, _)| source).map_err(|error| error.to_string()))
+    Ok(language.source(&after.module()).map_err(|error| error.to_string()))
 }
 
 /// Checks that passes return their own result without a change.

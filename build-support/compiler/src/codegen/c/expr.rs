@@ -84,25 +84,7 @@ impl Body<'_> {
                 };
                 Text { text, depth: a.depth.max(b.depth) + 1 }
             }
-            ExprNode::Logic { op, a, b } => {
-                let reads = |part: &Expr| match &**part {
-                    ExprNode::Load { .. } => true,
-                    ExprNode::Call { kind, name, .. } => builtin::effect(*kind, name.as_str()) > Effect::Pure,
-                    _ => false,
-                };
-                let plain = !self.in_index && !has_part(b, reads);
-                let (a, b) = (self.expr(a)?, self.expr(b)?);
-                let text = match (op, lanes > 1) {
-                    (LogicOp::And, true) => vector::binary(self.unit, BinaryOp::BitAnd, dtype, &a.text, &b.text)?,
-                    (LogicOp::Or, true) => vector::binary(self.unit, BinaryOp::BitOr, dtype, &a.text, &b.text)?,
-                    // Branches on data prevent C compilers from vectorizing a loop.
-                    (LogicOp::And, false) if plain => format!("({} & {})", a.text, b.text),
-                    (LogicOp::Or, false) if plain => format!("({} | {})", a.text, b.text),
-                    (LogicOp::And, false) => format!("({} && {})", a.text, b.text),
-                    (LogicOp::Or, false) => format!("({} || {})", a.text, b.text),
-                };
-                Text { text, depth: a.depth.max(b.depth) + 1 }
-            }
+            ExprNode::Logic { op, a, b } => self.logic(*op, dtype, a, b)?,
             ExprNode::Not { value } => {
                 let value = self.expr(value)?;
                 let text =
@@ -230,6 +212,42 @@ impl Body<'_> {
         Ok(Text { text, depth: left.depth.max(right.depth) + 2 })
     }
 
+    /// A connective. A right operand that reads memory is evaluated only where it matters.
+    fn logic(&mut self, op: LogicOp, dtype: DataType, a: &Expr, b: &Expr) -> Result<Text> {
+        let reads = has_part(b, |part| match &**part {
+            ExprNode::Load { .. } => true,
+            ExprNode::Call { kind, name, .. } => builtin::effect(*kind, name.as_str()) > Effect::Pure,
+            _ => false,
+        });
+        let left = self.expr(a)?;
+        let is_lazy = reads && dtype.lanes() <= 1;
+        self.indent += usize::from(is_lazy);
+        let right = self.apart(|body| body.expr(b));
+        self.indent -= usize::from(is_lazy);
+        let (right, lines) = right?;
+        if is_lazy && !lines.is_empty() {
+            let name = self.names.unique("t");
+            self.line(format!("_Bool {name} = {};", left.text));
+            self.line(format!("if ({}{name}) {{", if op == LogicOp::And { "" } else { "!" }));
+            self.lines.extend(lines);
+            self.line(format!("  {name} = {};", right.text));
+            self.line("}");
+            return Ok(Text { text: name, depth: 0 });
+        }
+        self.lines.extend(lines);
+        let (a, b, plain) = (&left.text, &right.text, !self.in_index && !reads);
+        let text = match (op, dtype.lanes() > 1) {
+            (LogicOp::And, true) => vector::binary(self.unit, BinaryOp::BitAnd, dtype, a, b)?,
+            (LogicOp::Or, true) => vector::binary(self.unit, BinaryOp::BitOr, dtype, a, b)?,
+            // Branches on data prevent C compilers from vectorizing a loop.
+            (LogicOp::And, false) if plain => format!("({a} & {b})"),
+            (LogicOp::Or, false) if plain => format!("({a} | {b})"),
+            (LogicOp::And, false) => format!("({a} && {b})"),
+            (LogicOp::Or, false) => format!("({a} || {b})"),
+        };
+        Ok(Text { text, depth: left.depth.max(right.depth) + 1 })
+    }
+
     fn if_then_else(&mut self, dtype: DataType, condition: &Expr, a: &Expr, b: &Expr) -> Result<Text> {
         if condition.lanes() > 1 {
             fail!(Lower, "C: a vector condition of if_then_else is left: run VectorizeLoop first");
@@ -291,16 +309,27 @@ impl Body<'_> {
     fn load(&mut self, buffer: &Buffer, index: &Expr, mask: Option<&Expr>, dtype: DataType) -> Result<String> {
         let pointer = self.pointer(buffer)?;
         if dtype.lanes() == 1 {
-            let index = self.index(index)?;
+            let Some(mask) = mask else {
+                let index = self.index(index)?;
+                return Ok(scalar::from_memory(self.unit, dtype, format!("{pointer}[{index}]")));
+            };
+            let mask = self.value(mask)?;
+            self.indent += 1;
+            let index = self.apart(|body| body.index(index));
+            self.indent -= 1;
+            let (index, lines) = index?;
             let read = scalar::from_memory(self.unit, dtype, format!("{pointer}[{index}]"));
-            return Ok(match mask {
-                None => read,
-                Some(mask) => {
-                    let mask = self.value(mask)?;
-                    let zero = if dtype.is_float() { "0.0f" } else { "0" };
-                    format!("({mask} ? {read} : {zero})")
-                }
-            });
+            let zero = if dtype.is_float() { "0.0f" } else { "0" };
+            if lines.is_empty() {
+                return Ok(format!("({mask} ? {read} : {zero})"));
+            }
+            let (ty, name) = (self.unit.value_type(dtype)?, self.names.unique("t"));
+            self.line(format!("{ty} {name} = {zero};"));
+            self.line(format!("if ({mask}) {{"));
+            self.lines.extend(lines);
+            self.line(format!("  {name} = {read};"));
+            self.line("}");
+            return Ok(name);
         }
         let place = self.place(buffer, &pointer, index)?;
         let mask = self.mask(mask, dtype)?;

@@ -202,11 +202,25 @@ impl Body<'_> {
         );
         if dtype.lanes() == 1 {
             let mask = mask.filter(|mask| !mask.is_true()).map(|mask| self.value(mask)).transpose()?;
-            let place = self.index(index)?;
-            let value = self.value(value)?;
+            self.indent += usize::from(mask.is_some());
+            let written = self.apart(|body| Ok((body.index(index)?, body.value(value)?)));
+            self.indent -= usize::from(mask.is_some());
+            let ((place, value), lines) = written?;
             let value = scalar::to_memory(self.unit, dtype, value);
-            let guard = mask.map(|mask| format!("if ({mask}) ")).unwrap_or_default();
-            self.line(format!("{guard}{pointer}[{place}] = {value};"));
+            let store = format!("{pointer}[{place}] = {value};");
+            match mask {
+                Some(mask) if lines.is_empty() => self.line(format!("if ({mask}) {store}")),
+                Some(mask) => {
+                    self.line(format!("if ({mask}) {{"));
+                    self.lines.extend(lines);
+                    self.line(format!("  {store}"));
+                    self.line("}");
+                }
+                None => {
+                    self.lines.extend(lines);
+                    self.line(store);
+                }
+            }
             return Ok(());
         }
         let lanes = usize::from(index.lanes()) * usize::from(buffer.dtype.lanes());

@@ -30,12 +30,28 @@ impl Body<'_> {
         self.unit.check(dtype)?;
         let pointer = self.pointer(buffer)?;
         if dtype.lanes() == 1 {
-            let index = self.index(index)?;
-            let read = half::from_memory(self.unit, dtype, format!("{pointer}[{index}]"))?;
-            let Some(mask) = mask.filter(|mask| !mask.is_true()) else { return Ok(Text { text: read, depth: 2 }) };
+            let Some(mask) = mask.filter(|mask| !mask.is_true()) else {
+                let index = self.index(index)?;
+                let read = half::from_memory(self.unit, dtype, format!("{pointer}[{index}]"))?;
+                return Ok(Text { text: read, depth: 2 });
+            };
             let mask = self.value(mask)?;
+            self.indent += 1;
+            let index = self.apart(|body| body.index(index));
+            self.indent -= 1;
+            let (index, lines) = index?;
+            let read = half::from_memory(self.unit, dtype, format!("{pointer}[{index}]"))?;
             let ty = self.unit.value_type(dtype)?;
-            return Ok(Text { text: format!("({mask} ? {read} : ({ty})0)"), depth: 4 });
+            if lines.is_empty() {
+                return Ok(Text { text: format!("({mask} ? {read} : ({ty})0)"), depth: 4 });
+            }
+            let name = self.names.unique("t");
+            self.line(format!("{ty} {name} = ({ty})0;"));
+            self.line(format!("if {} {{", condition(&mask)));
+            self.lines.extend(lines);
+            self.line(format!("  {name} = {read};"));
+            self.line("}");
+            return Ok(Text::flat(name));
         }
         let mask = self.mask(mask, dtype)?;
         let place = self.place(buffer, &pointer, index)?;
@@ -72,11 +88,25 @@ impl Body<'_> {
         );
         if dtype.lanes() == 1 {
             let mask = mask.filter(|mask| !mask.is_true()).map(|mask| self.value(mask)).transpose()?;
-            let place = self.index(index)?;
-            let value = self.value(value)?;
+            self.indent += usize::from(mask.is_some());
+            let written = self.apart(|body| Ok((body.index(index)?, body.value(value)?)));
+            self.indent -= usize::from(mask.is_some());
+            let ((place, value), lines) = written?;
             let value = half::to_memory(self.unit, dtype, value)?;
-            let guard = mask.map(|mask| format!("if {} ", condition(&mask))).unwrap_or_default();
-            self.line(format!("{guard}{pointer}[{place}] = {value};"));
+            let store = format!("{pointer}[{place}] = {value};");
+            match mask {
+                Some(mask) if lines.is_empty() => self.line(format!("if {} {store}", condition(&mask))),
+                Some(mask) => {
+                    self.line(format!("if {} {{", condition(&mask)));
+                    self.lines.extend(lines);
+                    self.line(format!("  {store}"));
+                    self.line("}");
+                }
+                None => {
+                    self.lines.extend(lines);
+                    self.line(store);
+                }
+            }
             return Ok(());
         }
         let mask = self.mask(mask, dtype)?;
