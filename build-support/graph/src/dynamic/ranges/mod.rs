@@ -170,7 +170,7 @@ pub(crate) fn read<T>(
     let least: Vec<i64> = dims.iter().map(|dim| dim.least).collect();
     let advice = Fix::Extents(dims[0].name.clone());
     let (smallest, _) = of(&least).map_err(|error| error.fix(&advice))?;
-    same_nodes(&ranges, (&graph, &ranges.extents), (&smallest, &least))?;
+    same_graphs(&ranges, (&graph, &ranges.extents), (&smallest, &least))?;
     for id in 0..graph.values.len() {
         let value = &graph.values[id];
         let formulas = graph.formulas(&ranges, id).map_err(|error| match value.producer {
@@ -248,8 +248,21 @@ fn supported(graph: &Graph, dims: &[RangeDim]) -> Result<()> {
     Ok(())
 }
 
-/// Checks that two readings have the same nodes, values and arguments, except their extents.
+/// Checks that two readings have the same nodes, values and arguments, except their extents, and
+/// that the nodes read the same values.
 pub(crate) fn same_nodes(ranges: &Ranges, (a, at): (&Graph, &[i64]), (b, other_at): (&Graph, &[i64])) -> Result<()> {
+    same_graphs(ranges, (a, at), (b, other_at))?;
+    let Some((node, _)) = a.nodes.iter().zip(&b.nodes).find(|(node, other)| node.reads != other.reads) else {
+        return Ok(());
+    };
+    let (first, second) = (ranges.shown(at), ranges.shown(other_at));
+    let what = format!("{}: it reads other inputs with {first} than with {second}", node.place());
+    Err(GraphError::new(what).fix(&Fix::Extents(ranges.dims[0].name.clone())))
+}
+
+/// Checks that two readings have the same nodes, values and arguments, except their extents. A node
+/// does not read a known input of one element.
+fn same_graphs(ranges: &Ranges, (a, at): (&Graph, &[i64]), (b, other_at): (&Graph, &[i64])) -> Result<()> {
     let refused = |what: String| {
         Err(GraphError::new(what).fix(&Fix::Extents(ranges.dims[0].name.clone())))
     };
@@ -261,7 +274,6 @@ pub(crate) fn same_nodes(ranges: &Ranges, (a, at): (&Graph, &[i64]), (b, other_a
             && node.name == other.name
             && node.inputs == other.inputs
             && node.outputs == other.outputs
-            && node.reads == other.reads
             && node.body.is_some() == other.body.is_some();
         if !is_same {
             return differs(node);
