@@ -105,6 +105,14 @@ impl Kernel {
         te::size(name)
     }
 
+    /// Declares a size as an argument, after those declared before it: for sizes that no argument's
+    /// shape has by itself, and functions whose tensors are addresses.
+    #[doc(hidden)]
+    #[track_caller]
+    pub fn size_argument(&mut self, size: &Var) {
+        self.add(&size.name().to_owned(), KernelParamKind::Scalar(size.clone()));
+    }
+
     /// Declares a tensor that the kernel reads.
     #[track_caller]
     pub fn input(&mut self, name: &str, shape: impl Exprs, dtype: DataType) -> Tensor {

@@ -23,6 +23,13 @@ pub struct Group {
     before_anchor: Vec<usize>,
 }
 
+impl Group {
+    /// Creates a group of one node.
+    pub(crate) fn of_node(node: usize) -> Self {
+        Self { nodes: vec![node], ..Self::default() }
+    }
+}
+
 /// The maximum number of places at which a kernel computes the elements of one value. When a chain
 /// of nodes that read a value at their own place and at another one is inlined, each link doubles
 /// the number of places.

@@ -221,6 +221,31 @@ pub struct Sizes {
     pub others: Vec<(i64, Graph)>,
 }
 
+/// A dynamic dimension with a range of extents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RangeDim {
+    /// Its name in the model.
+    pub name: String,
+    /// The least extent.
+    pub least: i64,
+    /// The largest extent.
+    pub most: i64,
+}
+
+/// The dimensions of a model that have any extents of a range. Its kernels serve all of them.
+///
+/// The graph that has this is that for the largest extents. It is compared with graphs for other
+/// extents: numbers that differ follow from the extents.
+#[derive(Clone)]
+pub struct Ranges {
+    /// The dimensions.
+    pub dims: Vec<RangeDim>,
+    /// Their extents in the graph that has this. No other graph has larger ones.
+    pub extents: Vec<i64>,
+    /// Graphs with the same nodes and values for other extents.
+    pub others: Vec<(Vec<i64>, Graph)>,
+}
+
 /// A snapshot of the contents of a graph: values, nodes and warnings.
 #[derive(Clone, Copy)]
 pub(crate) struct Mark {
@@ -251,6 +276,8 @@ pub struct Graph {
     pub parts: Option<Arc<Parts>>,
     /// The other extents of a dimension that it is compiled for.
     pub sizes: Option<Arc<Sizes>>,
+    /// The dimensions with ranges of extents.
+    pub ranges: Option<Arc<Ranges>>,
     /// Values that were lists of maps, with the labels of their columns.
     pub(crate) columns: BTreeMap<ValueId, Columns>,
     /// Texts of the model by the names of outputs, whose elements or columns are their places in

@@ -41,10 +41,10 @@ pub use attrs::{Attr, Attrs};
 #[cfg(feature = "llvm")]
 pub use build::build;
 pub use constant::{Constant, element_bytes, num_elements, stored};
-pub use dynamic::{Extent, Extents, OpenDim};
+pub use dynamic::{Extent, Extents, Formula, OpenDim};
 pub use error::{GraphError, Result};
 pub use fuse::Group;
-pub use graph::{Dequantized, Graph, Node, Parts, Sizes, Value, ValueId};
+pub use graph::{Dequantized, Graph, Node, Parts, RangeDim, Ranges, Sizes, Value, ValueId};
 pub use import::{Imported, import, import_and_dump, import_owned};
 pub use lower::{KernelInfo, LowerOptions, Lowered, Place, Threads, ValueInfo, Weights, lower, lower_apart};
 pub use model::{Argument, Model};

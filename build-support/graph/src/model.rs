@@ -59,9 +59,11 @@ impl Model {
     /// Wraps a graph for other languages.
     pub fn new(graph: Graph) -> ObjRef<Self> {
         let names = argument_names(&graph);
-        let of = |id: ValueId, name: &str, extents: Option<&str>| {
+        let ranged = graph.ranges.as_ref().map(|_| graph.argument_extents());
+        let of = |number: usize, id: ValueId, name: &str, extents: Option<&str>| {
             let value = &graph.values[id];
-            let shape = Shape::new(&value.shape);
+            let largest = ranged.as_ref().map(|all| all[number].iter().map(|extent| extent.by_size[0]).collect());
+            let shape = Shape::new(&largest.unwrap_or_else(|| value.shape.clone()));
             ObjRef::new(Argument {
                 name: name.into(),
                 dtype: stored(value.dtype),
@@ -70,11 +72,12 @@ impl Model {
             })
         };
         let (taken, given) = names.split_at(graph.inputs.len());
-        let inputs = graph.inputs.iter().zip(taken).map(|(id, name)| of(*id, name, None)).collect();
+        let inputs = graph.inputs.iter().zip(taken).enumerate();
+        let inputs = inputs.map(|(number, (id, name))| of(number, *id, name, None)).collect();
         let outputs = graph.outputs.iter().zip(given).enumerate().map(|(number, ((_, id), name))| {
             // The extents of an output are the next one.
             let extents = graph.extents.contains_key(id).then(|| given.get(number + 1)).flatten();
-            of(*id, name, extents.map(String::as_str))
+            of(taken.len() + number, *id, name, extents.map(String::as_str))
         });
         ObjRef::new(Self {
             name: graph.name.as_str().into(),
@@ -151,6 +154,7 @@ impl Model {
 /// | `dims` | extents by the names of dimensions |
 /// | `dims_up_to` | the largest extent of a dynamic dimension, by its name: a batch |
 /// | `dims_in` | a list of extents of a dynamic dimension, by its name |
+/// | `dims_range` | the least and the largest extent of dynamic dimensions, by their names |
 /// | `inputs` | shapes by the names of inputs |
 /// | `constants` | tensors by the names of inputs that always have these values |
 /// | `sequences` | for each input that is a sequence, the shapes of its tensors |
@@ -197,6 +201,18 @@ fn read(options: &Map<Str, Any>) -> Result<ModelOptions> {
             "dims" => all.dims = value.to()?,
             "dims_up_to" => all.up_to = value.to()?,
             "dims_in" => all.dims_in = value.to()?,
+            "dims_range" => {
+                let ranges: BTreeMap<String, Vec<i64>> = value.to()?;
+                for (name, range) in ranges {
+                    let [least, most] = range[..] else {
+                        return Err(error!(
+                            ValueError,
+                            "dims_range: the dimension '{name}' is given {range:?}, and needs its least and its largest extent"
+                        ));
+                    };
+                    all.ranges.push((name, least, most));
+                }
+            }
             "inputs" => {
                 let shapes: BTreeMap<String, Shape> = value.to()?;
                 all.inputs = shapes.into_iter().map(|(name, shape)| (name, shape.to_vec())).collect();
@@ -225,7 +241,7 @@ fn read(options: &Map<Str, Any>) -> Result<ModelOptions> {
             other => {
                 return Err(error!(
                     ValueError,
-                    "unknown option `{other}`: the options are dims, dims_up_to, dims_in, inputs, constants, sequences, bounds, absent, outputs, operators, allow_nan, plain and weights"
+                    "unknown option `{other}`: the options are dims, dims_up_to, dims_in, dims_range, inputs, constants, sequences, bounds, absent, outputs, operators, allow_nan, plain and weights"
                 ));
             }
         }

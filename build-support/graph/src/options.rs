@@ -16,6 +16,8 @@ pub struct ModelOptions {
     pub up_to: BTreeMap<String, i64>,
     /// The allowed extents of a dynamic dimension, by its name in the model: at most one dimension.
     pub dims_in: BTreeMap<String, Vec<i64>>,
+    /// The least and the largest extent of dynamic dimensions, by their names in the model.
+    pub ranges: Vec<(String, i64, i64)>,
     /// Shapes of inputs by their names.
     pub inputs: BTreeMap<String, Vec<i64>>,
     /// Inputs that always have the same value, by their names.

@@ -42,6 +42,8 @@ mod parts;
 mod passes;
 #[path = "models/quantized.rs"]
 mod quantized;
+#[path = "models/ranges.rs"]
+mod ranges;
 #[path = "models/refused.rs"]
 mod refused;
 #[path = "models/regions.rs"]

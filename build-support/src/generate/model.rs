@@ -51,6 +51,9 @@ pub(crate) struct OpenAxis {
     pub(crate) cut: Option<usize>,
     /// The index of the dimension with a list of extents that it depends on, if there is one.
     pub(crate) chosen: Option<usize>,
+    /// The extent as a Rust expression, if it follows from dimensions with ranges, which are `{0}`,
+    /// `{1}` and so on.
+    pub(crate) formula: Option<String>,
 }
 
 /// A dynamic dimension.
@@ -60,6 +63,8 @@ pub(crate) struct OpenDimension {
     pub(crate) name: String,
     /// The allowed extents, as text for people: `1 to 64`, or `32, 64 or 128`.
     pub(crate) extents: String,
+    /// The least extent.
+    pub(crate) least: i64,
     /// The largest extent.
     pub(crate) most: i64,
     /// All extents, the largest first, if only a list of extents is allowed.
@@ -72,13 +77,9 @@ impl OpenDimension {
     /// Returns a Rust condition that is true if an extent is allowed.
     fn fits(&self, extent: &str) -> String {
         if self.one_of.is_empty() {
-            return format!("(1..={}).contains(&{extent})", self.most);
+            return format!("({}..={}).contains(&{extent})", self.least, self.most);
         }
         format!("{:?}.contains(&{extent})", self.one_of)
-    }
-
-    fn least(&self) -> i64 {
-        self.one_of.last().copied().unwrap_or(1)
     }
 }
 
@@ -95,7 +96,12 @@ impl ModelArgument {
     /// Returns the extents as a Rust expression, in which the dynamic dimensions have these names.
     fn shape_in_rust(&self, dims: &[OpenDimension], names: &[String]) -> String {
         let mut extents: Vec<String> = self.shape.iter().map(i64::to_string).collect();
-        for OpenAxis { axis, by_size, cut, chosen } in &self.open {
+        for OpenAxis { axis, by_size, cut, chosen, formula } in &self.open {
+            if let Some(formula) = formula {
+                let with_names = |text: String, (number, name): (usize, &String)| text.replace(&format!("{{{number}}}"), name);
+                extents[*axis] = names.iter().enumerate().fold(formula.clone(), with_names);
+                continue;
+            }
             let size = chosen.map_or(by_size[0].to_string(), |number| {
                 let (sizes, name) = (&dims[number].one_of, &names[number]);
                 if sizes == by_size {
@@ -162,7 +168,7 @@ pub(super) fn write(out: &mut String, names: &Identifiers, steps: &Identifiers, 
     // The expressions for the dimensions, for Rust and for packed functions. The function itself
     // rejects a tensor without the axis.
     let told = |of: fn(&str, usize) -> String| {
-        let one = |dim: &OpenDimension| format!("{}.unwrap_or({})", of(&inputs[dim.at.0], dim.at.1), dim.least());
+        let one = |dim: &OpenDimension| format!("{}.unwrap_or({})", of(&inputs[dim.at.0], dim.at.1), dim.least);
         model.dims.iter().map(one).collect::<Vec<_>>().join(", ")
     };
     let by_tensor = told(|name, axis| format!("{name}.shape().get({axis}).copied()"));

@@ -289,6 +289,7 @@ fn arguments(graph: &Graph) -> Vec<ModelArgument> {
     let names = kernpack_graph::lower::argument_names(graph);
     let (extents, texts) = (graph.argument_extents(), graph.argument_texts());
     let dims = graph.open_dims();
+    let places: Vec<String> = (0..dims.len()).map(|number| format!("{{{number}}}")).collect();
     let cut = dims.iter().position(|dim| matches!(dim.extents, Extents::UpTo(_)));
     let chosen = dims.iter().position(|dim| matches!(dim.extents, Extents::OneOf(_)));
     ids.zip(names)
@@ -303,6 +304,7 @@ fn arguments(graph: &Graph) -> Vec<ModelArgument> {
                 by_size: extent.by_size.clone(),
                 cut: cut.filter(|_| extent.is_cut),
                 chosen: chosen.filter(|_| extent.by_size.iter().any(|size| *size != extent.by_size[0])),
+                formula: extent.formula.as_ref().map(|formula| formula.text(&places)),
             });
             let open = open.collect();
             let dtype = (raw.code, raw.bits, stored.to_string());
@@ -331,7 +333,8 @@ fn items(read: &Read<'_>, info: &str, infos: &[String]) -> Result<ModelItems> {
         let after = graph.outputs.iter().position(|(name, _)| name == output).ok_or_else(|| no("output", output))?;
         let all = arguments(graph);
         let open = [&all[before], &all[graph.inputs.len() + after]].into_iter().flat_map(|argument| &argument.open);
-        if let Some(number) = open.filter_map(|open| open.cut.or(open.chosen)).next() {
+        let number = |open: &OpenAxis| open.formula.as_ref().map(|_| 0).or(open.cut).or(open.chosen);
+        if let Some(number) = open.filter_map(number).next() {
             let dim = &graph.open_dims()[number].name;
             return Err(Error::new(format!(
                 "{}: state '{input}' has the dimension '{dim}', which each call tells: say one extent, `.dim(\"{dim}\", extent)`",
@@ -365,11 +368,14 @@ fn items(read: &Read<'_>, info: &str, infos: &[String]) -> Result<ModelItems> {
 
 fn open_dimension(dim: OpenDim) -> OpenDimension {
     let extents = dim.extents.to_string();
-    let (most, one_of) = match dim.extents {
-        Extents::UpTo(most) => (most, Vec::new()),
-        Extents::OneOf(sizes) => (sizes.iter().copied().max().unwrap_or(1), sizes),
+    let (least, most, one_of) = match dim.extents {
+        Extents::UpTo(most) => (1, most, Vec::new()),
+        Extents::Range(least, most) => (least, most, Vec::new()),
+        Extents::OneOf(sizes) => {
+            (sizes.iter().copied().min().unwrap_or(1), sizes.iter().copied().max().unwrap_or(1), sizes)
+        }
     };
-    OpenDimension { name: dim.name, extents, most, one_of, at: dim.at }
+    OpenDimension { name: dim.name, extents, least, most, one_of, at: dim.at }
 }
 
 /// Returns the complete descriptions of the arguments of a model's functions.

@@ -1,5 +1,6 @@
 //! A model of a library.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use kernpack_compiler::ir::DataType;
@@ -66,6 +67,15 @@ impl Model {
     #[must_use]
     pub fn dim_in(mut self, name: &str, extents: impl Into<Vec<i64>>) -> Self {
         self.options.dims_in.insert(name.to_owned(), extents.into());
+        self
+    }
+
+    /// Makes a symbolic dimension dynamic, with any extent of a range: `.dim_range("batch", 1..=64)`.
+    /// Several dimensions can have ranges, on any axes. The model is compiled once: the extents are
+    /// arguments of its kernels.
+    #[must_use]
+    pub fn dim_range(mut self, name: &str, extents: RangeInclusive<i64>) -> Self {
+        self.options.ranges.push((name.to_owned(), *extents.start(), *extents.end()));
         self
     }
 

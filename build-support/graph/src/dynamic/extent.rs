@@ -1,7 +1,8 @@
 //! The extents of a model's arguments: fixed, or dependent on dynamic dimensions.
 
+use super::ranges::Formula;
 use crate::error::{Result, fail, require};
-use crate::graph::Graph;
+use crate::graph::{Graph, Ranges};
 use crate::names::argument_names;
 
 /// An extent of an argument.
@@ -13,6 +14,8 @@ pub struct Extent {
     /// True if the extent is that share times the extent of the dimension that the model is split
     /// along.
     pub is_cut: bool,
+    /// The extent of a model whose dimensions have ranges. `by_size` then has its largest number.
+    pub formula: Option<Formula>,
 }
 
 /// A dynamic dimension.
@@ -33,6 +36,8 @@ pub enum Extents {
     UpTo(i64),
     /// One of these, the largest first.
     OneOf(Vec<i64>),
+    /// From the first one to the second one, together with any extents of other dimensions.
+    Range(i64, i64),
 }
 
 impl Extents {
@@ -41,6 +46,7 @@ impl Extents {
         match self {
             Self::UpTo(most) => (1..=*most).contains(&extent),
             Self::OneOf(sizes) => sizes.contains(&extent),
+            Self::Range(least, most) => (*least..=*most).contains(&extent),
         }
     }
 }
@@ -50,6 +56,7 @@ impl core::fmt::Display for Extents {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::UpTo(most) => write!(f, "1 to {most}"),
+            Self::Range(least, most) => write!(f, "{least} to {most}"),
             Self::OneOf(sizes) => {
                 let texts: Vec<String> = sizes.iter().rev().map(i64::to_string).collect();
                 match texts.split_last() {
@@ -64,6 +71,9 @@ impl core::fmt::Display for Extents {
 impl Extent {
     /// Returns the extent, if it is the same for all calls.
     pub fn fixed(&self) -> Option<i64> {
+        if let Some(formula) = &self.formula {
+            return formula.fixed();
+        }
         let first = *self.by_size.first()?;
         (!self.is_cut && self.by_size.iter().all(|size| *size == first)).then_some(first)
     }
@@ -101,6 +111,9 @@ impl Graph {
 
     /// Returns the extents of each argument, inputs first.
     pub fn argument_extents(&self) -> Vec<Vec<Extent>> {
+        if let Some(ranges) = &self.ranges {
+            return self.ranged_extents(ranges);
+        }
         let variants = self.variants();
         let ids = |graph: &Graph| -> Vec<usize> {
             graph.inputs.iter().copied().chain(graph.outputs.iter().map(|(_, id)| *id)).collect()
@@ -119,11 +132,23 @@ impl Graph {
                             .iter()
                             .enumerate()
                             .map(|(variant, (_, graph))| share(graph).unwrap_or(shape(variant)[axis]));
-                        Extent { by_size: by_size.collect(), is_cut: share(self).is_some() }
+                        Extent { by_size: by_size.collect(), is_cut: share(self).is_some(), formula: None }
                     })
                     .collect()
             })
             .collect()
+    }
+
+    /// Returns the extents of each argument of a graph with ranges.
+    fn ranged_extents(&self, ranges: &Ranges) -> Vec<Vec<Extent>> {
+        let ids = self.inputs.iter().copied().chain(self.outputs.iter().map(|(_, id)| *id));
+        let of = |formula: Formula| {
+            let bound = ranges.bound(&formula).unwrap_or(i64::MAX);
+            Extent { by_size: vec![bound], is_cut: false, formula: Some(formula) }
+        };
+        // The importer has checked that each extent has a formula.
+        let extents = |id: usize| self.formulas(ranges, id).unwrap_or_default().into_iter().map(of).collect();
+        ids.map(extents).collect()
     }
 
     /// Returns the extents of each argument for people: `["batch", "sequence", "4"]`.
@@ -131,7 +156,14 @@ impl Graph {
         let sizes: Vec<i64> = self.variants().iter().map(|(size, _)| *size).collect();
         let chosen = self.sizes.as_ref().map(|chosen| (chosen.dim.as_str(), &sizes[..]));
         let cut = self.parts.as_ref().map_or("", |parts| parts.dim.as_str());
-        let of = |extents: Vec<Extent>| extents.iter().map(|extent| extent.text(cut, chosen)).collect();
+        let names = self.ranges.as_ref().map_or_else(Vec::new, |ranges| ranges.names());
+        let of = |extents: Vec<Extent>| {
+            let text = |extent: &Extent| match &extent.formula {
+                Some(formula) => formula.text(&names),
+                None => extent.text(cut, chosen),
+            };
+            extents.iter().map(text).collect()
+        };
         self.argument_extents().into_iter().map(of).collect()
     }
 
@@ -145,6 +177,11 @@ impl Graph {
                 .find(|(input, axis)| has(&inputs[*input][*axis]))
         };
         let mut dims = Vec::new();
+        for (number, dim) in self.ranges.iter().flat_map(|ranges| &ranges.dims).enumerate() {
+            let is_it = |extent: &Extent| extent.formula.as_ref().and_then(Formula::dim) == Some(number);
+            let extents = Extents::Range(dim.least, dim.most);
+            dims.push(OpenDim { name: dim.name.clone(), extents, at: at(&is_it).unwrap_or_default() });
+        }
         if let Some(parts) = &self.parts {
             let at = at(&|extent| extent.is_cut).unwrap_or_default();
             dims.push(OpenDim { name: parts.dim.clone(), extents: Extents::UpTo(parts.most), at });
@@ -172,17 +209,23 @@ impl Graph {
             let (expected, found) = (extents.len(), shape.len());
             require!(expected == found, "input '{name}' has {expected} dimensions, and {found} are given: {shape:?}");
         }
-        let (mut cut, mut variant) = (1, 0);
+        let (mut cut, mut variant, mut ranged) = (1, 0, Vec::new());
         for OpenDim { name, extents, at: (input, axis) } in self.open_dims() {
             let extent = inputs[input][axis];
             require!(extents.contains(extent), "the dimension '{name}' is {extent}, and has to be {extents}");
             match extents {
                 Extents::UpTo(_) => cut = extent,
+                Extents::Range(..) => ranged.push(extent),
                 Extents::OneOf(sizes) => variant = sizes.iter().position(|size| *size == extent).unwrap_or(0),
             }
         }
         let shape = |extents: &Vec<Extent>| -> Vec<i64> {
-            extents.iter().map(|extent| extent.by_size[variant] * if extent.is_cut { cut } else { 1 }).collect()
+            let of = |extent: &Extent| match &extent.formula {
+                // The largest number was computed when the model was read.
+                Some(formula) => formula.at(&ranged).unwrap_or(i64::MAX),
+                None => extent.by_size[variant] * if extent.is_cut { cut } else { 1 },
+            };
+            extents.iter().map(of).collect()
         };
         for ((given, extents), name) in inputs.iter().zip(&all).zip(&names) {
             let expected = shape(extents);

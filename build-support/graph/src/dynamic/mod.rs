@@ -2,13 +2,17 @@
 //!
 //! - [`sizes`]: a dimension has one of a few extents, each with a graph of its own;
 //! - [`parts`]: a dimension has any extent up to a bound, and the model is computed in parts;
-//! - [`extent`]: the extents of the arguments, which follow from both.
+//! - [`ranges`]: several dimensions have any extents of a range each, with one graph for all;
+//! - [`extent`]: the extents of the arguments, which follow from these.
 
 mod extent;
 mod parts;
+mod ranges;
 mod sizes;
 
 pub use extent::{Extent, Extents, OpenDim};
+pub(crate) use ranges::same_nodes;
+pub use ranges::Formula;
 
 use crate::error::Result;
 use crate::graph::Graph;
@@ -24,5 +28,7 @@ pub(crate) fn read<T>(
     named: &[String],
     read: impl Fn(&ModelOptions) -> Result<(Graph, T)>,
 ) -> Result<(Graph, T)> {
-    sizes::read(options, named, |options| parts::read(options, named, &read))
+    ranges::read(options, named, |options| {
+        sizes::read(options, named, |options| parts::read(options, named, &read))
+    })
 }

@@ -100,7 +100,7 @@ fn optimized(mut graph: Graph, files: Vec<PathBuf>, options: &ModelOptions) -> R
 
 /// Like [`read`], for all extents of the dynamic dimensions.
 fn read_parts(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<(Graph, Vec<PathBuf>)> {
-    if options.up_to.is_empty() && options.dims_in.is_empty() {
+    if options.up_to.is_empty() && options.dims_in.is_empty() && options.ranges.is_empty() {
         return read(bytes, folder, options);
     }
     let mut named: Vec<String> = Vec::new();

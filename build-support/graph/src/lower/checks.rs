@@ -6,15 +6,16 @@
 
 use kernpack::DataType;
 use kernpack_compiler::ir::dtype::NOTHING;
-use kernpack_compiler::ir::{CallKind, Expr, I32, I64, IterVar, Stmt, StmtNode, Tensor, U32, U64};
+use kernpack_compiler::ir::{CallKind, Expr, I32, I64, IterVar, Stmt, StmtNode, Tensor, U32, U64, Var};
 use kernpack_compiler::te;
 
 use super::Kernels;
 use super::inside::seen;
 use super::kernel::kernel;
-use crate::error::Result;
+use crate::dynamic::Formula;
+use crate::error::{Result, fail};
 use crate::fuse::Group;
-use crate::graph::{Graph, Node, ValueId};
+use crate::graph::{Graph, ValueId};
 use crate::op::checks::{Check, Demand};
 use crate::op::{element_tensor, statements};
 
@@ -35,8 +36,9 @@ pub(super) struct CheckCall {
     /// True if all tasks of a region run it.
     pub(super) is_task: bool,
     dtype: DataType,
-    /// The largest result without an error.
-    most: i64,
+    /// The largest result without an error, which may follow from the extents of dimensions with
+    /// ranges.
+    most: Formula,
     kind: &'static str,
     text: String,
 }
@@ -48,10 +50,15 @@ impl CheckCall {
     }
 
     /// Returns the statement that reports an error unless the result at an address is valid.
-    pub(super) fn outcome(&self, result: Expr) -> Stmt {
+    /// `extents` are those of the dimensions with ranges.
+    pub(super) fn outcome(&self, result: Expr, extents: &[Var]) -> Stmt {
         let buffer = seen("misfit", self.dtype);
         let alias = Stmt::from_node(StmtNode::Alias { buffer: buffer.clone(), data: result });
-        let fits = statements::element(&buffer, 0).less_equal(Expr::constant(self.dtype, self.most));
+        let most = self.most.fixed().map_or_else(
+            || self.most.expr(extents).cast(self.dtype),
+            |most| Expr::constant(self.dtype, most),
+        );
+        let fits = statements::element(&buffer, 0).less_equal(most);
         Stmt::seq([alias, Stmt::assert(fits, self.kind, [self.text.as_str().into()])])
     }
 }
@@ -62,24 +69,34 @@ impl Kernels<'_> {
         let mut calls = Vec::new();
         for number in &group.nodes {
             let node = &graph.nodes[*number];
-            for check in graph.checks(node)? {
+            for (place, check) in graph.checks(node)?.into_iter().enumerate() {
                 let Some(id) = node.inputs[check.input] else { continue };
                 if graph.values[id].known.is_some() && graph.known_misfit(node, &check)?.is_none() {
                     continue;
                 }
-                calls.push(self.check(graph, group, node, &check, id)?);
+                calls.push(self.check(graph, group, (*number, place), &check, id)?);
             }
         }
         Ok(calls)
     }
 
-    fn check(&mut self, graph: &Graph, group: &Group, node: &Node, check: &Check, id: ValueId) -> Result<CheckCall> {
-        let shape = &graph.values[id].shape;
+    /// Returns the call of a check. `place` is the index of its node, and its own among those of the
+    /// node.
+    fn check(
+        &mut self,
+        graph: &Graph,
+        group: &Group,
+        place: (usize, usize),
+        check: &Check,
+        id: ValueId,
+    ) -> Result<CheckCall> {
+        let node = &graph.nodes[place.0];
         let mut dtype = U64;
-        let most = match check.demand {
-            Demand::NotZero => 0,
-            // If no value is allowed, each existing element counts 1.
-            Demand::Within { low, high, .. } => (high - low).max(0),
+        let most = most_of(check);
+        // The same check in each reading of a graph with ranges.
+        let in_reading = |other: &Graph| match other.checks(&other.nodes[place.0])?.get(place.1) {
+            Some(found) if found.input == check.input => Ok(found.clone()),
+            _ => fail!("{}: its checks depend on the extents of the dimensions", node.place()),
         };
         // Elements beyond the data-dependent extents of a value are not checked.
         let extents = graph.extents.get(&id).copied();
@@ -89,15 +106,26 @@ impl Kernels<'_> {
             graph,
             group,
             &outputs,
-            |tensors| {
+            |reading, tensors| {
                 dtype = type_of(tensors[0].dtype, most);
-                vec![result(check, shape, &tensors[0], tensors.get(1), dtype)]
+                let (check, shape) = (in_reading(reading)?, &reading.values[id].shape);
+                Ok(vec![result(&check, shape, &tensors[0], tensors.get(1), dtype)])
             },
             &own,
             self,
         )?;
         let number = self.add(function, &own, &node.place());
         let name = &graph.values[id].name;
+        let (most, message) = match &graph.ranges {
+            None => (Formula::of_constant(most), check.message(name, None)),
+            Some(ranges) => {
+                let checks: Vec<Check> =
+                    ranges.readings(graph).map(|(_, graph)| in_reading(graph)).collect::<Result<_>>()?;
+                let numbers: Vec<i64> = checks.iter().map(most_of).collect();
+                let messages: Vec<String> = checks.iter().map(|check| check.message(name, None)).collect();
+                (ranges.formula(&numbers)?, ranges.text(&messages))
+            }
+        };
         Ok(CheckCall {
             number,
             function: self.functions[number].name.to_string(),
@@ -107,8 +135,17 @@ impl Kernels<'_> {
             dtype,
             most,
             kind: check.demand.error_kind(),
-            text: format!("{}: {}", node.place(), check.message(name, None)),
+            text: format!("{}: {message}", node.place()),
         })
+    }
+}
+
+/// Returns the largest result of a check without an error.
+fn most_of(check: &Check) -> i64 {
+    match check.demand {
+        Demand::NotZero => 0,
+        // If no value is allowed, each existing element counts 1.
+        Demand::Within { low, high, .. } => (high - low).max(0),
     }
 }
 

@@ -12,11 +12,12 @@ use kernpack_compiler::ir::{
 
 use super::checks::CheckCall;
 use super::open::Open;
+use super::ranged;
 use super::region::{barrier, by_one};
 use super::weights::Weights;
 use super::{CONSTANTS, Step, argument_names};
 use crate::constant::{Constant, element_bytes, num_elements, stored};
-use crate::error::Result;
+use crate::error::{Result, fail};
 use crate::graph::{Graph, ValueId};
 use crate::op::extents;
 use crate::plan::{self, ALIGNMENT, Need};
@@ -87,6 +88,15 @@ pub(super) fn bytes_of(graph: &Graph, id: ValueId) -> Result<usize> {
     Ok(num_elements(&value.shape)?.saturating_mul(element_bytes(value.dtype)))
 }
 
+/// Returns the largest number of bytes of a value, for all extents of dimensions with ranges.
+pub(super) fn most_bytes(graph: &Graph, id: ValueId) -> Result<usize> {
+    let Some(ranges) = &graph.ranges else { return bytes_of(graph, id) };
+    let value = &graph.values[id];
+    let bounds = graph.formulas(ranges, id)?.iter().map(|formula| ranges.bound(formula)).collect::<Option<Vec<_>>>();
+    let Some(shape) = bounds else { fail!("value '{}' is too large for the largest extents", value.name) };
+    Ok(num_elements(&shape)?.saturating_mul(element_bytes(value.dtype)))
+}
+
 /// Indices of weights by their length and some of their bytes: hashing all bytes takes long in a
 /// build script, which is compiled without optimization.
 #[derive(Default)]
@@ -123,7 +133,7 @@ pub(super) fn layout(graph: &Graph, steps: &[Step], all: &mut Known) -> Result<L
             if !places.contains_key(id) {
                 place_of.insert(*id, needs.len());
                 values.push(*id);
-                needs.push(Need { bytes: bytes_of(graph, *id)?, first: number, last: number });
+                needs.push(Need { bytes: most_bytes(graph, *id)?, first: number, last: number });
             }
         }
         let checked = step.checks.iter().flat_map(|check| &check.inputs);
@@ -196,7 +206,7 @@ pub(super) fn functions(graph: &Graph, name: &str, blocks: &[Block], data: Data)
     let run = run(graph, name, blocks, data);
     let runner = run.name.to_string();
     let steps = blocks.first().map_or(0, |block| block.steps.len());
-    if graph.parts.is_none() && graph.sizes.is_none() {
+    if graph.parts.is_none() && graph.sizes.is_none() && graph.ranges.is_none() {
         return vec![run, entry(graph, name, &runner, arena, steps), part(graph, name, &runner, arena, steps)];
     }
     let open = Open::new(graph, name, &runner, arena, steps);
@@ -215,8 +225,10 @@ fn run(graph: &Graph, name: &str, blocks: &[Block], data: Data) -> LoweredFunc {
     let arguments: Vec<Var> = argument_names(graph).iter().map(|name| Var::new(name, POINTER)).collect();
     let weights_name = format!("{name}.weights");
     let in_region = blocks.iter().flat_map(|block| &block.steps).any(Step::has_task);
+    let extents = graph.ranges.as_ref().map_or_else(Vec::new, |ranges| ranged::variables(ranges));
     let run = Run {
         memory: &memory,
+        extents: &extents,
         first: &first,
         end: &end,
         arguments: &arguments,
@@ -246,7 +258,7 @@ fn run(graph: &Graph, name: &str, blocks: &[Block], data: Data) -> LoweredFunc {
         Data::Symbol(symbol) => Some([(key(), Str::from(symbol))].into_iter().collect::<Map<Str, Str>>().into()),
     };
     let attrs = data.into_iter().map(|data| (Str::from(CONSTANTS), data)).collect();
-    let which = by_variant.then_some(variant).into_iter().chain(by_size.then_some(size));
+    let which = by_variant.then_some(variant).into_iter().chain(by_size.then_some(size)).chain(extents.iter().cloned());
     let own = [memory.clone(), first.clone(), end.clone()].into_iter().chain(which);
     let params = own.chain(arguments.iter().cloned()).map(plain).collect();
     function(&format!("{name}.run"), FuncKind::Internal, params, body, attrs)
@@ -255,6 +267,8 @@ fn run(graph: &Graph, name: &str, blocks: &[Block], data: Data) -> LoweredFunc {
 /// The variables that calls of kernels use.
 struct Run<'a> {
     memory: &'a Var,
+    /// The extents of dimensions with ranges, which are the last arguments of each kernel.
+    extents: &'a [Var],
     first: &'a Var,
     end: &'a Var,
     arguments: &'a [Var],
@@ -265,7 +279,7 @@ struct Run<'a> {
 impl Run<'_> {
     /// Returns the kernels of a block in order.
     fn steps(&self, block: &Block) -> Stmt {
-        let Self { memory, first, end, arguments, weights_name, in_region } = *self;
+        let Self { memory, extents, first, end, arguments, weights_name, in_region } = *self;
         let Block { graph, steps, layout: Layout { places, scratch, check_scratch, known, .. }, .. } = block;
         let weights =
             |offset: usize| behind(Expr::builtin(CONSTANT_DATA, POINTER, [Expr::text(weights_name)]), int(offset));
@@ -280,16 +294,18 @@ impl Run<'_> {
         for (number, step) in steps.iter().enumerate() {
             let own = scratch[number].iter().map(|offset| behind(memory, int(*offset)));
             let known = known[number].iter().map(|offset| weights(*offset));
-            let arguments = step.inputs.iter().chain(&step.outputs).map(&pointer).chain(own).chain(known);
+            let extents = || extents.iter().map(|extent| extent.expr().clone());
+            let arguments =
+                step.inputs.iter().chain(&step.outputs).map(&pointer).chain(own).chain(known).chain(extents());
             let call = Stmt::evaluate(Expr::call(CallKind::Function, &step.function, NOTHING, arguments));
             let mut run = Vec::new();
             for (check, own) in step.checks.iter().zip(&check_scratch[number]) {
                 let own = || own.iter().map(|offset| behind(memory, int(*offset)));
-                let call = check.call(check.inputs.iter().map(&pointer), own());
+                let call = check.call(check.inputs.iter().map(&pointer), own().chain(extents()));
                 run.push(if in_region && !check.is_task { by_one(call) } else { call });
                 // All tasks see the same result, so either all of them end here, or none.
                 run.extend(in_region.then(barrier));
-                run.extend(own().next().map(|result| check.outcome(result)));
+                run.extend(own().next().map(|result| check.outcome(result, self.extents)));
             }
             run.push(if in_region && !step.is_task { by_one(call) } else { call });
             let following = steps.get(number + 1);

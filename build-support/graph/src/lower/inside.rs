@@ -70,7 +70,7 @@ impl Inside<'_> {
         for (number, step) in steps.iter().enumerate() {
             for (check, own) in step.checks.iter().zip(&layout.check_scratch[number]) {
                 calls.push(check.call(check.inputs.iter().map(pointer), own.iter().map(at)));
-                calls.extend(own.first().map(|result| check.outcome(at(result))));
+                calls.extend(own.first().map(|result| check.outcome(at(result), &[])));
             }
             let own = layout.scratch[number].iter().map(at);
             let known = layout.known[number].iter().map(|offset| self.weights(*offset));

@@ -8,6 +8,7 @@ use kernpack_compiler::te::placeholder;
 use kernpack_compiler::{Kernel, with_reported};
 
 use super::Kernels;
+use super::ranged::ranged_kernel;
 use crate::constant::stored;
 use crate::error::Result;
 use crate::fuse::Group;
@@ -49,15 +50,18 @@ pub(super) fn places(graph: &Graph, group: &Group) -> String {
 }
 
 /// Builds the kernel for the results of `make` on values of a group. Returns it with the values
-/// that it reads.
+/// that it reads. `make` is called for each reading of a graph with ranges.
 pub(super) fn kernel(
     graph: &Graph,
     group: &Group,
     outputs: &[ValueId],
-    make: impl FnMut(Vec<Tensor>) -> Vec<Tensor>,
+    make: impl FnMut(&Graph, Vec<Tensor>) -> Result<Vec<Tensor>>,
     name: &str,
     kernels: &Kernels<'_>,
 ) -> Result<(LoweredFunc, Vec<ValueId>)> {
+    if let Some(ranges) = &graph.ranges {
+        return with_reported(|| ranged_kernel((graph, ranges), group, outputs, make, name, kernels));
+    }
     with_reported(|| lower_group(graph, group, outputs, make, name, kernels))
 }
 
@@ -65,7 +69,7 @@ fn lower_group(
     graph: &Graph,
     group: &Group,
     outputs: &[ValueId],
-    mut make: impl FnMut(Vec<Tensor>) -> Vec<Tensor>,
+    mut make: impl FnMut(&Graph, Vec<Tensor>) -> Result<Vec<Tensor>>,
     name: &str,
     kernels: &Kernels<'_>,
 ) -> Result<(LoweredFunc, Vec<ValueId>)> {
@@ -75,7 +79,7 @@ fn lower_group(
         stands.push((id, stand()));
         stands[stands.len() - 1].1.clone()
     })?;
-    let results = make(results);
+    let results = make(graph, results)?;
     let order = post_order(&results.iter().map(|result| result.op.clone()).collect::<Vec<_>>());
     let read: HashSet<&Operation> = order.iter().collect();
     let inputs: Vec<ValueId> =
@@ -95,7 +99,7 @@ fn lower_group(
             None => stand(),
         }
     })?;
-    let results = make(results);
+    let results = make(graph, results)?;
     for (number, result) in results.into_iter().enumerate() {
         kernel.output(&if number == 0 { "y".to_owned() } else { format!("y{number}") }, result);
     }
@@ -108,7 +112,7 @@ fn lower_group(
 
 /// Returns the tensors of a group for some of its outputs. `input` returns the tensor of each
 /// outside value, once; its second argument creates a tensor that represents the value.
-fn instantiate(
+pub(super) fn instantiate(
     graph: &Graph,
     group: &Group,
     outputs: &[ValueId],

@@ -9,7 +9,9 @@ mod inside;
 mod kernel;
 mod native_loop;
 mod open;
+mod ranged;
 mod region;
+mod symbolic;
 mod weights;
 mod work;
 
@@ -213,7 +215,9 @@ fn lower_with(
     // The tasks of a region run kernels together, and a loop is not a kernel: with a loop, each
     // kernel starts the threads itself.
     let has_loops = graphs.iter().any(|(.., graph, _)| graph.nodes.iter().any(|node| node.body.is_some()));
-    let threads = if has_loops && options.threads == Threads::Region { Threads::Kernels } else { options.threads };
+    // Tasks share memory of constant sizes.
+    let is_alone = has_loops || graph.ranges.is_some();
+    let threads = if is_alone && options.threads == Threads::Region { Threads::Kernels } else { options.threads };
     let (functions, scratch) = with_threads(functions, threads)?;
     let (mut blocks, mut known, mut kernels) = (Vec::new(), Known::default(), Vec::new());
     for (number, (variant, size, graph, calls)) in graphs.into_iter().enumerate() {
@@ -243,7 +247,7 @@ fn lower_with(
     let mut values = Vec::new();
     for (id, place) in &layout.places {
         let life = layout.lives.get(id).copied();
-        values.push(ValueInfo { id: *id, place: *place, bytes: entry::bytes_of(graph, *id)?, life });
+        values.push(ValueInfo { id: *id, place: *place, bytes: entry::most_bytes(graph, *id)?, life });
     }
     values.sort_by_key(|value| value.id);
     let arena = blocks.iter().map(|block| block.layout.arena).max().unwrap_or(0);
@@ -322,7 +326,7 @@ impl Kernels<'_> {
 
     fn call(&mut self, graph: &Graph, group: &Group, outputs: Vec<ValueId>) -> Result<KernelCall> {
         let own = format!("{}.kernel{}", self.name, self.functions.len());
-        let (function, inputs) = kernel(graph, group, &outputs, |results| results, &own, self)?;
+        let (function, inputs) = kernel(graph, group, &outputs, |_, results| Ok(results), &own, self)?;
         let number = self.add(function, &own, &places(graph, group));
         let nodes = group.nodes.iter().map(|node| &graph.nodes[*node]);
         let function = &self.functions[number];

@@ -1,5 +1,7 @@
 //! The public functions of a model with dynamic dimensions.
 //!
+//! Dimensions with ranges are arguments of the kernels ([`super::ranged`]).
+//!
 //! One of them may have a list of extents, with separate kernels for each: those for the extent of
 //! the call are run. Along the other one the model is split: kernels run for one part after the
 //! other.
@@ -23,6 +25,7 @@ use kernpack_compiler::ir::{Buffer, Expr, FuncKind, I64, LoweredFunc, POINTER, P
 
 use super::argument_names;
 use super::entry::{Own, arguments, behind, call, function, int};
+use super::ranged;
 use crate::constant::element_bytes;
 use crate::dynamic::{Extent, Extents, OpenDim};
 use crate::graph::{Graph, Parts};
@@ -47,6 +50,8 @@ pub(super) struct Open<'a> {
     cut: Var,
     /// The extent of the dimension with several extents, in a call.
     variant: Var,
+    /// The extents of the dimensions with ranges, in a call.
+    ranged: Vec<Var>,
 }
 
 impl<'a> Open<'a> {
@@ -65,6 +70,7 @@ impl<'a> Open<'a> {
             extents: graph.argument_extents(),
             cut: var(graph.parts.as_ref().map(|parts| &parts.dim), "extent"),
             variant: var(graph.sizes.as_ref().map(|sizes| &sizes.dim), "variant"),
+            ranged: graph.ranges.as_ref().map_or_else(Vec::new, |ranges| ranged::variables(ranges)),
         }
     }
 
@@ -108,6 +114,9 @@ impl<'a> Open<'a> {
 
     /// Returns an extent of an argument in a call.
     fn extent(&self, extent: &Extent) -> Expr {
+        if let Some(formula) = &extent.formula {
+            return formula.expr(&self.ranged);
+        }
         let size = self.chosen(&extent.by_size);
         match (extent.is_cut, size.as_int()) {
             (false, _) => size,
@@ -134,11 +143,15 @@ impl<'a> Open<'a> {
 
     fn checks(&self) -> impl Iterator<Item = Stmt> {
         let names = argument_names(self.graph);
-        self.dims.iter().map(move |OpenDim { name: dim, extents, at: (input, axis) }| {
+        self.dims.iter().enumerate().map(move |(number, OpenDim { name: dim, extents, at: (input, axis) })| {
             let (argument, name) = (&names[*input], self.name);
             let text = format!("{name}: {argument}.shape[{axis}], the dimension '{dim}', has to be {extents}");
             let fits = match extents {
                 Extents::UpTo(most) => self.cut.greater_equal(1).and(self.cut.less_equal(*most)),
+                Extents::Range(least, most) => {
+                    let extent = &self.ranged[number];
+                    extent.greater_equal(*least).and(extent.less_equal(*most))
+                }
                 Extents::OneOf(sizes) => {
                     let any = sizes.iter().map(|size| self.variant.equals(*size)).reduce(|any, one| any.or(one));
                     any.unwrap_or_else(|| Expr::bool(false))
@@ -152,7 +165,8 @@ impl<'a> Open<'a> {
     /// and the addresses of the arguments.
     fn run(&self, [memory, first, end]: [Expr; 3], addresses: &[Expr]) -> Stmt {
         let variant = (self.variants.len() > 1).then(|| self.variant.expr().clone());
-        let own = [memory, first, end].into_iter().chain(variant);
+        let ranged = self.ranged.iter().map(|extent| extent.expr().clone());
+        let own = [memory, first, end].into_iter().chain(variant).chain(ranged);
         match &self.graph.parts {
             None => call(self.runner, own.chain(addresses.iter().cloned())),
             Some(parts) => self.run_parts(parts, own.collect(), addresses),

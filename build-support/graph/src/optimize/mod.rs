@@ -24,8 +24,9 @@ mod verify;
 
 use std::sync::Arc;
 
+use crate::dynamic::same_nodes;
 use crate::error::Result;
-use crate::graph::{Graph, Parts, Sizes};
+use crate::graph::{Graph, Parts, Ranges, Sizes};
 use crate::options::ModelOptions;
 use crate::print::print;
 
@@ -122,7 +123,16 @@ pub struct Dump {
 /// # Errors
 /// Returns the errors of the passes.
 pub(crate) fn run(graph: &mut Graph, options: &ModelOptions, dumps: &mut Vec<Dump>) -> Result<()> {
-    Driver { passes: PASSES, options, dumps }.run(graph, "")
+    Driver { passes: PASSES, options, dumps }.run(graph, "")?;
+    let Some(mut ranges) = graph.ranges.take() else { return Ok(()) };
+    for (_, other) in &mut Arc::make_mut(&mut ranges).others {
+        other.share_known(graph);
+    }
+    for (extents, other) in &ranges.others {
+        same_nodes(&ranges, (graph, &ranges.extents), (other, extents))?;
+    }
+    graph.ranges = Some(ranges);
+    Ok(())
 }
 
 /// The driver of the passes.
@@ -158,6 +168,15 @@ impl Driver<'_> {
         if let Some(Sizes { dim, others, .. }) = graph.sizes.as_mut().map(Arc::make_mut) {
             for (size, other) in others {
                 self.run(other, &inside(place, &format!("{dim} = {size}")))?;
+                graph.warnings.append(&mut other.warnings);
+            }
+            graph.warnings.sort();
+            graph.warnings.dedup();
+        }
+        if let Some(Ranges { dims, others, .. }) = graph.ranges.as_mut().map(Arc::make_mut) {
+            for (extents, other) in others {
+                let pairs = dims.iter().zip(extents.iter()).map(|(dim, extent)| format!("{} = {extent}", dim.name));
+                self.run(other, &inside(place, &pairs.collect::<Vec<_>>().join(", ")))?;
                 graph.warnings.append(&mut other.warnings);
             }
             graph.warnings.sort();

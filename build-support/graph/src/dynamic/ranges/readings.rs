@@ -1,0 +1,92 @@
+//! The extents for which a model is read.
+
+use crate::graph::RangeDim;
+
+/// The number of readings: one for the largest extents, and others that tell sums of products
+/// apart.
+const COUNT: usize = 5;
+/// Parts of the largest extent, in percent.
+const PARTS: [i64; COUNT - 1] = [73, 41, 19, 7];
+
+/// Returns the extents of each reading, those of the first one the largest.
+///
+/// They are within the ranges, except if a range has too few extents. None is 1, because an extent
+/// of 1 is broadcast. All but the largest are different for each dimension, and spread over the
+/// ranges, so that a number that is a formula only for large or small extents is noticed.
+pub(super) fn readings(dims: &[RangeDim]) -> Vec<Vec<i64>> {
+    let mut used: Vec<i64> = dims.iter().map(|dim| dim.most).collect();
+    let mut columns = Vec::new();
+    for (number, dim) in dims.iter().enumerate() {
+        let mut own = Vec::new();
+        if dim.most >= 2 {
+            own.push(dim.most);
+        }
+        let least = dim.least.max(2);
+        for part in PARTS {
+            let near = (i128::from(dim.most) * i128::from(part) / 100).try_into().unwrap_or(dim.most).max(least);
+            // The next free one, first below and then above.
+            let free = |extent: &i64| !used.contains(extent) && !own.contains(extent);
+            let below = (least..=near).rev().take(64).filter(free);
+            let above = (near..=dim.most).take(64).filter(free);
+            let prime = below.clone().find(|extent| is_prime(*extent));
+            let found = prime.or_else(|| below.chain(above).next());
+            let found = found.or_else(|| (dim.most + 1..).find(free));
+            own.extend(found);
+        }
+        let mut next = dim.most + 1;
+        while own.len() < COUNT {
+            if !own.contains(&next) && !used.contains(&next) {
+                own.push(next);
+            }
+            next += 1;
+        }
+        own.sort_unstable_by(|a, b| b.cmp(a));
+        used.extend(&own);
+        // Other dimensions have their extents in another order.
+        own[1..].rotate_left(number % (COUNT - 1));
+        columns.push(own);
+    }
+    (0..COUNT).map(|reading| columns.iter().map(|column| column[reading]).collect()).collect()
+}
+
+fn is_prime(number: i64) -> bool {
+    number >= 2 && (2..number).take_while(|by| by * by <= number).all(|by| number % by != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COUNT, RangeDim, readings};
+
+    fn of(ranges: &[(i64, i64)]) -> Vec<Vec<i64>> {
+        let dim = |(least, most): &(i64, i64)| RangeDim { name: String::new(), least: *least, most: *most };
+        readings(&ranges.iter().map(dim).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn readings_are_different() {
+        for ranges in [
+            &[(1, 64), (1, 512)][..],
+            &[(1, 8), (1, 8)],
+            &[(1, 1), (1, 2), (3, 3)],
+            &[(1, 4), (1, 4), (1, 4), (1, 4)],
+            &[(500, 512), (1, (1 << 31) - 1)],
+        ] {
+            let found = of(ranges);
+            assert_eq!(found.len(), COUNT);
+            for (dim, (_, most)) in ranges.iter().enumerate() {
+                let mut own: Vec<i64> = found.iter().map(|reading| reading[dim]).collect();
+                assert!(own[0] >= *most && own.iter().all(|extent| (2..=own[0]).contains(extent)), "{own:?}");
+                own.sort_unstable();
+                own.dedup();
+                assert_eq!(own.len(), COUNT);
+            }
+            for reading in &found[1..] {
+                let mut own = reading.clone();
+                own.sort_unstable();
+                own.dedup();
+                assert_eq!(own.len(), ranges.len(), "{found:?}");
+            }
+        }
+        assert_eq!(of(&[(1, 64), (1, 512)])[0], [64, 512]);
+    }
+}

@@ -1,0 +1,385 @@
+//! Models whose dimensions have ranges of extents: one build gives the same results for all extents
+//! as a build for each of them.
+
+use kernpack_compiler::codegen::Target;
+use kernpack_graph::{Graph, LowerOptions, ModelOptions, build, import};
+
+use super::parts::{call, filled, graph, inputs, ints, model, scalar};
+use super::structures::{with_int, with_ints};
+use super::{Message, node, weights};
+
+type Range<'a> = (&'a str, i64, i64);
+
+fn ranged(ranges: &[Range<'_>]) -> ModelOptions {
+    let ranges = ranges.iter().map(|(name, least, most)| ((*name).to_owned(), *least, *most));
+    ModelOptions { ranges: ranges.collect(), ..ModelOptions::default() }
+}
+
+fn fixed(ranges: &[Range<'_>], extents: &[i64]) -> ModelOptions {
+    let dims = ranges.iter().zip(extents).map(|((name, ..), extent)| ((*name).to_owned(), *extent));
+    ModelOptions { dims: dims.collect(), ..ModelOptions::default() }
+}
+
+/// The shapes of inputs and outputs.
+fn shapes(graph: &Graph) -> (Vec<Vec<i64>>, Vec<Vec<i64>>) {
+    let of = |id: usize| graph.values[id].shape.clone();
+    (graph.inputs.iter().map(|id| of(*id)).collect(), graph.outputs.iter().map(|(_, id)| of(*id)).collect())
+}
+
+/// Checks that one build gives the results of a build for each of the extents, bit for bit.
+fn check(what: &str, bytes: &[u8], ranges: &[Range<'_>], extents: &[&[i64]]) {
+    assert_eq!(check_within(what, bytes, ranges, extents, 0.0), 0, "{what}");
+}
+
+/// Like [`check`], with a relative difference that is allowed. Returns the number of elements that
+/// are not the same.
+fn check_within(what: &str, bytes: &[u8], ranges: &[Range<'_>], extents: &[&[i64]], allowed: f32) -> usize {
+    let mut differing = 0;
+    let any = import(bytes, None, &ranged(ranges)).unwrap_or_else(|error| panic!("{what}: {error}")).graph;
+    let options = LowerOptions::default();
+    let (module, lowered) =
+        build(&any, "model", &Target::host(), options).unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert!(!lowered.is_region);
+    for extents in extents {
+        let one = graph(bytes, &fixed(ranges, extents));
+        let (given_shapes, result_shapes) = shapes(&one);
+        assert_eq!(any.output_shapes(&given_shapes).unwrap(), result_shapes, "{what} {extents:?}");
+        let given = inputs(&one);
+        let found = call(&module, &given, &result_shapes).unwrap_or_else(|error| panic!("{what} {extents:?}: {error}"));
+        let (alone, _) = build(&one, "model", &Target::host(), options).unwrap();
+        let expected = call(&alone, &given, &result_shapes).unwrap();
+        for (number, (found, expected)) in found.iter().flatten().zip(expected.iter().flatten()).enumerate() {
+            let is_same = found.to_bits() == expected.to_bits();
+            differing += usize::from(!is_same);
+            let is_near = (found - expected).abs() <= allowed * expected.abs().max(1.0);
+            assert!(is_same || is_near, "{what} {extents:?}: element {number} is {found}, expected {expected}");
+        }
+    }
+    differing
+}
+
+const DIMS: [Range<'_>; 2] = [("batch", 1, 16), ("words", 1, 40)];
+const EXTENTS: [&[i64]; 6] = [&[1, 1], &[1, 40], &[16, 1], &[2, 3], &[7, 33], &[16, 40]];
+
+fn elementwise() -> Vec<u8> {
+    let nodes = vec![
+        node("Add", &["x", "b"], &["xb"]),
+        node("Relu", &["xb"], &["r"]),
+        node("Mul", &["r", "z"], &["y"]),
+    ];
+    model(nodes, vec![filled("b", &[4])], &[("x", &["batch", "words", "4"]), ("z", &["batch", "1", "4"])], &["y"])
+}
+
+#[test]
+fn an_elementwise_model_of_two_dimensions() {
+    check("elementwise", &elementwise(), &DIMS, &EXTENTS);
+}
+
+/// A shape constant, or other integers.
+fn list(name: &str, values: &[i64]) -> Message {
+    ints(name, values)
+}
+
+fn attr_ints(node: Message, name: &str, values: &[i64]) -> Message {
+    with_ints(node, name, values)
+}
+
+/// Each row: nodes that compute `y` of `x[batch, words, 4]`, and the known values.
+fn rows() -> Vec<(&'static str, Vec<Message>, Vec<Message>)> {
+    let axis = |node: Message, axis: i64| with_int(node, "axis", axis);
+    vec![
+        ("Exp", vec![node("Exp", &["x"], &["y"])], vec![]),
+        ("broadcast rows", vec![node("Mul", &["x", "r"], &["y"])], vec![filled("r", &[1, 1, 4])]),
+        ("Clip", vec![node("Clip", &["x", "low"], &["y"])], vec![weights("low", &[], &[-1.5])]),
+        ("MatMul", vec![node("MatMul", &["x", "w"], &["y"])], vec![filled("w", &[4, 24])]),
+        (
+            "two products",
+            vec![
+                node("MatMul", &["x", "w"], &["h"]),
+                node("Add", &["h", "b"], &["hb"]),
+                node("Relu", &["hb"], &["r"]),
+                node("MatMul", &["r", "u"], &["y"]),
+            ],
+            vec![filled("w", &[4, 24]), filled("b", &[24]), filled("u", &[24, 7])],
+        ),
+        ("Softmax", vec![axis(node("Softmax", &["x"], &["y"]), -1)], vec![]),
+        ("LogSoftmax", vec![axis(node("LogSoftmax", &["x"], &["y"]), 2)], vec![]),
+        (
+            "LayerNormalization",
+            vec![axis(node("LayerNormalization", &["x", "scale", "bias"], &["y"]), -1)],
+            vec![filled("scale", &[4]), filled("bias", &[4])],
+        ),
+        ("ReduceSum", vec![node("ReduceSum", &["x", "axes"], &["y"])], vec![list("axes", &[2])]),
+        ("ReduceMax", vec![node("ReduceMax", &["x", "axes"], &["y"])], vec![list("axes", &[-1])]),
+        ("ReduceMean", vec![node("ReduceMean", &["x", "axes"], &["y"])], vec![list("axes", &[2])]),
+        ("Transpose", vec![attr_ints(node("Transpose", &["x"], &["y"]), "perm", &[1, 0, 2])], vec![]),
+        ("Transpose last", vec![attr_ints(node("Transpose", &["x"], &["y"]), "perm", &[0, 2, 1])], vec![]),
+        ("Concat", vec![axis(node("Concat", &["x", "x"], &["y"]), 1)], vec![]),
+        ("Slice of channels", vec![node("Slice", &["x", "one", "three", "two"], &["y"])], channel_slice()),
+        ("Slice of all but one", vec![node("Slice", &["x", "zero", "last", "two"], &["y"])], channel_slice()),
+        ("Unsqueeze", vec![node("Unsqueeze", &["x", "one"], &["y"])], vec![list("one", &[1])]),
+        ("Flatten", vec![axis(node("Flatten", &["x"], &["y"]), 2)], vec![]),
+        ("merged rows", vec![node("Reshape", &["x", "shape"], &["y"])], vec![list("shape", &[-1, 4])]),
+        ("split channels", vec![node("Reshape", &["x", "shape"], &["y"])], vec![list("shape", &[0, 0, 2, 2])]),
+        (
+            "Split",
+            vec![
+                axis(node("Split", &["x", "parts"], &["a", "b"]), 2),
+                node("Sub", &["a", "b"], &["y"]),
+            ],
+            vec![list("parts", &[2, 2])],
+        ),
+        (
+            "heads",
+            vec![
+                node("Reshape", &["x", "shape"], &["h"]),
+                attr_ints(node("Transpose", &["h"], &["t"]), "perm", &[0, 2, 1, 3]),
+                node("Mul", &["t", "t"], &["s"]),
+                attr_ints(node("Transpose", &["s"], &["u"]), "perm", &[0, 2, 1, 3]),
+                node("Reshape", &["u", "back"], &["y"]),
+            ],
+            vec![list("shape", &[0, 0, 2, 2]), list("back", &[0, 0, 4])],
+        ),
+        (
+            "shape arithmetic",
+            vec![
+                node("Shape", &["x"], &["s"]),
+                axis(node("Gather", &["s", "first"], &["n"]), 0),
+                axis(node("Gather", &["s", "second"], &["m"]), 0),
+                node("Mul", &["n", "m"], &["nm"]),
+                axis(node("Concat", &["nm", "four"], &["flat"]), 0),
+                node("Reshape", &["x", "flat"], &["y"]),
+            ],
+            vec![list("first", &[0]), list("second", &[1]), list("four", &[4])],
+        ),
+        ("number of words", count_nodes(), vec![list("first", &[1])]),
+        ("Expand", vec![node("Expand", &["x", "shape"], &["y"])], vec![list("shape", &[3, 1, 1, 4])]),
+        (
+            "Expand to a shape",
+            vec![node("Shape", &["x"], &["s"]), node("Expand", &["w", "s"], &["e"]), node("Add", &["e", "x"], &["y"])],
+            vec![filled("w", &[4])],
+        ),
+        ("Pad", vec![node("Pad", &["x", "pads"], &["y"])], vec![list("pads", &[0, 1, 0, 0, 2, 0])]),
+        ("Tile", vec![node("Tile", &["x", "times"], &["y"])], vec![list("times", &[1, 2, 1])]),
+        ("Gather of channels", vec![axis(node("Gather", &["x", "i"], &["y"]), 2)], vec![list("i", &[3, 0, 1])]),
+        ("first word", vec![axis(node("Gather", &["x", "i"], &["y"]), 1)], vec![scalar("i", 0)]),
+        ("last word", vec![axis(node("Gather", &["x", "i"], &["y"]), 1)], vec![scalar("i", -1)]),
+        ("Einsum", vec![with_text(node("Einsum", &["x", "w"], &["y"]), "equation", "bwc,cd->bwd")], vec![filled("w", &[4, 3])]),
+        ("mean over words", vec![node("ReduceMean", &["x", "axes"], &["y"])], vec![list("axes", &[1])]),
+        ("sum over words", vec![node("ReduceSum", &["x", "axes"], &["y"])], vec![list("axes", &[1])]),
+        ("maximum over words", vec![node("ReduceMax", &["x", "axes"], &["y"])], vec![list("axes", &[1])]),
+        ("Softmax over words", vec![axis(node("Softmax", &["x"], &["y"]), 1)], vec![]),
+        (
+            "scores of words",
+            vec![attr_ints(node("Transpose", &["x"], &["k"]), "perm", &[0, 2, 1]), node("MatMul", &["x", "k"], &["y"])],
+            vec![],
+        ),
+        ("attention", attention_nodes(), vec![filled("q", &[4, 8]), filled("k", &[4, 8]), filled("v", &[4, 8])]),
+        ("positions", position_nodes(), vec![scalar("zero", 0), scalar("one", 1), filled("table", &[40, 4])]),
+        (
+            "causal mask",
+            causal_nodes(),
+            vec![scalar("zero", 0), scalar("one", 1), list("column", &[1]), list("words", &[1])],
+        ),
+    ]
+}
+
+fn channel_slice() -> Vec<Message> {
+    [("zero", 0), ("one", 1), ("two", 2), ("three", 3), ("last", -1)].map(|(name, value)| list(name, &[value])).into()
+}
+
+fn with_text(node: Message, name: &str, value: &str) -> Message {
+    node.message(5, Message::default().text(1, name).text(4, value).int(20, 3))
+}
+
+/// Divides by the number of words, as a float.
+fn count_nodes() -> Vec<Message> {
+    vec![
+        node("Shape", &["x"], &["s"]),
+        with_int(node("Gather", &["s", "first"], &["m"]), "axis", 0),
+        with_int(node("Cast", &["m"], &["f"]), "to", 1),
+        node("Div", &["x", "f"], &["y"]),
+    ]
+}
+
+/// Softmax of scores over words, and their product with values.
+fn attention_nodes() -> Vec<Message> {
+    vec![
+        node("MatMul", &["x", "q"], &["xq"]),
+        node("MatMul", &["x", "k"], &["xk"]),
+        node("MatMul", &["x", "v"], &["xv"]),
+        with_ints(node("Transpose", &["xk"], &["xkt"]), "perm", &[0, 2, 1]),
+        node("MatMul", &["xq", "xkt"], &["scores"]),
+        with_int(node("Softmax", &["scores"], &["shares"]), "axis", -1),
+        node("MatMul", &["shares", "xv"], &["y"]),
+    ]
+}
+
+/// Adds the rows of a table for `Range(0, words)`.
+fn position_nodes() -> Vec<Message> {
+    vec![
+        node("Shape", &["x"], &["s"]),
+        with_int(node("Gather", &["s", "one"], &["m"]), "axis", 0),
+        node("Range", &["zero", "m", "one"], &["places"]),
+        with_int(node("Gather", &["table", "places"], &["rows"]), "axis", 0),
+        node("Add", &["x", "rows"], &["y"]),
+    ]
+}
+
+/// The words at which each word looks, as 1 and 0.
+fn causal_nodes() -> Vec<Message> {
+    vec![
+        node("Shape", &["x"], &["s"]),
+        with_int(node("Gather", &["s", "one"], &["m"]), "axis", 0),
+        node("Range", &["zero", "m", "one"], &["places"]),
+        node("Unsqueeze", &["places", "column"], &["rows"]),
+        node("LessOrEqual", &["places", "rows"], &["sees"]),
+        with_int(node("Cast", &["sees"], &["mask"]), "to", 1),
+        with_ints(node("Transpose", &["x"], &["t"]), "perm", &[0, 2, 1]),
+        node("MatMul", &["t", "mask"], &["y"]),
+    ]
+}
+
+#[test]
+fn operators_for_all_extents() {
+    let only = std::env::var("RANGES_ROW").ok();
+    let mut problems = Vec::new();
+    for (what, nodes, known) in rows() {
+        if only.as_ref().is_some_and(|only| only != what) {
+            continue;
+        }
+        let bytes = model(nodes, known, &[("x", &["batch", "words", "4"])], &["y"]);
+        let done = std::panic::catch_unwind(|| check_within(what, &bytes, &DIMS, &EXTENTS, 1e-6));
+        println!("{what}: {done:?}");
+        if let Err(why) = done {
+            problems.push(why.downcast_ref::<String>().cloned().unwrap_or_default());
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+fn error_of(bytes: &[u8], options: &ModelOptions) -> String {
+    match import(bytes, None, options) {
+        Err(error) => error.to_string(),
+        Ok(imported) => {
+            let built = build(&imported.graph, "model", &Target::host(), LowerOptions::default());
+            built.err().map(|error| error.to_string()).unwrap_or_default()
+        }
+    }
+}
+
+#[test]
+fn ranges_that_cannot_be() {
+    let own = |change: fn(&mut ModelOptions)| {
+        let mut options = ranged(&[("batch", 1, 16)]);
+        change(&mut options);
+        options
+    };
+    let rows: [(ModelOptions, &str); 9] = [
+        (ranged(&[("batch", 0, 16)]), "the range of the dimension 'batch' is 0 to 16, and has to be within 1 to 2147483647"),
+        (ranged(&[("batch", -4, -1)]), "the range of the dimension 'batch' is -4 to -1, and has to be"),
+        (ranged(&[("batch", 5, 4)]), "the range of the dimension 'batch' is empty: 5 to 4"),
+        (ranged(&[("batch", 1, i64::MAX)]), "to 9223372036854775807, and has to be within 1 to 2147483647"),
+        (ranged(&[("rows", 1, 4)]), "the model has no dimension 'rows' that is open; it has: batch, words"),
+        (
+            ranged(&[("batch", 1, 4), ("batch", 1, 8)]),
+            "the dimension 'batch' is given two ranges, 1 to 4 and 1 to 8: one of them is enough",
+        ),
+        (
+            own(|options| _ = options.dims.insert("batch".to_owned(), 2)),
+            "the dimension 'batch' is given a range, and one extent, a bound or a list of extents: one of them is enough",
+        ),
+        (
+            own(|options| _ = options.up_to.insert("words".to_owned(), 2)),
+            "'batch' is given a range, and 'words' a bound or a list of extents, which are not supported together",
+        ),
+        (ranged(&[("batch", 1, 16)]), "input 'x': dimension 1 ('words') is not known"),
+    ];
+    for (options, expected) in rows {
+        let found = error_of(&elementwise(), &options);
+        assert!(found.contains(expected), "{found}\n{expected}");
+    }
+}
+
+/// A huge range is an error, or a model that serves it.
+#[test]
+fn huge_ranges() {
+    let all = [("batch", 1, (1 << 31) - 1), ("words", 1, 40)];
+    check("huge", &elementwise(), &all, &[&[1, 1], &[100, 7]]);
+    let all = [("batch", 1, (1 << 31) - 1), ("words", 1, (1 << 31) - 1)];
+    let found = error_of(&elementwise(), &ranged(&all));
+    assert!(found.contains("with batch = 2147483647, words = 2147483647"), "{found}");
+    assert!(found.contains("has more than 2^40 elements"), "{found}");
+}
+
+#[test]
+fn ranges_with_one_extent() {
+    check("one", &elementwise(), &[("batch", 3, 3), ("words", 2, 9)], &[&[3, 2], &[3, 9]]);
+    let fixed = graph(&elementwise(), &ranged(&[("batch", 3, 3), ("words", 5, 5)]));
+    assert!(fixed.ranges.is_none() && fixed.values[fixed.inputs[0]].shape == [3, 5, 4]);
+    check("few", &elementwise(), &[("batch", 1, 2), ("words", 1, 2)], &[&[1, 1], &[1, 2], &[2, 1], &[2, 2]]);
+}
+
+#[test]
+fn extents_of_calls_are_checked() {
+    let any = graph(&elementwise(), &ranged(&DIMS));
+    let (module, _) = build(&any, "model", &Target::host(), LowerOptions::default()).unwrap();
+    let message = |x: &[i64], z: &[i64], y: &[i64]| {
+        let given = [x, z].map(|shape| kernpack::Tensor::zeros::<f32>(shape).unwrap());
+        call(&module, &given, &[y.to_vec()]).unwrap_err().to_string()
+    };
+    let rows: [([i64; 3], [i64; 3], [i64; 3], &str); 5] = [
+        ([0, 3, 4], [0, 1, 4], [0, 3, 4], "model: x.shape[0], the dimension 'batch', has to be 1 to 16"),
+        ([17, 3, 4], [17, 1, 4], [17, 3, 4], "model: x.shape[0], the dimension 'batch', has to be 1 to 16"),
+        ([2, 41, 4], [2, 1, 4], [2, 41, 4], "model: x.shape[1], the dimension 'words', has to be 1 to 40"),
+        ([2, 3, 4], [3, 1, 4], [2, 3, 4], "Mismatched z.shape[0] on argument #1"),
+        ([2, 3, 4], [2, 1, 4], [2, 2, 4], "Mismatched y.shape[1] on argument #2"),
+    ];
+    for (x, z, y, expected) in rows {
+        let found = message(&x, &z, &y);
+        assert!(found.contains(expected), "{found}\n{expected}");
+    }
+    assert!(message(&[2, 3, 4], &[3, 1, 4], &[2, 3, 4]).contains("to match x.shape[0]"));
+    let shapes = |x: &[i64], z: &[i64]| any.output_shapes(&[x.to_vec(), z.to_vec()]);
+    assert_eq!(shapes(&[2, 3, 4], &[2, 1, 4]).unwrap(), [[2, 3, 4]]);
+    for (x, z, expected) in [
+        ([2, 3, 4], [3, 1, 4], "input 'z' is [3, 1, 4], and has to be [2, 1, 4]"),
+        ([17, 3, 4], [17, 1, 4], "the dimension 'batch' is 17, and has to be 1 to 16"),
+    ] {
+        assert_eq!(shapes(&x, &z).unwrap_err().to_string(), expected);
+    }
+}
+
+/// What is not the same for all extents is an error that names the node.
+#[test]
+fn nodes_that_are_refused() {
+    let axis = |node: Message, axis: i64| with_int(node, "axis", axis);
+    let ends = || vec![list("zero", &[0]), list("end", &[30]), list("axis", &[1])];
+    let rows: Vec<(Vec<Message>, Vec<Message>, &str)> = vec![
+        (vec![node("Slice", &["x", "zero", "end", "axis"], &["y"])], ends(), "node 'y' (Slice): value 'y': a number is not a sum"),
+        (vec![axis(node("TopK", &["x", "k"], &["y", ""]), 1)], vec![list("k", &[1])], "node 'y' (TopK): "),
+        (vec![node("NonZero", &["x"], &["i"]), with_int(node("Cast", &["i"], &["y"]), "to", 1)], vec![], "data-dependent extents"),
+        (vec![node("Squeeze", &["x"], &["y"])], vec![], "node 'y' (Squeeze): it differs between"),
+        (
+            vec![node("Shape", &["x"], &["s"]), with_int(node("Cast", &["s"], &["y"]), "to", 1)],
+            vec![],
+            "known value",
+        ),
+        (
+            vec![node("Reshape", &["x", "half"], &["y"])],
+            vec![list("half", &[2, -1])],
+            "with batch = ",
+        ),
+        (
+            vec![axis(node("Gather", &["x", "i"], &["y"]), 1)],
+            vec![scalar("i", 3)],
+            "with batch = 1, words = 1: node 'y' (Gather): index",
+        ),
+    ];
+    for (nodes, known, expected) in rows {
+        let bytes = model(nodes, known, &[("x", &["batch", "words", "4"])], &["y"]);
+        let found = error_of(&bytes, &ranged(&DIMS));
+        println!("{found}");
+        assert!(found.contains(expected) && found.contains(".dim_in("), "{found}\n{expected}");
+    }
+}
