@@ -67,4 +67,15 @@ for length, kind, message in [(0, KeyError, "of the block"), (1, None, ""), (2, 
     assert context.exits == 1
 raises(BufferError, "the end fails", lambda: extmod.Odd(2).__exit__(None, None, None))
 assert pickle.loads(pickle.dumps(clip)) == clip and pickle.loads(pickle.dumps(clip)).meta == "none"
+
+# An operand of another type, and errors of an operator itself and of another one that it calls.
+total = extmod.Sum(6)
+assert (total + extmod.Sum(1)).total == 7 and total @ extmod.Sum(1) == 7 and (total << 1, total ^ total) == (12, 0)
+for method in ["__add__", "__sub__", "__mul__", "__truediv__", "__lshift__", "__or__", "__mod__", "__and__"]:
+    assert getattr(total, method)(None) is getattr(total, method)("1") is NotImplemented, method
+assert total.__truediv__(1) is total.__sub__(2) is total.__xor__(5) is NotImplemented
+raises(TypeError, "unsupported operand", lambda: total + "1")
+raises(TypeError, "sums have no remainder", lambda: total % 1)
+raises(TypeError, "expected extmod.Sum, got str", lambda: total @ "1")
+raises(ValueError, "a factor below 0", lambda: total * -1.0)
 print("passed")

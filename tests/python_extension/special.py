@@ -139,6 +139,11 @@ class Sum:
     def __xor__(self, other):
         return self.total ^ other.total if isinstance(other, Sum) else NotImplemented
 
+    def __matmul__(self, other):
+        if not isinstance(other, Sum):
+            raise TypeError("not a sum")
+        return self.total + other.total
+
     def __mul__(self, factor):
         if isinstance(factor, (Sum, Tally, Term)) or not any(hasattr(factor, name) for name in ["__float__", "__index__"]):
             return NotImplemented
@@ -291,7 +296,7 @@ def outcome(call, *arguments):
 
 def is_left_out(call, right):
     """A parameter of type `Any` looks for a number in an operand."""
-    return call in (operator.xor, operator.ixor) and isinstance(right, Failing)
+    return call in (operator.xor, operator.ixor, operator.matmul, operator.imatmul) and isinstance(right, Failing)
 
 
 def check_operators(library):

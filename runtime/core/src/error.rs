@@ -17,6 +17,9 @@ const UNNAMED_END: &str = ", in <rust>\n";
 /// The extra context of an error about a number that is outside the range of its type.
 const OUT_OF_RANGE: &[u8] = b"OverflowError";
 
+/// The extra context of an error about an operand that an operator does not apply to.
+const NOT_IMPLEMENTED: &[u8] = b"NotImplemented";
+
 /// The folder of this crate's own sources, in the form of compiled-in paths.
 const OWN_SOURCES: &str = file!().split_at(file!().len() - "error.rs".len()).0;
 
@@ -289,20 +292,25 @@ impl Error {
     /// name, and other languages see the kind.
     #[inline]
     pub(crate) fn out_of_range(self) -> Self {
-        let cell = self.cell();
-        // SAFETY: the cell's strings live as long as the object; the new object takes its own
-        // references to the cause and to the mark, whose first one is released here.
+        self.with_mark(OUT_OF_RANGE)
+    }
+
+    /// Returns the same error with a mark that an operator does not apply to its operand. The
+    /// Python code of wheels for `tvm_ffi` reads it.
+    #[inline]
+    pub(crate) fn not_implemented(self) -> Self {
+        self.with_mark(NOT_IMPLEMENTED)
+    }
+
+    /// Returns the same error with a text as its extra context.
+    fn with_mark(self, mark: &[u8]) -> Self {
+        // SAFETY: a new object, of which the error takes a reference; the first one is released
+        // here.
         unsafe {
-            let mark = embedded::new_string_object(OUT_OF_RANGE);
-            let marked = embedded::new_error(
-                cell.kind.as_slice(),
-                cell.message.as_slice(),
-                cell.backtrace.as_slice(),
-                cell.cause_chain,
-                mark,
-            );
+            let mark = embedded::new_string_object(mark);
+            let marked = self.with_extra_context(mark);
             embedded::dec_ref(mark);
-            Self::from_raw(marked)
+            marked
         }
     }
 

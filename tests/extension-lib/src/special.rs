@@ -1,7 +1,8 @@
 //! Types with Python's operators. `tests/python_extension/special.py` compares them with classes of
 //! Python that have the same methods.
 
-use kernpack::{Any, Bytes, Field, ObjRef, Object, Result, bail, object_methods};
+use kernpack::reflect::TypeInfo;
+use kernpack::{Any, Bytes, Field, Function, ObjRef, Object, Result, bail, object_methods};
 
 /// A number whose operators return what they are: `7 + 2` is a text.
 #[derive(Object)]
@@ -187,6 +188,17 @@ impl Sum {
     #[method(name = "__xor__")]
     fn xor(&self, other: &Any) -> Option<i64> {
         other.to::<ObjRef<Self>>().ok().map(|other| self.total.get() ^ other.total.get())
+    }
+
+    /// Adds by the other operator, whose error is one of this operator's own.
+    #[method(name = "__matmul__")]
+    fn matmul(this: &ObjRef<Self>, other: &Any) -> Result<i64> {
+        let mut methods = TypeInfo::by_key(b"extmod.Sum")?.own_methods();
+        let Some(add) = methods.find(|method| method.name_bytes() == b"__add__") else {
+            bail!(RuntimeError, "there is no operator +")
+        };
+        let sum: ObjRef<Self> = add.value().get::<Function>()?.call_as((this, other))?;
+        Ok(sum.total.get())
     }
 
     #[method(name = "__mul__")]

@@ -105,15 +105,17 @@ impl ResultPlace {
 
     /// Returns the result of an operator that one of its operands does not convert for, with this
     /// error. A caller that has lent the place sees the mark in it again, and may ask the other
-    /// operand; for all others it is the error. A value out of range is an error for both.
+    /// operand; for all others it is the error, with a mark of its own. A value out of range is an
+    /// error for both.
     ///
     /// # Errors
     /// Returns the error.
     #[cold]
     pub fn inapplicable(self, error: Error) -> Result<TVMFFIAny, Error> {
-        match self.is_lent() && error.kind() == "TypeError" {
-            true => Ok(Self::LENT),
-            false => Err(error),
+        match (error.kind() == "TypeError", self.is_lent()) {
+            (true, true) => Ok(Self::LENT),
+            (true, false) => Err(error.not_implemented()),
+            (false, _) => Err(error),
         }
     }
 

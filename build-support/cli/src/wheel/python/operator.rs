@@ -5,8 +5,9 @@ use std::fmt::Write;
 use super::api::{Api, Method, Type};
 
 /// The helper that lets operators return NotImplemented, as those of an extension module do: for an
-/// operand that the method refuses, which only its message says, and for the result None if the
-/// method may return it.
+/// operand that the method refuses, and for the result None if the method may return it. The
+/// library marks the error about such an operand. It has one frame, that of the operator: an error
+/// of another operator, which the method has called, has more.
 const HELPER: &str = r#"
 
 def _take_operators(cls, names, optional):
@@ -14,14 +15,17 @@ def _take_operators(cls, names, optional):
         setattr(cls, name, _operator(getattr(cls, name), name, name in optional))
 
 
-def _operator(call, name, is_optional):
-    refused = _re.compile(rf"(?s)[^(]*\.{name}\(.*\): argument '\w+': expected ")
+def _is_refusal(error):
+    own = getattr(error, "__tvm_ffi_error__", None)
+    return own is not None and own.extra_context == "NotImplemented" and own.backtrace.count("\n") == 1
 
+
+def _operator(call, name, is_optional):
     def operator(self, *operands):
         try:
             result = call(self, *operands)
         except TypeError as error:
-            if refused.match(str(error)):
+            if _is_refusal(error):
                 return NotImplemented
             raise
         return NotImplemented if result is None and is_optional else result
