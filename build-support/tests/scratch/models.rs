@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kernpack::{Result, Tensor};
 use model::kernels::perceptron::{Outputs, State, run};
-use model::kernels::{attention, rows, running};
+use model::kernels::{any, attention, rows, running};
 
 struct Counting;
 
@@ -117,6 +117,23 @@ fn main() -> Result<()> {
         let other = attention::run(&Tensor::zeros::<f32>(&shape)?).unwrap_err().to_string();
         assert!(other.contains(problem), "{other}");
     }
+    // Any number of texts of any length, by the same kernels.
+    let mut state = any::State::new()?;
+    for (batch, words) in [(1, 1), (5, 7), (3, 4), (1, 7), (5, 1)] {
+        let x = Tensor::from_slice(&vec![1f32; (batch * words * 2) as usize], &[batch, words, 2])?;
+        let mut outputs = any::Outputs::new(batch, words)?;
+        assert_eq!(counted(|| state.run_into(&x, &mut outputs))?, 0);
+        let shares = outputs.shares.view::<f32>()?.to_vec();
+        assert!(shares.iter().all(|share| (share * words as f32 - 1.0).abs() < 1e-6), "{shares:?}");
+        assert_eq!(any::run(&x)?.shares.shape(), [batch, words, words]);
+    }
+    for (shape, problem) in [
+        ([1, 8, 2], "any: the dimension 'words' is 8, and has to be 1 to 7"),
+        ([0, 4, 2], "any: the dimension 'batch' is 0, and has to be 1 to 5"),
+    ] {
+        let other = any::run(&Tensor::zeros::<f32>(&shape)?).unwrap_err().to_string();
+        assert!(other.contains(problem), "{other}");
+    }
     // What a state keeps from call to call.
     let x = Tensor::from_slice(&[1f32, 2., 4.], &[3])?;
     let mut state = running::State::new()?;
@@ -136,6 +153,7 @@ fn a_model_becomes_a_function_of_the_library() {
         .model_with(\"perceptron.onnx\", |model| model.dim(\"batch\", 2))
         .model_with(\"perceptron.onnx\", |model| model.name(\"rows\").dim_up_to(\"batch\", 20))
         .model_with(\"attention.onnx\", |model| model.dim_up_to(\"batch\", 5).dim_in(\"words\", [4, 6]))
+        .model_with(\"attention.onnx\", |model| model.name(\"any\").dim_range(\"batch\", 1..=5).dim_range(\"words\", 1..=7))
         .model_with(\"running.onnx\", |model| model.state(\"total\", \"next\"))
         .multiversion([\"x86-64-v3\"])";
     let package = package("model", calls).file(
@@ -195,6 +213,12 @@ fn a_model_becomes_a_function_of_the_library() {
         info.contains("\"sizes\":{\"dimension\":\"words\",\"extents\":[6, 4]}") && info.contains(extents),
         "{info}"
     );
+    let x = Tensor::zeros::<f32>(&[3, 7, 2]).unwrap();
+    let shares: Tensor = module.function("any_run").unwrap().call_as((&x,)).unwrap();
+    assert_eq!(shares.shape(), [3, 7, 7]);
+    let info: String = module.function("any_info").unwrap().call_as(()).unwrap();
+    let ranges = "\"ranges\":[{\"dimension\":\"batch\",\"least\":1,\"most\":5},{\"dimension\":\"words\",\"least\":1,\"most\":7}]";
+    assert!(info.contains(ranges) && info.contains(extents), "{info}");
     // The library needs only the C library and the unwinder of the system, nothing of the compiler.
     let needed = BuiltLibrary::open(&package.library_path("debug")).needed();
     let usual = ["libc.so.6", "libgcc_s.so.1", "libm.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"];

@@ -11,7 +11,7 @@ mod ranges;
 mod sizes;
 
 pub use extent::{Extent, Extents, OpenDim};
-pub(crate) use ranges::same_nodes;
+pub(crate) use ranges::{Hidden, same_nodes};
 pub use ranges::Formula;
 
 use crate::error::Result;

@@ -19,6 +19,7 @@ impl Lowered {
     /// [{"function", "operators", "nodes", "operations", "parallel", "reads": [numbers of values],
     /// "writes"}]}`. With a dynamic dimension there is `"parts": {"dimension", "most",
     /// "sizes"}`, or `"sizes": {"dimension", "extents"}` if it has a list of extents, or both.
+    /// Dimensions with ranges are `"ranges": [{"dimension", "least", "most"}]`.
     /// Shapes, values and kernels are those of the largest extent, and an argument with varying
     /// extents has `"extents": ["batch", "16 | 32", "4"]`. If outputs were class names, there is
     /// `"labels": {"output": ["name"]}`: elements of these outputs are places in the lists, or
@@ -39,6 +40,12 @@ impl Lowered {
         if let Some(sizes) = &graph.sizes {
             let extents: Vec<i64> = graph.variants().iter().map(|(size, _)| *size).collect();
             let _ = write!(out, ",\"sizes\":{{\"dimension\":{},\"extents\":{extents:?}}}", text(&sizes.dim));
+        }
+        if let Some(ranges) = &graph.ranges {
+            let dims = ranges.dims.iter().map(|dim| {
+                format!("{{\"dimension\":{},\"least\":{},\"most\":{}}}", text(&dim.name), dim.least, dim.most)
+            });
+            let _ = write!(out, ",\"ranges\":{}", list(dims));
         }
         let (extents, texts) = (graph.argument_extents(), graph.argument_texts());
         let open = |number: usize| {

@@ -24,7 +24,7 @@ mod verify;
 
 use std::sync::Arc;
 
-use crate::dynamic::same_nodes;
+use crate::dynamic::{Hidden, same_nodes};
 use crate::error::Result;
 use crate::graph::{Graph, Parts, Ranges, Sizes};
 use crate::options::ModelOptions;
@@ -123,8 +123,13 @@ pub struct Dump {
 /// # Errors
 /// Returns the errors of the passes.
 pub(crate) fn run(graph: &mut Graph, options: &ModelOptions, dumps: &mut Vec<Dump>) -> Result<()> {
-    Driver { passes: PASSES, options, dumps }.run(graph, "")?;
+    let mut driver = Driver { passes: PASSES, options, dumps };
+    let Some(mut ranges) = graph.ranges.take() else { return driver.run(graph, "") };
+    let hidden = Hidden::new(graph, &mut ranges);
+    graph.ranges = Some(ranges);
+    driver.run(graph, "")?;
     let Some(mut ranges) = graph.ranges.take() else { return Ok(()) };
+    hidden.show(graph, &mut ranges);
     for (_, other) in &mut Arc::make_mut(&mut ranges).others {
         other.share_known(graph);
     }

@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn others_are_not() {
         let rows: [fn(i64, i64) -> i64; 4] =
-            [|n, _| n.min(40), |_, m| m.max(100), |_, m| m / 2, |n, m| if n > m { n } else { 3 }];
+            [|n, _| n.min(40), |_, m| m.max(100), |_, m| m / 2, |n, m| if n > 40 { n * m } else { 3 }];
         for of in rows {
             assert_eq!(found(of), None);
         }

@@ -7,11 +7,13 @@
 //! come from the expressions of all readings in the same way (`lower::symbolic`).
 
 mod formula;
+mod known;
 mod readings;
 
 use std::sync::Arc;
 
 pub use formula::Formula;
+pub(crate) use known::Hidden;
 
 use self::readings::readings;
 use crate::error::{Fix, GraphError, Result, fail, require};
@@ -150,14 +152,21 @@ pub(crate) fn read<T>(
     let of = |extents: &[i64]| {
         let mut fixed = options.clone();
         fixed.dims.extend(dims.iter().zip(extents).map(|(dim, extent)| (dim.name.clone(), *extent)));
-        read(&fixed).map_err(|error| error.within(&format!("with {}", shown(&dims, extents))))
+        read(&fixed)
     };
+    let advice = Fix::Extents(dims[0].name.clone());
+    let told = |error: GraphError, extents: &[i64]| error.within(&format!("with {}", shown(&dims, extents))).fix(&advice);
+    let least: Vec<i64> = dims.iter().map(|dim| dim.least).collect();
     let mut readings = readings(&dims).into_iter();
     let extents = readings.next().unwrap_or_default();
-    let (mut graph, other) = of(&extents)?;
+    let (mut graph, other) = of(&extents).map_err(|error| match of(&least) {
+        // An error that does not depend on the extents.
+        Err(other) if other == error => error,
+        _ => told(error, &extents),
+    })?;
     let mut others = Vec::new();
     for extents in readings {
-        let (mut made, _) = of(&extents)?;
+        let (mut made, _) = of(&extents).map_err(|error| told(error, &extents))?;
         made.share_known(&graph);
         others.push((extents, made));
     }
@@ -167,9 +176,7 @@ pub(crate) fn read<T>(
     }
     supported(&graph, &dims)?;
     // The least extents show numbers that are the same only for large ones.
-    let least: Vec<i64> = dims.iter().map(|dim| dim.least).collect();
-    let advice = Fix::Extents(dims[0].name.clone());
-    let (smallest, _) = of(&least).map_err(|error| error.fix(&advice))?;
+    let (smallest, _) = of(&least).map_err(|error| told(error, &least))?;
     same_graphs(&ranges, (&graph, &ranges.extents), (&smallest, &least))?;
     for id in 0..graph.values.len() {
         let value = &graph.values[id];

@@ -80,11 +80,14 @@ mod tests {
                 own.dedup();
                 assert_eq!(own.len(), COUNT);
             }
+            // The largest extents may be the same.
+            let is_largest = |extent: &i64| ranges.iter().any(|(_, most)| most == extent);
             for reading in &found[1..] {
-                let mut own = reading.clone();
+                let mut own: Vec<i64> = reading.iter().copied().filter(|extent| !is_largest(extent)).collect();
+                let count = own.len();
                 own.sort_unstable();
                 own.dedup();
-                assert_eq!(own.len(), ranges.len(), "{found:?}");
+                assert_eq!(own.len(), count, "{found:?}");
             }
         }
         assert_eq!(of(&[(1, 64), (1, 512)])[0], [64, 512]);
