@@ -16,7 +16,7 @@ use super::accesses::Accesses;
 use super::program::Program;
 use super::threads::{TAGS, Threads, with_attributes};
 use crate::arith::Analyzer;
-use crate::codegen::source::identifier;
+use crate::codegen::source::OPENCL;
 use crate::error::{CompileError, ErrorKind, Result, with_reported};
 use crate::ir::dtype::NOTHING;
 use crate::ir::mutate::mutate_stmt_parts;
@@ -142,7 +142,7 @@ impl Split<'_> {
             params.push(Param::from_node(ParamNode { var: own, buffer: None, output: false }));
             args.push(Expr::from(var));
         }
-        let name = identifier(&format!("{}_kernel{}", self.function.name, self.kernels.len()));
+        let name = OPENCL.identifier(&format!("{}_kernel{}", self.function.name, self.kernels.len()));
         let attrs = self.function.attrs.iter().filter(|(key, _)| matches!(key.as_str(), "noalias" | "fastmath"));
         self.kernels.push(LoweredFunc::from_node(LoweredFuncNode {
             name: name.as_str().into(),
