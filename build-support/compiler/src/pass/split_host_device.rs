@@ -24,7 +24,7 @@ use crate::ir::refresh::Replace;
 use crate::ir::visit::{Visit, walk_expr, walk_stmt};
 use crate::ir::{
     Buffer, CallKind, DataTypeExt, Expr, ExprNode, FuncKind, I32, IrModule, IrModuleNode, IterKind, IterVar,
-    IterVarNode, LoweredFunc, LoweredFuncNode, Mutate, Param, ParamNode, Range, Stmt, StmtNode, Var, with_stack,
+    IterVarNode, LoweredFunc, LoweredFuncNode, MutateStmts, Param, ParamNode, Range, Stmt, StmtNode, Var, with_stack,
 };
 
 /// Returns the host function and its kernels, in the order of their launches.
@@ -78,11 +78,7 @@ struct Split<'a> {
     analyzer: Analyzer,
 }
 
-impl Mutate for Split<'_> {
-    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        Ok(expr.clone())
-    }
-
+impl MutateStmts for Split<'_> {
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         match Threads::of(stmt) {
             Some(_) => self.launch(stmt),
@@ -150,7 +146,7 @@ impl Split<'_> {
             ret: NOTHING,
             kind: FuncKind::Device,
             thread_axes: launched.iter().map(|(axis, _)| axis.clone()).collect(),
-            body: Replace::fresh(values).mutate_stmt(&body)?,
+            body: crate::ir::Mutate::mutate_stmt(&mut Replace::fresh(values), &body)?,
             attrs: attrs.collect::<Map<_, _>>(),
         }));
         // Devices reject empty launches.
@@ -172,11 +168,7 @@ struct Strip {
     threads: Vec<Threads>,
 }
 
-impl Mutate for Strip {
-    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        Ok(expr.clone())
-    }
-
+impl MutateStmts for Strip {
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         match Threads::of(stmt) {
             Some((threads, body)) => {
