@@ -39,6 +39,7 @@ files! {
     hoist_if
     inject_double_buffer
     inject_virtual_thread
+    launch_rest
     loop_partition
     lower_warp_memory
     narrow_index

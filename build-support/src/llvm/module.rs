@@ -6,7 +6,7 @@ use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module as LlvmIr;
 use inkwell::targets::{FileType, TargetMachine};
-use kernpack::module::{ModuleImpl, ModuleProperties};
+use kernpack::module::{LlvmCode, LlvmModule};
 use kernpack::{Function, Module};
 
 use crate::cargo::target::Target;
@@ -18,7 +18,7 @@ use crate::{Error, Result, tool};
 const SOURCE: &str = "the LLVM module";
 
 /// Code as optimized bitcode. Every use has its own LLVM context, so threads do not share one.
-struct LlvmModule {
+struct Code {
     bitcode: Vec<u8>,
     target: Target,
     functions: Vec<String>,
@@ -79,7 +79,7 @@ where
         build(context, &module)?;
         finished(&module, &machine)
     })?;
-    Ok(LlvmModule::module(bitcode, functions, target))
+    Ok(Code::module(bitcode, functions, target))
 }
 
 fn from_ir(ir: &[u8], target: Target) -> Result<Module> {
@@ -89,7 +89,7 @@ fn from_ir(ir: &[u8], target: Target) -> Result<Module> {
         prepare(&module, &machine, &target.triple, SOURCE)?;
         finished(&module, &machine)
     })?;
-    Ok(LlvmModule::module(bitcode, functions, target))
+    Ok(Code::module(bitcode, functions, target))
 }
 
 fn parsed<'ctx>(context: &'ctx Context, ir: &[u8]) -> Result<LlvmIr<'ctx>> {
@@ -110,9 +110,9 @@ fn finished(module: &LlvmIr<'_>, machine: &TargetMachine) -> Result<(Vec<u8>, Ve
     Ok((module.write_bitcode_to_memory().as_slice().to_vec(), functions))
 }
 
-impl LlvmModule {
+impl Code {
     fn module(bitcode: Vec<u8>, functions: Vec<String>, target: Target) -> Module {
-        Module::new(Self { bitcode, target, functions, compiled: OnceLock::new() })
+        Module::new(LlvmModule(Self { bitcode, target, functions, compiled: OnceLock::new() }))
     }
 
     /// Calls a function with the code in a new context.
@@ -138,15 +138,6 @@ impl LlvmModule {
         })
     }
 
-    fn text(&self) -> kernpack::Result<String> {
-        self.with(|module, _, _| Ok(module.print_to_string().to_string()))
-    }
-
-    fn assembly(&self) -> kernpack::Result<String> {
-        let assembly = self.compile(FileType::Assembly)?;
-        Ok(String::from_utf8_lossy(&assembly).trim_end_matches('\0').to_owned())
-    }
-
     /// Loads the code as a library of this process.
     fn library(&self) -> kernpack::Result<Module> {
         let compiled = self.compiled.get_or_init(|| {
@@ -157,72 +148,40 @@ impl LlvmModule {
                 )));
             }
             let names: Vec<&str> = self.functions.iter().map(String::as_str).collect();
-            Module::static_library(self.compile(FileType::Object)?, &names).compile()
+            Module::static_library(self.object()?, &names).compile()
         });
         compiled.clone()
     }
 }
 
-impl ModuleImpl for LlvmModule {
-    fn kind(&self) -> &str {
-        "llvm"
+impl LlvmCode for Code {
+    fn triple(&self) -> &str {
+        &self.target.triple
     }
 
-    fn properties(&self) -> ModuleProperties {
-        ModuleProperties::RUNNABLE | ModuleProperties::COMPILATION_EXPORTABLE
+    fn functions(&self) -> &[String] {
+        &self.functions
     }
 
-    /// Returns a function of the module, or one that Apache TVM requests from such a module when it
-    /// exports it.
-    fn find_function(&self, name: &str) -> kernpack::Result<Option<Function>> {
-        match name {
-            "__tvm_is_system_module" => Ok(Some(Function::from_fn(|| false))),
-            "__tvm_get_system_lib_prefix" => Ok(Some(Function::from_fn(|| None::<String>))),
-            "_get_target_string" => {
-                let target = format!("{{\"kind\": \"llvm\", \"mtriple\": \"{}\"}}", self.target.triple);
-                Ok(Some(Function::from_fn(move || target.clone())))
-            }
-            name if self.functions.iter().any(|function| function == name) => self.library()?.find_function(name),
-            _ => Ok(None),
-        }
+    fn function(&self, name: &str) -> kernpack::Result<Function> {
+        self.library()?.function(name)
     }
 
-    fn implements_function(&self, name: &str) -> kernpack::Result<bool> {
-        Ok(self.functions.iter().any(|function| function == name))
+    fn object(&self) -> kernpack::Result<Vec<u8>> {
+        self.compile(FileType::Object)
     }
 
-    fn function_names(&self) -> Vec<String> {
-        self.functions.clone()
+    fn assembly(&self) -> kernpack::Result<String> {
+        let assembly = self.compile(FileType::Assembly)?;
+        Ok(String::from_utf8_lossy(&assembly).trim_end_matches('\0').to_owned())
     }
 
-    fn write_formats(&self) -> Vec<String> {
-        ["o", "obj", "s", "asm", "ll", "bc"].map(str::to_owned).to_vec()
+    fn text(&self) -> kernpack::Result<String> {
+        self.with(|module, _, _| Ok(module.print_to_string().to_string()))
     }
 
-    fn write_to_file(&self, path: &str, format: &str) -> kernpack::Result<()> {
-        let bytes = match format {
-            "o" | "obj" => self.compile(FileType::Object)?,
-            "s" | "asm" => self.assembly()?.into_bytes(),
-            "ll" => self.text()?.into_bytes(),
-            "bc" => self.bitcode.clone(),
-            _ => {
-                return Err(kernpack::Error::runtime_error(format!(
-                    "a module of kind 'llvm' cannot be written as '{format}', only as {}",
-                    self.write_formats().join(", ")
-                )));
-            }
-        };
-        std::fs::write(path, bytes).map_err(|error| kernpack::error!(OSError, "{path} cannot be written: {error}"))
-    }
-
-    /// Returns `ll` (also the default), `s` and `asm`, and `bc` in hexadecimal.
-    fn inspect_source(&self, format: &str) -> kernpack::Result<String> {
-        match format {
-            "" | "ll" => self.text(),
-            "s" | "asm" => self.assembly(),
-            "bc" => Ok(self.bitcode.iter().map(|byte| format!("{byte:02x}")).collect()),
-            _ => Ok(String::new()),
-        }
+    fn bitcode(&self) -> &[u8] {
+        &self.bitcode
     }
 }
 

@@ -7,7 +7,7 @@ pub use device::{DeviceVersion, build_device, device_version};
 use core::any::Any;
 use std::sync::{Arc, OnceLock};
 
-use kernpack::module::{ModuleImpl, ModuleProperties, code_symbols, connect_code, function_of_code};
+use kernpack::module::{LlvmCode, LlvmModule, code_symbols, connect_code, function_of_code};
 use kernpack::sys::abi::SafeCall;
 use kernpack::{Function, Module};
 
@@ -96,13 +96,8 @@ pub fn build(functions: impl IntoIrModule, target: &Target) -> Result<Module> {
     let is_here = target.arch() == std::env::consts::ARCH && target.triple.contains(std::env::consts::OS);
     let jit = if is_here { Some(Arc::new(Jit::link(&compiled.object, target, &code_symbols())?)) } else { None };
     let system_prefix = prefix.map(|prefix| prefix.as_str().to_owned());
-    let module = Module::new(LlvmModule {
-        compiled,
-        target: target.clone(),
-        jit: jit.clone(),
-        system_prefix,
-        assembly: OnceLock::new(),
-    });
+    let code = Code { compiled, target: target.clone(), jit: jit.clone(), system_prefix, assembly: OnceLock::new() };
+    let module = Module::new(LlvmModule(code));
     if let Some(jit) = jit {
         // Symbols that the code does not define are not an error: the code defines the variables
         // that it reads.
@@ -121,7 +116,7 @@ pub fn build(functions: impl IntoIrModule, target: &Target) -> Result<Module> {
 }
 
 /// Compiled functions, with their target.
-struct LlvmModule {
+struct Code {
     compiled: Compiled,
     target: Target,
     /// The code in memory, if the target is this machine.
@@ -134,20 +129,8 @@ fn runtime(error: CompileError) -> kernpack::Error {
     kernpack::Error::runtime_error(error.to_string())
 }
 
-impl LlvmModule {
-    fn assembly(&self) -> kernpack::Result<String> {
-        if let Some(known) = self.assembly.get() {
-            return Ok(known.clone());
-        }
-        let made = assembly(&self.compiled.bitcode, &self.target).map_err(runtime)?;
-        Ok(self.assembly.get_or_init(|| made).clone())
-    }
-
-    fn text(&self) -> kernpack::Result<String> {
-        text(&self.compiled.bitcode, &self.target).map_err(runtime)
-    }
-
-    fn code(&self, name: &str) -> Result<Function> {
+impl Code {
+    fn packed(&self, name: &str) -> Result<Function> {
         let Some(jit) = &self.jit else {
             return Err(CompileError::new(
                 ErrorKind::Target,
@@ -162,77 +145,45 @@ impl LlvmModule {
     }
 }
 
-impl ModuleImpl for LlvmModule {
-    fn kind(&self) -> &str {
-        "llvm"
+impl LlvmCode for Code {
+    fn triple(&self) -> &str {
+        &self.target.triple
     }
 
-    fn properties(&self) -> ModuleProperties {
-        ModuleProperties::RUNNABLE | ModuleProperties::COMPILATION_EXPORTABLE
+    fn functions(&self) -> &[String] {
+        &self.compiled.functions
     }
 
-    /// The module's own functions, and the functions that Apache TVM requests from such a module on
-    /// export.
-    fn find_function(&self, name: &str) -> kernpack::Result<Option<Function>> {
-        match name {
-            "__tvm_is_system_module" => {
-                let is_system = self.system_prefix.is_some();
-                Ok(Some(Function::from_fn(move || is_system)))
-            }
-            "__tvm_get_system_lib_prefix" => {
-                let prefix = self.system_prefix.clone();
-                Ok(Some(Function::from_fn(move || prefix.clone())))
-            }
-            "_get_target_string" => {
-                let target = format!("{{\"kind\": \"llvm\", \"mtriple\": \"{}\"}}", self.target.triple);
-                Ok(Some(Function::from_fn(move || target.clone())))
-            }
-            name if self.compiled.functions.iter().any(|function| function == name) => {
-                self.code(name).map(Some).map_err(runtime)
-            }
-            _ => Ok(None),
+    fn function(&self, name: &str) -> kernpack::Result<Function> {
+        self.packed(name).map_err(runtime)
+    }
+
+    fn object(&self) -> kernpack::Result<Vec<u8>> {
+        Ok(self.compiled.object.clone())
+    }
+
+    fn assembly(&self) -> kernpack::Result<String> {
+        if let Some(known) = self.assembly.get() {
+            return Ok(known.clone());
         }
+        let made = assembly(&self.compiled.bitcode, &self.target).map_err(runtime)?;
+        Ok(self.assembly.get_or_init(|| made).clone())
     }
 
-    fn implements_function(&self, name: &str) -> kernpack::Result<bool> {
-        Ok(self.compiled.functions.iter().any(|function| function == name))
+    fn text(&self) -> kernpack::Result<String> {
+        text(&self.compiled.bitcode, &self.target).map_err(runtime)
     }
 
-    fn function_names(&self) -> Vec<String> {
-        self.compiled.functions.clone()
+    fn bitcode(&self) -> &[u8] {
+        &self.compiled.bitcode
     }
 
-    fn write_formats(&self) -> Vec<String> {
-        let listing = self.compiled.listing.as_ref().map(|_| "kir");
-        ["o", "obj", "s", "asm", "ll", "bc"].into_iter().chain(listing).map(str::to_owned).collect()
+    /// The text to which the line tables of a target with `debug` refer.
+    fn listing(&self) -> Option<&str> {
+        self.compiled.listing.as_deref()
     }
 
-    fn write_to_file(&self, path: &str, format: &str) -> kernpack::Result<()> {
-        let bytes = match format {
-            "o" | "obj" => self.compiled.object.clone(),
-            "s" | "asm" => self.assembly()?.into_bytes(),
-            "ll" => self.text()?.into_bytes(),
-            "bc" => self.compiled.bitcode.clone(),
-            "kir" if self.compiled.listing.is_some() => self.inspect_source(format)?.into_bytes(),
-            _ => {
-                return Err(kernpack::Error::runtime_error(format!(
-                    "a module of kind 'llvm' cannot be written as '{format}', only as {}",
-                    self.write_formats().join(", ")
-                )));
-            }
-        };
-        std::fs::write(path, bytes).map_err(|error| kernpack::error!(OSError, "{path} cannot be written: {error}"))
-    }
-
-    /// `ll` (also for an empty format), `s` and `asm`, `bc` in hexadecimal, and `kir`: the text to
-    /// which the line tables of a target with `debug` refer.
-    fn inspect_source(&self, format: &str) -> kernpack::Result<String> {
-        match format {
-            "" | "ll" => self.text(),
-            "s" | "asm" => self.assembly(),
-            "bc" => Ok(self.compiled.bitcode.iter().map(|byte| format!("{byte:02x}")).collect()),
-            "kir" => Ok(self.compiled.listing.clone().unwrap_or_default()),
-            _ => Ok(String::new()),
-        }
+    fn system_prefix(&self) -> Option<&str> {
+        self.system_prefix.as_deref()
     }
 }

@@ -16,7 +16,7 @@ type Bounds = (i128, i128);
 
 /// Facts about the integer variables of a function: which are indices, and how large they are.
 #[derive(Clone, Default)]
-pub(super) struct IndexFacts {
+pub(crate) struct IndexFacts {
     /// Constant bounds.
     bounds: HashMap<Var, Bounds>,
     /// Indices that may be negative.

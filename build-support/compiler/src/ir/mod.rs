@@ -30,7 +30,7 @@ pub use function::{
 };
 pub(crate) use handle::handle;
 pub use kernpack::DataType;
-pub use mutate::Mutate;
+pub use mutate::{Mutate, MutateStmts};
 pub use stmt::{ForKind, Stmt, StmtNode};
 pub use substitute::{VarMap, substitute, substitute_stmt};
 pub use tensor::{IterKind, IterVar, IterVarNode, Operation, OperationNode, Range, RangeNode, Tensor, TensorNode};

@@ -37,6 +37,25 @@ pub trait Mutate {
     }
 }
 
+/// A rewrite of statements that leaves expressions alone: it is a [`Mutate`], too.
+pub trait MutateStmts {
+    /// Rewrites a statement.
+    ///
+    /// # Errors
+    /// Returns the errors of the rewrite.
+    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt>;
+}
+
+impl<M: MutateStmts> Mutate for M {
+    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
+        Ok(expr.clone())
+    }
+
+    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
+        MutateStmts::mutate_stmt(self, stmt)
+    }
+}
+
 /// Rewrites a part of an expression or statement, or returns its memoized result.
 pub fn mutate_part<M: Mutate + ?Sized>(mutator: &mut M, expr: &Expr) -> Result<Expr> {
     if !is_shared(expr) {

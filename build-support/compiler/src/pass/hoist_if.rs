@@ -14,7 +14,7 @@ use super::remove_no_op::has_effect;
 use crate::error::Result;
 use crate::ir::mutate::mutate_stmt_parts;
 use crate::ir::visit::{for_each_expr, uses_var};
-use crate::ir::{Expr, ExprNode, ForKind, LoweredFunc, Mutate, Stmt, StmtNode};
+use crate::ir::{Expr, ExprNode, ForKind, LoweredFunc, MutateStmts, Stmt, StmtNode};
 
 /// Moves loop-invariant conditions out of loops.
 ///
@@ -32,11 +32,7 @@ fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
 
 struct Hoist;
 
-impl Mutate for Hoist {
-    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        Ok(expr.clone())
-    }
-
+impl MutateStmts for Hoist {
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         let stmt = mutate_stmt_parts(self, stmt)?;
         let StmtNode::For { var, min, extent, kind, annotations, body } = &*stmt else { return Ok(stmt) };

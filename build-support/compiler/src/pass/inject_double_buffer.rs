@@ -20,7 +20,7 @@ use crate::error::Result;
 use crate::ir::mutate::mutate_stmt_parts;
 use crate::ir::refresh::fresh_copy;
 use crate::ir::visit::for_each_expr;
-use crate::ir::{Buffer, BufferNode, Expr, ForKind, I64, LoweredFunc, Mutate, Range, Stmt, StmtNode, Var};
+use crate::ir::{Buffer, BufferNode, Expr, ForKind, I64, LoweredFunc, MutateStmts, Range, Stmt, StmtNode, Var};
 
 /// The key of the annotation of an allocation.
 pub(crate) const DOUBLE_BUFFER: &str = "double_buffer";
@@ -61,11 +61,7 @@ struct Strip<'a> {
     context: &'a PassContext,
 }
 
-impl Mutate for Strip<'_> {
-    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        Ok(expr.clone())
-    }
-
+impl MutateStmts for Strip<'_> {
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         if let StmtNode::Alloc { buffer, annotations } = &**stmt
             && is_marked(stmt).is_some()
@@ -84,11 +80,7 @@ struct Inject<'a> {
     analyzer: Analyzer,
 }
 
-impl Mutate for Inject<'_> {
-    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        Ok(expr.clone())
-    }
-
+impl MutateStmts for Inject<'_> {
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         let StmtNode::For { var, min, extent, kind, annotations, body } = &**stmt else {
             return mutate_stmt_parts(self, stmt);
@@ -272,7 +264,10 @@ impl Inject<'_> {
                 let offset = half.cast(I64) * element_count(old);
                 (old.data.clone(), Place { buffer: new.clone(), offset: self.analyzer.simplify(&offset) })
             });
-            let body = Relocate { places: places.collect() }.mutate_stmt(&Stmt::seq(stmts.iter().cloned()))?;
+            let body = crate::ir::Mutate::mutate_stmt(
+                &mut Relocate { places: places.collect() },
+                &Stmt::seq(stmts.iter().cloned()),
+            )?;
             let value = self.analyzer.simplify(&(of.min + step));
             Ok((fresh_copy(&body, [(of.var.clone(), value)].into_iter().collect()), half))
         };

@@ -9,7 +9,7 @@ use kernpack::Array;
 
 use crate::arith::{Analyzer, IntSet, SetMap};
 use crate::error::Result;
-use crate::ir::mutate::{Mutate, mutate_stmt_parts};
+use crate::ir::mutate::{MutateStmts, mutate_stmt_parts};
 use crate::ir::visit::{Visit, walk_expr, walk_stmt};
 use crate::ir::{Expr, ExprNode, Range, Stmt, StmtNode, Tensor, Var, substitute};
 use crate::schedule::PREFETCH_SCOPE;
@@ -29,11 +29,7 @@ struct InjectPrefetch {
     analyzer: Analyzer,
 }
 
-impl Mutate for InjectPrefetch {
-    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        Ok(expr.clone())
-    }
-
+impl MutateStmts for InjectPrefetch {
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         match &**stmt {
             StmtNode::For { var, min, extent, .. } => {

@@ -20,7 +20,7 @@ use crate::ir::mutate::mutate_stmt_parts;
 use crate::ir::refresh::fresh_copy;
 use crate::ir::visit::{Visit, for_each_stmt, walk_stmt};
 use crate::ir::{
-    Buffer, BufferNode, Expr, ForKind, I64, IterVar, LoweredFunc, Mutate, Stmt, StmtNode, Var, with_stack,
+    Buffer, BufferNode, Expr, ForKind, I64, IterVar, LoweredFunc, MutateStmts, Stmt, StmtNode, Var, with_stack,
 };
 
 /// A smaller number of copies is unrolled if there is no loop inside.
@@ -46,11 +46,7 @@ fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
 /// Finds virtual threads, the innermost ones first.
 struct Find;
 
-impl Mutate for Find {
-    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        Ok(expr.clone())
-    }
-
+impl MutateStmts for Find {
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         let stmt = mutate_stmt_parts(self, stmt)?;
         let StmtNode::Attr { key, node, value, body } = &*stmt else { return Ok(stmt) };
@@ -337,7 +333,7 @@ impl Copies {
         }
         let body = Stmt::seq(used.into_iter().rev().cloned().chain([stmt.clone()]));
         let mut memory = Relocate { places: self.memory.places.clone() };
-        let body = memory.mutate_stmt(&body)?;
+        let body = crate::ir::Mutate::mutate_stmt(&mut memory, &body)?;
         let copy = self.var.renamed(self.var.name());
         let body = fresh_copy(&body, [(self.var.clone(), copy.expr().clone())].into_iter().collect());
         let kind = if has_loop || self.count >= FEW { ForKind::Serial } else { ForKind::Unrolled };

@@ -16,8 +16,8 @@ use crate::ir::mutate::mutate_stmt_parts;
 use crate::ir::refresh::fresh_copy;
 use crate::ir::visit::{Visit, walk_expr};
 use crate::ir::{
-    BOOLEAN, Buffer, CallKind, DataTypeExt, Expr, ExprNode, FuncKind, I64, LoweredFunc, Mutate, Stmt, StmtNode, Var,
-    VarMap, substitute,
+    BOOLEAN, Buffer, CallKind, DataTypeExt, Expr, ExprNode, FuncKind, I64, LoweredFunc, MutateStmts, Stmt, StmtNode,
+    Var, VarMap, substitute,
 };
 use crate::text;
 
@@ -202,11 +202,7 @@ impl Instrument {
     }
 }
 
-impl Mutate for Instrument {
-    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        Ok(expr.clone())
-    }
-
+impl MutateStmts for Instrument {
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         let checks = Self::checks(stmt);
         let mut inside = mutate_stmt_parts(self, stmt)?;

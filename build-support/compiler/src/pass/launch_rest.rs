@@ -18,8 +18,8 @@ use crate::error::{CompileError, ErrorKind, Result};
 use crate::ir::mutate::mutate_stmt_parts;
 use crate::ir::visit::{Visit, for_each_stmt, has_part, walk_expr, walk_stmt};
 use crate::ir::{
-    Expr, ExprNode, ForKind, FuncKind, IterKind, IterVar, IterVarNode, LoweredFunc, Mutate, Range, Stmt, StmtNode, Var,
-    with_stack,
+    Expr, ExprNode, ForKind, FuncKind, IterKind, IterVar, IterVarNode, LoweredFunc, MutateStmts, Range, Stmt, StmtNode,
+    Var, with_stack,
 };
 use crate::text::headline;
 
@@ -48,11 +48,7 @@ struct Rest {
     memory: HashSet<Var>,
 }
 
-impl Mutate for Rest {
-    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        Ok(expr.clone())
-    }
-
+impl MutateStmts for Rest {
     /// Changes a body.
     fn mutate_stmt(&mut self, body: &Stmt) -> Result<Stmt> {
         let stmts = body.to_stmts();

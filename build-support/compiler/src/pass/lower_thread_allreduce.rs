@@ -15,8 +15,8 @@ use super::threads::{Threads, barrier, with_attributes};
 use crate::error::{CompileError, ErrorKind, Result};
 use crate::ir::mutate::mutate_stmt_parts;
 use crate::ir::{
-    Buffer, BufferNode, CallKind, DataTypeExt, Expr, ExprNode, I32, I64, LoweredFunc, Mutate, Reducer, Stmt, StmtNode,
-    Var, VarMap, builtin, substitute,
+    Buffer, BufferNode, CallKind, DataTypeExt, Expr, ExprNode, I32, I64, LoweredFunc, MutateStmts, Reducer, Stmt,
+    StmtNode, Var, VarMap, builtin, substitute,
 };
 
 /// Lowers reductions across threads.
@@ -47,11 +47,7 @@ struct Lower {
     reducer: Option<Reducer>,
 }
 
-impl Mutate for Lower {
-    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        Ok(expr.clone())
-    }
-
+impl MutateStmts for Lower {
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         match &**stmt {
             StmtNode::Attr { key, node, body, .. } if key.as_str() == "reduce_scope" => {

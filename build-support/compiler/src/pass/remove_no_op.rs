@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::ir::builtin::{self, Effect};
 use crate::ir::mutate::mutate_stmt_parts;
 use crate::ir::visit::{Visit, for_each_expr, walk_expr, walk_stmt};
-use crate::ir::{Buffer, Expr, ExprNode, ForKind, LoweredFunc, Mutate, Stmt, StmtNode, Var};
+use crate::ir::{Buffer, Expr, ExprNode, ForKind, LoweredFunc, MutateStmts, Stmt, StmtNode, Var};
 
 /// Removes statements without effect.
 ///
@@ -103,11 +103,7 @@ fn evaluate_all(exprs: impl IntoIterator<Item = Expr>) -> Stmt {
     Stmt::seq(exprs.into_iter().filter(has_effect).map(Stmt::evaluate))
 }
 
-impl Mutate for Remove {
-    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        Ok(expr.clone())
-    }
-
+impl MutateStmts for Remove {
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         let stmt = mutate_stmt_parts(self, stmt)?;
         Ok(match &*stmt {

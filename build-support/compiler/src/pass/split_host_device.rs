@@ -16,7 +16,7 @@ use super::accesses::Accesses;
 use super::program::Program;
 use super::threads::{TAGS, Threads, with_attributes};
 use crate::arith::Analyzer;
-use crate::codegen::source::identifier;
+use crate::codegen::source::OPENCL;
 use crate::error::{CompileError, ErrorKind, Result, with_reported};
 use crate::ir::dtype::NOTHING;
 use crate::ir::mutate::mutate_stmt_parts;
@@ -24,7 +24,7 @@ use crate::ir::refresh::Replace;
 use crate::ir::visit::{Visit, walk_expr, walk_stmt};
 use crate::ir::{
     Buffer, CallKind, DataTypeExt, Expr, ExprNode, FuncKind, I32, IrModule, IrModuleNode, IterKind, IterVar,
-    IterVarNode, LoweredFunc, LoweredFuncNode, Mutate, Param, ParamNode, Range, Stmt, StmtNode, Var, with_stack,
+    IterVarNode, LoweredFunc, LoweredFuncNode, MutateStmts, Param, ParamNode, Range, Stmt, StmtNode, Var, with_stack,
 };
 
 /// Returns the host function and its kernels, in the order of their launches.
@@ -78,11 +78,7 @@ struct Split<'a> {
     analyzer: Analyzer,
 }
 
-impl Mutate for Split<'_> {
-    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        Ok(expr.clone())
-    }
-
+impl MutateStmts for Split<'_> {
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         match Threads::of(stmt) {
             Some(_) => self.launch(stmt),
@@ -142,7 +138,7 @@ impl Split<'_> {
             params.push(Param::from_node(ParamNode { var: own, buffer: None, output: false }));
             args.push(Expr::from(var));
         }
-        let name = identifier(&format!("{}_kernel{}", self.function.name, self.kernels.len()));
+        let name = OPENCL.identifier(&format!("{}_kernel{}", self.function.name, self.kernels.len()));
         let attrs = self.function.attrs.iter().filter(|(key, _)| matches!(key.as_str(), "noalias" | "fastmath"));
         self.kernels.push(LoweredFunc::from_node(LoweredFuncNode {
             name: name.as_str().into(),
@@ -150,7 +146,7 @@ impl Split<'_> {
             ret: NOTHING,
             kind: FuncKind::Device,
             thread_axes: launched.iter().map(|(axis, _)| axis.clone()).collect(),
-            body: Replace::fresh(values).mutate_stmt(&body)?,
+            body: crate::ir::Mutate::mutate_stmt(&mut Replace::fresh(values), &body)?,
             attrs: attrs.collect::<Map<_, _>>(),
         }));
         // Devices reject empty launches.
@@ -172,11 +168,7 @@ struct Strip {
     threads: Vec<Threads>,
 }
 
-impl Mutate for Strip {
-    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        Ok(expr.clone())
-    }
-
+impl MutateStmts for Strip {
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         match Threads::of(stmt) {
             Some((threads, body)) => {

@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::ir::mutate::mutate_stmt_parts;
 use crate::ir::refresh::Replace;
 use crate::ir::visit::{Visit, for_each_stmt, walk_expr, walk_stmt};
-use crate::ir::{Buffer, BufferNode, DataTypeExt, Expr, ExprNode, LoweredFunc, Mutate, Stmt, StmtNode, Var};
+use crate::ir::{Buffer, BufferNode, DataTypeExt, Expr, ExprNode, LoweredFunc, MutateStmts, Stmt, StmtNode, Var};
 
 /// The maximum ratio between the size of memory and the size of its user.
 const WINDOW: i64 = 16;
@@ -46,11 +46,7 @@ impl Bodies {
     }
 }
 
-impl Mutate for Bodies {
-    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        Ok(expr.clone())
-    }
-
+impl MutateStmts for Bodies {
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         self.body(stmt)
     }
@@ -152,7 +148,8 @@ fn share(body: &Stmt) -> Stmt {
         _ => Some(stmt.clone()),
     });
     let shared = Stmt::seq(first_allocations(kept.collect()));
-    replace.mutate_stmt(&shared).unwrap_or_else(|_| unreachable!("a replacement has no errors"))
+    crate::ir::Mutate::mutate_stmt(&mut replace, &shared)
+        .unwrap_or_else(|_| unreachable!("a replacement has no errors"))
 }
 
 /// Moves allocations to the front: shared memory is used from its first user on.

@@ -24,7 +24,7 @@ use crate::ir::builtin::Effect;
 use crate::ir::mutate::mutate_stmt_parts;
 use crate::ir::visit::{Visit, has_part, uses_var, walk_expr};
 use crate::ir::{
-    BinaryOp, Buffer, CallKind, DataTypeExt, Expr, ExprNode, FuncKind, LoweredFunc, Mutate, Param, Range, Stmt,
+    BinaryOp, Buffer, CallKind, DataTypeExt, Expr, ExprNode, FuncKind, LoweredFunc, MutateStmts, Param, Range, Stmt,
     StmtNode, Var, builtin, with_stack,
 };
 
@@ -80,11 +80,7 @@ fn constants(kernel: &Stmt, separate: bool) -> HashSet<Var> {
     accesses.reads.iter().filter(is_constant).cloned().collect()
 }
 
-impl Mutate for Kernels<'_> {
-    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        Ok(expr.clone())
-    }
-
+impl MutateStmts for Kernels<'_> {
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         match Threads::of(stmt) {
             Some(_) => Ok(Sync::new(self.scope, constants(stmt, self.separate), self.params).stmt(stmt, true)?.0),

@@ -4,7 +4,8 @@ use crate::error::Result;
 use crate::ir::mutate::mutate_stmt_parts;
 use crate::ir::visit::for_each_stmt;
 use crate::ir::{
-    Expr, ForKind, I32, IterKind, IterVar, IterVarNode, Mutate, Range, Stmt, StmtNode, Var, builtin, substitute_stmt,
+    Expr, ForKind, I32, IterKind, IterVar, IterVarNode, MutateStmts, Range, Stmt, StmtNode, Var, builtin,
+    substitute_stmt,
 };
 
 /// The tags of threads, in the order of a launch.
@@ -57,11 +58,7 @@ pub(crate) fn with_attributes(body: &Stmt) -> Result<Stmt> {
 
 struct Attributes;
 
-impl Mutate for Attributes {
-    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        Ok(expr.clone())
-    }
-
+impl MutateStmts for Attributes {
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         let stmt = mutate_stmt_parts(self, stmt)?;
         let StmtNode::For { var, min, extent, kind: ForKind::ThreadBinding, annotations, body } = &*stmt else {

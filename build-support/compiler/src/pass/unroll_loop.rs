@@ -12,7 +12,7 @@ use crate::error::{CompileError, ErrorKind, Result};
 use crate::ir::mutate::mutate_stmt_parts;
 use crate::ir::refresh::fresh_copy;
 use crate::ir::visit::for_each_stmt;
-use crate::ir::{Expr, ForKind, LoweredFunc, Mutate, Stmt, StmtNode, with_stack};
+use crate::ir::{ForKind, LoweredFunc, MutateStmts, Stmt, StmtNode, with_stack};
 
 /// The maximum number of copies; more are an error, because the code would not fit into any cache.
 const MAX_COPIES: i64 = 4096;
@@ -43,11 +43,7 @@ struct Unroll<'a> {
     depth: i64,
 }
 
-impl Mutate for Unroll<'_> {
-    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        Ok(expr.clone())
-    }
-
+impl MutateStmts for Unroll<'_> {
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         match &**stmt {
             StmtNode::For { .. } => with_stack(|| self.unroll(stmt)),

@@ -18,8 +18,8 @@ use crate::ir::builtin::{self, Effect};
 use crate::ir::mutate::mutate_stmt_parts;
 use crate::ir::refresh::fresh_copy;
 use crate::ir::{
-    BOOLEAN, BinaryOp, Buffer, BufferNode, CallKind, DataTypeExt, Expr, ExprNode, ForKind, LoweredFunc, Mutate, Stmt,
-    StmtNode, Var, with_stack,
+    BOOLEAN, BinaryOp, Buffer, BufferNode, CallKind, DataTypeExt, Expr, ExprNode, ForKind, LoweredFunc, MutateStmts,
+    Stmt, StmtNode, Var, with_stack,
 };
 
 /// Vectorizes loops.
@@ -44,11 +44,7 @@ struct Loops<'a> {
     context: &'a PassContext,
 }
 
-impl Mutate for Loops<'_> {
-    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        Ok(expr.clone())
-    }
-
+impl MutateStmts for Loops<'_> {
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         let stmt = mutate_stmt_parts(self, stmt)?;
         let StmtNode::For { var, min, extent, kind: ForKind::Vectorized, body, .. } = &*stmt else { return Ok(stmt) };

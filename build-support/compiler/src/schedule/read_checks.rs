@@ -10,7 +10,7 @@ use crate::arith::Analyzer;
 use crate::error::{CompileError, ErrorKind, Result};
 use crate::ir::mutate::mutate_stmt_parts;
 use crate::ir::visit::for_each_stmt;
-use crate::ir::{Expr, ForKind, IterVar, Mutate, Range, Stmt, StmtNode};
+use crate::ir::{Expr, ForKind, IterVar, MutateStmts, Range, Stmt, StmtNode};
 use crate::pass::PassContext;
 use crate::te::in_bounds::Checks;
 
@@ -114,11 +114,7 @@ impl Insert<'_> {
     }
 }
 
-impl Mutate for Insert<'_> {
-    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        Ok(expr.clone())
-    }
-
+impl MutateStmts for Insert<'_> {
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         if let StmtNode::Bind { var, value } = &**stmt {
             self.analyzer.with(|state| state.mark_value(var, value));

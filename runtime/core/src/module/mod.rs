@@ -90,6 +90,8 @@ pub use function_cache::tree_changed as imports_replaced;
 pub use handle::Module;
 pub use implementation::{ModuleImpl, ModuleProperties};
 pub use kinds::c_source::CSource;
+#[doc(hidden)]
+pub use kinds::llvm_code::{LlvmCode, LlvmModule};
 #[cfg(feature = "zstd")]
 pub use kinds::zstd;
 #[doc(hidden)]

@@ -1,36 +1,29 @@
-//! Calls: builtins, C functions, packed functions.
+//! Calls that only the host has: C functions, packed functions, the runtime.
 
 use kernpack::DataType;
 
-use super::body::{Body, Exit};
-use super::expr::{DONE, is_void};
 use super::runtime::{ALLOC_WORKSPACE, BARRIER, CALL, FREE_WORKSPACE, INIT_ONCE, LOOK_UP};
-use super::types::scalar as scalar_type;
-use super::{literal, scalar, vector};
+use crate::codegen::source::body::{Body, Exit};
+use crate::codegen::source::expr::{DONE, is_void};
+use crate::codegen::source::{literal, scalar};
 use crate::error::{Result, fail, require};
 use crate::ir::builtin::{self, StructField};
 use crate::ir::{CallKind, DataTypeExt, Expr, ExprNode, I64};
 
 impl Body<'_> {
-    /// Writes a call.
-    pub(super) fn call(&mut self, kind: CallKind, name: &str, args: &[Expr], dtype: DataType) -> Result<String> {
+    /// Writes a call of a function.
+    pub(crate) fn host_call(&mut self, kind: CallKind, name: &str, args: &[Expr], dtype: DataType) -> Result<String> {
         match kind {
-            CallKind::Builtin => self.builtin(name, args, dtype),
             CallKind::Extern | CallKind::PureExtern => self.external(name, args, dtype),
-            CallKind::LlvmIntrinsic => self.intrinsic(name, args, dtype),
             CallKind::Function => {
-                let Some(symbol) = self.functions.get(name).cloned() else {
+                let Some(symbol) = self.unit.callees.get(name).cloned() else {
                     fail!(Lower, "function `{name}` is called, but the module has none of that name")
                 };
                 let args = self.values(args)?;
                 Ok(format!("{symbol}({})", args.join(", ")))
             }
-            CallKind::Packed => fail!(Lower, "C: a call of packed function `{name}` is left: run LowerBuiltin first"),
+            _ => fail!(Lower, "C: a call of packed function `{name}` is left: run LowerBuiltin first"),
         }
-    }
-
-    fn values(&mut self, args: &[Expr]) -> Result<Vec<String>> {
-        args.iter().map(|arg| self.value(arg)).collect()
     }
 
     /// Calls a C function by its symbol; the declaration is derived from the call.
@@ -48,135 +41,55 @@ impl Body<'_> {
         Ok(format!("{symbol}({})", texts.join(", ")))
     }
 
-    /// Writes the LLVM intrinsics that are builtins under another name.
-    fn intrinsic(&mut self, name: &str, args: &[Expr], dtype: DataType) -> Result<String> {
-        let builtin = match name.strip_prefix("llvm.").unwrap_or(name) {
-            "fabs" | "abs" => "abs",
-            "fmuladd" => {
-                let [a, b, c] = args else { fail!(Type, "`{name}` takes 3 arguments, got {}", args.len()) };
-                let text = self.value(&(a * b + c))?;
-                return Ok(text);
-            }
-            "rint" | "nearbyint" | "roundeven" => "round",
-            "minimum" => "nanmin",
-            "maximum" => "nanmax",
-            "ctpop" => "popcount",
-            "ctlz" => "clz",
-            "cttz" => "ctz",
-            other => other,
-        };
-        // The flag for an undefined result of 0 is irrelevant here.
-        let args = if matches!(builtin, "clz" | "ctz" | "abs") { &args[..args.len().min(1)] } else { args };
-        require!(
-            builtin::math_arity(builtin) == Some(args.len()) || matches!(builtin, "popcount" | "clz" | "ctz"),
-            Target,
-            "C has no intrinsic `{name}`"
-        );
-        self.builtin(builtin, args, dtype)
-    }
-
-    fn builtin(&mut self, name: &str, args: &[Expr], dtype: DataType) -> Result<String> {
+    /// Writes a builtin that only code of the host has; returns `None` for another one.
+    pub(crate) fn host_builtin(&mut self, name: &str, args: &[Expr], dtype: DataType) -> Result<Option<String>> {
         let arg = |index: usize| match args.get(index) {
             Some(arg) => Ok(arg),
             None => fail!(Type, "builtin `{name}` has {} arguments, which are too few", args.len()),
         };
-        match name {
-            builtin::LIKELY => {
-                let condition = self.value(arg(0)?)?;
-                Ok(if dtype.lanes() > 1 { condition } else { format!("KP_LIKELY({condition})") })
-            }
-            builtin::REINTERPRET => {
-                let from = arg(0)?.dtype();
-                let value = self.value(arg(0)?)?;
-                let bits = |dtype: DataType| usize::from(dtype.bits()) * usize::from(dtype.lanes());
-                require!(
-                    bits(from) == bits(dtype),
-                    Type,
-                    "reinterpret of {} as {}: they have different numbers of bits",
-                    from.short_name(),
-                    dtype.short_name()
-                );
-                match () {
-                    () if from.lanes() > 1 || dtype.lanes() > 1 => vector::reinterpret(self.unit, from, dtype, &value),
-                    () if from.is_handle() != dtype.is_handle() => {
-                        let (step, from) = if dtype.is_handle() {
-                            (scalar::reinterpret(self.unit, from, I64, &value), I64)
-                        } else {
-                            (value, from)
-                        };
-                        let cast = scalar::cast(self.unit, from, if dtype.is_handle() { dtype } else { I64 }, &step)?;
-                        Ok(if dtype.is_handle() { cast } else { scalar::reinterpret(self.unit, I64, dtype, &cast) })
-                    }
-                    () => Ok(scalar::reinterpret(self.unit, from, dtype, &value)),
-                }
-            }
+        Ok(Some(match name {
             builtin::ADDRESS_OF | builtin::ACCESS_PTR => match &**arg(0)? {
-                ExprNode::Load { buffer, index, .. } => {
-                    let pointer = self.pointer(buffer)?;
-                    let first = match &**index {
-                        ExprNode::Ramp { base, .. } => base.clone(),
-                        _ => index.clone(),
-                    };
-                    let index = self.index(&first)?;
-                    let lanes = buffer.dtype.lanes();
-                    let scale = if lanes > 1 { format!(" * {lanes}") } else { String::new() };
-                    Ok(format!("((void*)({pointer} + {index}{scale}))"))
-                }
+                ExprNode::Load { buffer, index, .. } => format!("((void*){})", self.first_address(buffer, index)?),
                 _ => fail!(Type, "`{name}` takes a load"),
             },
-            builtin::DOT => {
-                let types = [arg(0)?.dtype(), arg(1)?.dtype(), arg(2)?.dtype()];
-                let texts = self.values(args)?;
-                vector::dot(self.unit, types, &texts)
-            }
-            builtin::ISNULLPTR => Ok(format!("({} == NULL)", self.value(arg(0)?)?)),
+            builtin::ISNULLPTR => format!("({} == NULL)", self.value(arg(0)?)?),
             builtin::HANDLE_ADD_BYTE_OFFSET => {
                 let (pointer, bytes) = (self.value(arg(0)?)?, self.index(arg(1)?)?);
-                Ok(format!("((void*)((char*){pointer} + {bytes}))"))
+                format!("((void*)((char*){pointer} + {bytes}))")
             }
             builtin::STRUCT_GET => {
                 let place = self.field(arg(0)?, arg(1)?, arg(2)?, dtype)?;
-                Ok(if dtype.is_handle() {
-                    format!("((void*){place})")
-                } else {
-                    format!("(({}){place})", scalar_type(dtype))
-                })
+                format!("(({}){place})", self.unit.words.scalar(dtype))
             }
             builtin::STRUCT_SET => {
                 let value = arg(3)?;
                 let from = value.dtype();
                 let text = self.value(value)?;
                 let place = self.field(arg(0)?, arg(1)?, arg(2)?, from)?;
-                let kind = arg(2)?.as_int().and_then(StructField::of);
-                Ok(match kind {
+                match arg(2)?.as_int().and_then(StructField::of) {
                     Some(StructField::DeviceType) => format!("({place} = (DLDeviceType){text})"),
                     _ => format!("({place} = {text})"),
-                })
+                }
             }
-            builtin::STACK_ALLOCA => self.stack(arg(0)?, arg(1)?),
+            builtin::STACK_ALLOCA => self.stack(arg(0)?, arg(1)?)?,
             builtin::PREFETCH => {
                 let address = self.value(arg(0)?)?;
                 let hint = |index: usize| args.get(index).and_then(|hint| hint.as_int()).unwrap_or(0);
-                Ok(format!("KP_PREFETCH({address}, {}, {})", hint(1).clamp(0, 1), hint(2).clamp(0, 3)))
+                format!("KP_PREFETCH({address}, {}, {})", hint(1).clamp(0, 1), hint(2).clamp(0, 3))
             }
-            builtin::ASSUME => Ok(DONE.to_owned()),
+            builtin::ASSUME => DONE.to_owned(),
             builtin::ALLOC_WORKSPACE | builtin::FREE_WORKSPACE => {
                 let is_alloc = name == builtin::ALLOC_WORKSPACE;
                 let function = self.unit.runtime(if is_alloc { &ALLOC_WORKSPACE } else { &FREE_WORKSPACE });
                 let args = self.values(args)?;
-                Ok(format!("{function}({})", args.join(", ")))
+                format!("{function}({})", args.join(", "))
             }
             builtin::STATIC_HANDLE => {
                 let handle = self.unit.names.unique("static_handle");
                 self.unit.functions.push_str(&format!("static void* {handle};\n"));
-                Ok(format!("((void*)&{handle})"))
+                format!("((void*)&{handle})")
             }
-            builtin::ANY_LANE => {
-                let mask = arg(0)?.dtype();
-                let value = self.value(arg(0)?)?;
-                if mask.lanes() > 1 { vector::any(self.unit, mask, &value) } else { Ok(value) }
-            }
-            builtin::CALL_PACKED_LOWERED | builtin::CALL_TRACE_PACKED_LOWERED => self.packed(args, dtype),
+            builtin::CALL_PACKED_LOWERED | builtin::CALL_TRACE_PACKED_LOWERED => self.packed(args, dtype)?,
             builtin::THROW_LAST_ERROR => {
                 require!(
                     self.exit == Exit::Status,
@@ -186,40 +99,20 @@ impl Body<'_> {
                 );
                 let leave = self.leave("-1");
                 self.line(leave);
-                Ok(DONE.to_owned())
+                DONE.to_owned()
             }
             builtin::BREAK_LOOP | builtin::CONTINUE_LOOP => {
                 self.line(if name == builtin::BREAK_LOOP { "break;" } else { "continue;" });
-                Ok(DONE.to_owned())
+                DONE.to_owned()
             }
             builtin::PARALLEL_BARRIER => {
                 require!(self.in_task, Lower, "parallel_barrier outside of a parallel loop");
                 let barrier = self.unit.runtime(&BARRIER);
                 self.line(format!("if ({barrier}(task_id, group) != 0) {}", self.leave("-1")));
-                Ok(DONE.to_owned())
+                DONE.to_owned()
             }
-            "vectorlow" | "vectorhigh" | "vectorcombine" => {
-                let source = if name == "vectorcombine" {
-                    vec![arg(0)?.clone(), arg(1)?.clone()]
-                } else {
-                    vec![arg(0)?.clone()]
-                };
-                let first = if name == "vectorhigh" { i64::from(arg(0)?.lanes()) / 2 } else { 0 };
-                let indices: kernpack::Array<i64> = (first..first + i64::from(dtype.lanes())).collect();
-                let shuffle = Expr::from_node(ExprNode::Shuffle { vectors: source.into_iter().collect(), indices });
-                self.value(&shuffle)
-            }
-            _ if builtin::effect_of_builtin(name) == Some(builtin::Effect::Pure) && !name.starts_with("warp_") => {
-                let texts = self.values(args)?;
-                let params: Vec<DataType> = args.iter().map(|arg| arg.dtype()).collect();
-                arg(0)?;
-                if dtype.lanes() > 1 {
-                    return vector::builtin(self.unit, name, dtype, &params, &texts);
-                }
-                scalar::builtin(self.unit, name, dtype, params[0], &texts)
-            }
-            _ => fail!(Target, "C has no builtin `{name}`"),
-        }
+            _ => return Ok(None),
+        }))
     }
 
     /// A field of a `DLTensor`, an FFI value or an array, by the number of its kind.

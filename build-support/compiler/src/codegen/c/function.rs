@@ -1,31 +1,31 @@
 //! Functions: parameters, linkage, and the order of the file.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use super::body::{Body, Exit, Local};
-use super::expr::is_void;
-use super::unit::Unit;
 use crate::codegen::RuntimeSymbols;
-use crate::codegen::parts::IndexFacts;
+use crate::codegen::source::body::{Body, Exit, Local, Memory};
+use crate::codegen::source::expr::is_void;
+use crate::codegen::source::unit::Unit;
+use crate::codegen::source::vocabulary::C;
 use crate::error::{Result, fail};
 use crate::ir::{CallKind, DataTypeExt, ExprNode, FuncKind, I32, IrModule, LoweredFunc, Stmt, StmtNode, visit};
 
 /// The C file of a module.
 pub(super) fn module(module: &IrModule, runtime: &RuntimeSymbols) -> Result<String> {
-    let mut unit = Unit::new(runtime);
-    let mut symbols = HashMap::new();
+    let mut unit = Unit::new(&C);
+    unit.symbols = runtime.clone();
     for function in module.functions.iter() {
         for_each_symbol(&function.body, |symbol| unit.names.reserve(symbol));
     }
     for function in module.functions.iter() {
         let symbol = symbol(&function)?;
         unit.names.reserve(&symbol);
-        symbols.insert(function.name.as_str().to_owned(), symbol);
+        unit.callees.insert(function.name.as_str().to_owned(), symbol);
     }
     let mut prototypes = String::new();
     let mut written = String::new();
     for function in module.functions.iter() {
-        let (head, text) = one(&mut unit, &symbols, &function)?;
+        let (head, text) = one(&mut unit, &function)?;
         prototypes.push_str(&format!("{head};\n"));
         written.push_str(&core::mem::take(&mut unit.functions));
         written.push_str(&text);
@@ -61,35 +61,17 @@ fn for_each_symbol(body: &Stmt, mut found: impl FnMut(&str)) {
 
 /// The head and the whole of one function; the definitions that it needs before it are in
 /// `unit.functions`.
-fn one(unit: &mut Unit, symbols: &HashMap<String, String>, function: &LoweredFunc) -> Result<(String, String)> {
+fn one(unit: &mut Unit, function: &LoweredFunc) -> Result<(String, String)> {
     let name = function.name.as_str();
     if function.kind == FuncKind::Device {
         fail!(Target, "`{name}` is a kernel of a device; C is code for the host");
     }
-    let symbol = &symbols[name];
-    let names = unit.names.clone();
+    let symbol = unit.callees[name].clone();
     let exit = if function.ret == I32 { Exit::Status } else { Exit::None };
     let ret = if is_void(function.ret) { "void".to_owned() } else { unit.value_type(function.ret)? };
     let noalias = function.attr("noalias").is_none_or(|value| value.to::<i64>().unwrap_or(1) != 0);
-    let mut body = Body {
-        unit,
-        functions: symbols,
-        function: symbol.clone(),
-        names,
-        locals: HashMap::new(),
-        lines: Vec::new(),
-        hoisted: Vec::new(),
-        cleanup: Vec::new(),
-        indent: 1,
-        exit,
-        noalias,
-        in_task: false,
-        in_loop: 0,
-        ordered: false,
-        in_index: false,
-        index_facts: IndexFacts::default(),
-        parts_fit: None,
-    };
+    let mut body = Body::new(unit, &symbol, noalias);
+    body.exit = exit;
     let mut params = Vec::new();
     let mut pointers = HashSet::new();
     for param in function.params.iter() {
@@ -98,10 +80,10 @@ fn one(unit: &mut Unit, symbols: &HashMap<String, String>, function: &LoweredFun
             Some(buffer) => {
                 let memory = body.unit.memory_type(buffer.dtype)?;
                 let restrict = noalias && pointers.insert(buffer.data.clone());
-                let local = body.define(&buffer.data, Some(super::body::element_of(buffer)), restrict);
+                let element = Some(Memory::private(buffer.dtype.element()));
+                let local = body.define_as(&buffer.data, element, restrict);
                 if param.var != buffer.data {
-                    let alias =
-                        Local { name: local.clone(), element: Some(super::body::element_of(buffer)), restrict: false };
+                    let alias = Local { name: local.clone(), memory: element, restrict: false };
                     body.locals.insert(param.var.clone(), alias);
                 }
                 params.push(format!("{memory}* {}const {local}", if restrict { "KP_RESTRICT " } else { "" }));
@@ -110,7 +92,7 @@ fn one(unit: &mut Unit, symbols: &HashMap<String, String>, function: &LoweredFun
                 body.index_facts.note_param(&param.var);
                 let ty = body.unit.value_type(param.var.dtype())?;
                 let restrict = noalias && function.kind == FuncKind::Internal && param.var.dtype().is_handle();
-                let local = body.define(&param.var, None, restrict);
+                let local = body.define_as(&param.var, None, restrict);
                 params.push(format!("{ty} {}const {local}", if restrict { "KP_RESTRICT " } else { "" }));
             }
         }

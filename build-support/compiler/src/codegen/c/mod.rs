@@ -7,6 +7,9 @@
 //! without undefined behavior; a division by 0 is an error in the program. A C compiler should get
 //! the flags [`FLAGS`] in addition to an optimization level.
 //!
+//! C is a vocabulary of the generator of [`source`](super::source); this module has what only code
+//! of the host has: the runtime, packed functions, parallel loops.
+//!
 //! ```
 //! use kernpack_compiler::codegen::{RuntimeSymbols, c};
 //! use kernpack_compiler::ir::{Buffer, Expr, F32, ForKind, FuncKind, IrModule, LoweredFunc, LoweredFuncNode, Param, ParamNode, Stmt, Var};
@@ -31,24 +34,18 @@
 //! # Ok::<(), kernpack_compiler::CompileError>(())
 //! ```
 
-mod body;
 mod call;
 mod compute;
-mod expr;
 mod function;
-mod literal;
 mod module;
-mod names;
 mod parallel;
+mod preamble;
 mod runtime;
-mod scalar;
 mod stmt;
-mod types;
-mod unit;
-mod vector;
-mod vector_memory;
+pub(crate) mod vector_memory;
 
 pub use module::build_module;
+pub(crate) use preamble::PREAMBLE;
 
 use kernpack::DataType;
 

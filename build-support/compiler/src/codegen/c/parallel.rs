@@ -3,15 +3,15 @@
 
 use std::collections::HashSet;
 
-use super::body::{Body, Exit, Local};
 use super::runtime::LAUNCH;
+use crate::codegen::source::body::{Body, Exit, Local};
 use crate::error::Result;
 use crate::ir::visit::{Visit, walk_expr, walk_stmt};
 use crate::ir::{DataTypeExt, Expr, ExprNode, Stmt, StmtNode, Var};
 
 impl Body<'_> {
     /// Writes the task as a separate function, and the launch.
-    pub(super) fn parallel(
+    pub(crate) fn parallel(
         &mut self,
         var: &Var,
         min: &Expr,
@@ -88,7 +88,7 @@ impl Body<'_> {
             let zero = min.is_int(0);
             inner.line(format!("{ty} const count = {count};"));
             let name = inner.names.unique(var.name());
-            inner.locals.insert(var.clone(), Local { name: name.clone(), element: None, restrict: false });
+            inner.locals.insert(var.clone(), Local { name: name.clone(), memory: None, restrict: false });
             let shift = if zero { String::new() } else { format!("{first} + ") };
             let head = if interleaved {
                 format!("for ({ty} {name} = {shift}task_id; {name} < {shift}count; {name} += group->num_task) {{")
@@ -107,8 +107,8 @@ impl Body<'_> {
 
     /// The C type of a variable, for a field.
     pub(super) fn type_of(&mut self, var: &Var, local: &Local) -> Result<String> {
-        match local.element {
-            Some(element) => Ok(format!("{}*", self.unit.memory_type(element)?)),
+        match local.memory {
+            Some(memory) => Ok(format!("{}*", self.unit.memory_type(memory.element)?)),
             None => self.unit.value_type(var.dtype()),
         }
     }

@@ -1,8 +1,9 @@
 //! The functions of the runtime, and the resources that are released when a function ends.
 
-use super::body::Body;
-use super::unit::Unit;
 use crate::codegen::RuntimeSymbols;
+use crate::codegen::source::body::Body;
+use crate::codegen::source::unit::Unit;
+use crate::error::{Result, require};
 
 /// A function of the runtime: name, type of the result, types of the parameters.
 pub(super) struct Function {
@@ -48,6 +49,37 @@ const MEMORY: &str = "#if defined(_MSC_VER)
 ";
 
 impl Unit {
+    /// Adds a declaration after those of types and helper functions.
+    fn declare_late(&mut self, name: &str, text: impl FnOnce() -> String) {
+        if !self.has(name) {
+            let text = text();
+            self.names.reserve(name);
+            self.prototypes.push_str(&text);
+            self.declared.insert(name.to_owned(), text);
+        }
+    }
+
+    /// Declares a function of the user that is defined elsewhere.
+    pub(super) fn external(&mut self, symbol: &str, ret: &str, params: &[String]) -> Result<()> {
+        let params = if params.is_empty() { "void".to_owned() } else { params.join(", ") };
+        let text = format!("{ret} {symbol}({params});\n");
+        match self.declared.get(symbol) {
+            Some(known) => require!(
+                *known == text,
+                Target,
+                "`{symbol}` is called as `{}` and as `{}`",
+                known.trim_end(),
+                text.trim_end()
+            ),
+            None => {
+                self.names.reserve(symbol);
+                self.prototypes.push_str(&text);
+                self.declared.insert(symbol.to_owned(), text);
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the callee for a function of the runtime, which is declared at its first use.
     pub(super) fn runtime(&mut self, function: &Function) -> String {
         let Function { name, ret, params } = function;
@@ -154,7 +186,7 @@ const END: char = '\u{2}';
 
 impl Body<'_> {
     /// A statement that returns from the function.
-    pub(super) fn leave(&self, value: &str) -> String {
+    pub(crate) fn leave(&self, value: &str) -> String {
         format!("{RETURN}{value}{END}")
     }
 

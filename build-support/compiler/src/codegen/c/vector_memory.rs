@@ -2,20 +2,12 @@
 
 use kernpack::DataType;
 
-use super::scalar;
-use super::types::{at, is_native};
-use super::unit::Unit;
+use crate::codegen::source::access::Place;
+use crate::codegen::source::half;
+use crate::codegen::source::unit::Unit;
+use crate::codegen::source::vocabulary::{is_half, is_native};
 use crate::error::Result;
 use crate::ir::DataTypeExt;
-
-/// The memory locations of the lanes of a load or store.
-#[derive(Clone)]
-pub(super) enum Place {
-    /// Consecutive, starting at this address.
-    Contiguous(String),
-    /// At these indices, a vector of this type, relative to an address.
-    Scattered(String, String, DataType),
-}
 
 impl Place {
     fn describe(&self) -> (&'static str, Option<DataType>) {
@@ -27,14 +19,14 @@ impl Place {
 
     fn args(&self) -> String {
         match self {
-            Self::Contiguous(address) => address.clone(),
+            Self::Contiguous(address) => format!("({address})"),
             Self::Scattered(address, indices, _) => format!("{address}, {indices}"),
         }
     }
 }
 
 /// Reads lanes; those whose mask is false are 0.
-pub(super) fn load(unit: &mut Unit, dtype: DataType, place: &Place, mask: Option<&str>) -> Result<String> {
+pub(crate) fn load(unit: &mut Unit, dtype: DataType, place: &Place, mask: Option<&str>) -> Result<String> {
     let (suffix, index_type) = place.describe();
     let masked = if mask.is_some() { "_masked" } else { "" };
     let index_name = index_type.map(|index| index.short_name()).unwrap_or_default();
@@ -42,7 +34,7 @@ pub(super) fn load(unit: &mut Unit, dtype: DataType, place: &Place, mask: Option
     if !unit.has(&name) {
         let (ty, memory) = (unit.value_type(dtype)?, unit.memory_type(dtype)?);
         let (index, mut params) = access(unit, index_type, &format!("const {memory}*"))?;
-        let mut value = scalar::from_memory(unit, dtype.element(), format!("a[{index}]"));
+        let mut value = half::from_memory(unit, dtype.element(), format!("a[{index}]"))?;
         if dtype.is_bool() {
             value = format!("-{value}");
         }
@@ -50,12 +42,12 @@ pub(super) fn load(unit: &mut Unit, dtype: DataType, place: &Place, mask: Option
         if mask.is_some() {
             let truth = crate::ir::BOOLEAN.with_lanes(dtype.lanes());
             params.push(unit.value_type(truth)?);
-            value = format!("{} ? {value} : 0", at(truth, mask_letter, "i"));
+            value = format!("{} ? {value} : 0", unit.at(truth, mask_letter, "i"));
         }
         let loops = format!(
             "{ty} r;\n  for (int i = 0; i < {}; ++i) {} = {value};\n  return r;",
             dtype.lanes(),
-            at(dtype, "r", "i")
+            unit.at(dtype, "r", "i")
         );
         let body = if whole(dtype, mask, index_type) {
             let unaligned = unaligned(dtype, &ty);
@@ -70,7 +62,7 @@ pub(super) fn load(unit: &mut Unit, dtype: DataType, place: &Place, mask: Option
 }
 
 /// Writes the lanes for which the mask is true.
-pub(super) fn store(
+pub(crate) fn store(
     unit: &mut Unit,
     dtype: DataType,
     place: &Place,
@@ -86,16 +78,16 @@ pub(super) fn store(
         let (index, mut params) = access(unit, index_type, &format!("{memory}*"))?;
         let (value_letter, mask_letter) = if index_type.is_some() { ("c", "d") } else { ("b", "c") };
         params.push(ty.clone());
-        let mut lane_value = at(dtype, value_letter, "i");
+        let mut lane_value = unit.at(dtype, value_letter, "i");
         if dtype.is_bool() {
             lane_value = format!("{lane_value} & 1");
         }
-        let written = scalar::to_memory(unit, dtype.element(), lane_value);
+        let written = half::to_memory(unit, dtype.element(), lane_value)?;
         let mut action = format!("a[{index}] = {written};");
         if mask.is_some() {
             let truth = crate::ir::BOOLEAN.with_lanes(dtype.lanes());
             params.push(unit.value_type(truth)?);
-            action = format!("if ({}) {action}", at(truth, mask_letter, "i"));
+            action = format!("if ({}) {action}", unit.at(truth, mask_letter, "i"));
         }
         let loops = format!("for (int i = 0; i < {}; ++i) {action}", dtype.lanes());
         let body = if whole(dtype, mask, index_type) {
@@ -112,7 +104,7 @@ pub(super) fn store(
 
 /// Returns true if GNU C accesses the memory as one vector.
 fn whole(dtype: DataType, mask: Option<&str>, index: Option<DataType>) -> bool {
-    is_native(dtype) && mask.is_none() && index.is_none() && !dtype.is_bool() && !super::types::is_half(dtype)
+    is_native(dtype) && mask.is_none() && index.is_none() && !dtype.is_bool() && !is_half(dtype)
 }
 
 /// A vector type for memory with the alignment of an element.
@@ -124,6 +116,6 @@ fn unaligned(dtype: DataType, ty: &str) -> String {
 fn access(unit: &mut Unit, index: Option<DataType>, pointer: &str) -> Result<(String, Vec<String>)> {
     Ok(match index {
         None => ("i".to_owned(), vec![pointer.to_owned()]),
-        Some(dtype) => (at(dtype, "b", "i"), vec![pointer.to_owned(), unit.value_type(dtype)?]),
+        Some(dtype) => (unit.at(dtype, "b", "i"), vec![pointer.to_owned(), unit.value_type(dtype)?]),
     })
 }

@@ -3,18 +3,20 @@
 use kernpack::DataType;
 
 use super::body::Body;
+use super::vocabulary::Vectors;
 use super::{scalar, vector};
 use crate::error::{Result, fail, require};
 use crate::ir::builtin;
-use crate::ir::{BinaryOp, CallKind, DataTypeExt, Expr, ExprNode};
+use crate::ir::{BinaryOp, CallKind, DataTypeExt, Expr, ExprNode, I64};
 
 impl Body<'_> {
     /// Writes a call.
-    pub(super) fn call(&mut self, kind: CallKind, name: &str, args: &[Expr], dtype: DataType) -> Result<String> {
-        let (language, kernel) = (self.unit.words.name, &self.kernel);
+    pub(crate) fn call(&mut self, kind: CallKind, name: &str, args: &[Expr], dtype: DataType) -> Result<String> {
+        let (language, kernel) = (self.unit.words.name, &self.function);
         match kind {
             CallKind::Builtin => self.builtin(name, args, dtype),
             CallKind::LlvmIntrinsic => self.intrinsic(name, args, dtype),
+            _ if self.unit.words.is_host => self.host_call(kind, name, args, dtype),
             CallKind::Extern | CallKind::PureExtern => {
                 fail!(Target, "{language}: kernel `{kernel}` calls the C function `{name}`, which is code of the host")
             }
@@ -57,22 +59,48 @@ impl Body<'_> {
         self.builtin(builtin, args, dtype)
     }
 
+    /// Writes several arguments.
+    pub(crate) fn values(&mut self, args: &[Expr]) -> Result<Vec<String>> {
+        args.iter().map(|arg| self.value(arg)).collect()
+    }
+
     fn builtin(&mut self, name: &str, args: &[Expr], dtype: DataType) -> Result<String> {
+        let words = self.unit.words;
+        if words.is_host
+            && let Some(text) = self.host_builtin(name, args, dtype)?
+        {
+            return Ok(text);
+        }
         let Some(first) = args.first() else {
-            fail!(Target, "{} has no builtin `{name}` in an expression", self.unit.words.name)
+            fail!(Target, "{} has no builtin `{name}` in an expression", words.name)
         };
         match name {
-            builtin::LIKELY => self.value(first),
+            builtin::LIKELY => {
+                let condition = self.value(first)?;
+                Ok(match words.is_host && dtype.lanes() <= 1 {
+                    true => format!("KP_LIKELY({condition})"),
+                    false => condition,
+                })
+            }
             builtin::REINTERPRET => self.reinterpret(first, dtype),
             builtin::DOT => {
                 let [sums, a, b] = args else { fail!(Type, "`dot` takes 3 arguments, got {}", args.len()) };
-                self.dot(sums, a, b)
+                match words.vectors {
+                    Vectors::Extension => {
+                        let texts = self.values(args)?;
+                        vector::dot(self.unit, [sums.dtype(), a.dtype(), b.dtype()], &texts)
+                    }
+                    _ => self.dot(sums, a, b),
+                }
             }
             builtin::ANY_LANE => {
                 let text = self.value(first)?;
                 let lanes = usize::from(first.lanes());
                 if lanes == 1 {
                     return Ok(text);
+                }
+                if words.vectors == Vectors::Extension {
+                    return vector::any(self.unit, first.dtype(), &text);
                 }
                 let name = self.bind("m", first.dtype(), &text)?;
                 let any: Vec<String> = (0..lanes).map(|lane| self.unit.lane(first.dtype(), &name, lane)).collect();
@@ -85,9 +113,12 @@ impl Body<'_> {
                 let shuffle = Expr::from_node(ExprNode::Shuffle { vectors: source.into_iter().collect(), indices });
                 self.value(&shuffle)
             }
-            _ if name.starts_with("warp_shuffle") => self.warp_shuffle(name, args),
-            _ if builtin::effect_of_builtin(name) == Some(builtin::Effect::Pure) && !first.dtype().is_handle() => {
-                let texts = args.iter().map(|arg| self.value(arg)).collect::<Result<Vec<_>>>()?;
+            _ if name.starts_with("warp_shuffle") && !words.is_host => self.warp_shuffle(name, args),
+            _ if builtin::effect_of_builtin(name) == Some(builtin::Effect::Pure)
+                && !first.dtype().is_handle()
+                && !name.starts_with("warp_") =>
+            {
+                let texts = self.values(args)?;
                 let params: Vec<DataType> = args.iter().map(|arg| arg.dtype()).collect();
                 self.unit.check(params[0])?;
                 if dtype.lanes() > 1 {
@@ -95,7 +126,7 @@ impl Body<'_> {
                 }
                 scalar::builtin(self.unit, name, params[0], &texts)
             }
-            _ => fail!(Target, "{} has no builtin `{name}`, in kernel `{}`", self.unit.words.name, self.kernel),
+            _ => fail!(Target, "{} has no builtin `{name}`, in `{}`", words.name, self.function),
         }
     }
 
@@ -103,18 +134,27 @@ impl Body<'_> {
         let from = value.dtype();
         let bits = |dtype: DataType| usize::from(dtype.bits()) * usize::from(dtype.lanes());
         require!(
-            bits(from) == bits(dtype) && !from.is_handle() && !dtype.is_handle(),
+            bits(from) == bits(dtype),
             Type,
-            "{}: reinterpret of {} as {}",
-            self.unit.words.name,
+            "reinterpret of {} as {}: they have different numbers of bits",
             from.short_name(),
             dtype.short_name()
         );
+        self.unit.check(from)?;
+        self.unit.check(dtype)?;
         let text = self.value(value)?;
-        if from.lanes() > 1 || dtype.lanes() > 1 {
-            return vector::reinterpret(self.unit, from, dtype, &text);
+        match (from.is_handle(), dtype.is_handle()) {
+            _ if from.lanes() > 1 || dtype.lanes() > 1 => vector::reinterpret(self.unit, from, dtype, &text),
+            (false, true) => {
+                let bits = scalar::reinterpret(self.unit, from, I64, &text)?;
+                scalar::cast(self.unit, I64, dtype, &bits)
+            }
+            (true, false) => {
+                let bits = scalar::cast(self.unit, from, I64, &text)?;
+                scalar::reinterpret(self.unit, I64, dtype, &bits)
+            }
+            _ => scalar::reinterpret(self.unit, from, dtype, &text),
         }
-        scalar::reinterpret(self.unit, from, dtype, &text)
     }
 
     /// Adds to each sum the products of a group of adjacent lanes of two vectors. Sums wrap.
@@ -155,12 +195,12 @@ impl Body<'_> {
             "warp_shuffle_down" => "__shfl_down_sync",
             _ => "__shfl_xor_sync",
         };
-        if self.unit.words.has_vectors {
+        if self.unit.words.has_vectors() {
             fail!(
                 Target,
                 "{} has no exchange between the lanes of a warp (`{name}` in kernel `{}`): lower with the option `warp_size` = 1",
                 self.unit.words.name,
-                self.kernel
+                self.function
             )
         }
         let [mask, value, lane, width, _] = args else { fail!(Type, "`{name}` takes 5 arguments, got {}", args.len()) };

@@ -9,13 +9,12 @@ use super::body::{Body, Memory, Space};
 use super::half;
 use super::unit::Unit;
 use super::vocabulary::{Vocabulary, is_half};
-use crate::codegen::parts::IndexFacts;
 use crate::error::{Result, fail, require};
 use crate::ir::visit::{for_each_expr_in, for_each_stmt};
 use crate::ir::{DataType, DataTypeExt, Expr, ExprNode, FuncKind, IrModule, LoweredFunc, StmtNode, U8, Var};
 
 /// The source of the kernels of a module, with their parameters.
-pub(super) fn module(words: &'static Vocabulary, module: &IrModule) -> Result<(String, Vec<Kernel>)> {
+pub(crate) fn module(words: &'static Vocabulary, module: &IrModule) -> Result<(String, Vec<Kernel>)> {
     let mut unit = Unit::new(words);
     let functions: Vec<LoweredFunc> =
         module.functions.iter().filter(|function| function.kind == FuncKind::Device).collect();
@@ -33,7 +32,7 @@ pub(super) fn module(words: &'static Vocabulary, module: &IrModule) -> Result<(S
         let (text, kernel) =
             one(&mut unit, function).map_err(|error| error.note(format!("in kernel `{}`", function.name)))?;
         let gap = if kernels.is_empty() { "" } else { "\n" };
-        unit.kernels.push_str(&format!("{gap}{text}"));
+        unit.functions.push_str(&format!("{gap}{text}"));
         kernels.push(kernel);
     }
     Ok((unit.finish(), kernels))
@@ -106,30 +105,18 @@ fn pointer_of(address: &Expr) -> Option<Var> {
 /// A kernel, with its parameters.
 fn one(unit: &mut Unit, function: &LoweredFunc) -> Result<(String, Kernel)> {
     let accesses = Accesses::of(function);
-    let names = unit.names.clone();
     let params: Vec<Var> = function.params.iter().map(|param| param.var.clone()).collect();
     let orders_global = params.iter().any(|var| accesses.read.contains(var) && accesses.written.contains(var));
-    let mut body = Body {
-        unit,
-        kernel: function.name.to_string(),
-        names,
-        locals: HashMap::new(),
-        lines: Vec::new(),
-        hoisted: Vec::new(),
-        indent: 1,
-        written: accesses.written.clone(),
-        orders_global,
-        in_index: false,
-        index_facts: IndexFacts::default(),
-        parts_fit: None,
-    };
     let noalias = function.attr("noalias").is_none_or(|value| value.to::<i64>().unwrap_or(1) != 0);
+    let mut body = Body::new(unit, function.name.as_str(), noalias);
+    body.written = accesses.written.clone();
+    body.orders_global = orders_global;
     let (mut heads, mut arg_types) = (Vec::new(), Vec::new());
     for var in params {
         if var.dtype().is_handle() {
             let element = accesses.elements.get(&var).copied().unwrap_or(U8);
             let is_const = !body.written.contains(&var);
-            heads.extend(body.tensor(&var, element, is_const, noalias)?);
+            heads.extend(body.tensor(&var, element, is_const)?);
             arg_types.extend([ArgType::POINTER, ArgType::INT64]);
         } else {
             heads.push(body.number(&var)?);
@@ -141,7 +128,7 @@ fn one(unit: &mut Unit, function: &LoweredFunc) -> Result<(String, Kernel)> {
     let (words, name) = (body.unit.words, function.name.as_str());
     let size = block.map(|block| words.block_size(block)).unwrap_or_default();
     let lines = body.hoisted.iter().chain(&body.lines).map(|line| format!("{line}\n")).collect::<String>();
-    let (before, after) = if words.has_vectors { (size.as_str(), "") } else { ("", size.as_str()) };
+    let (before, after) = if words.has_vectors() { (size.as_str(), "") } else { ("", size.as_str()) };
     let text = format!("{before}{} {after}{name}({}) {{\n{lines}}}\n", words.kernel, heads.join(", "));
     Ok((text, Kernel { name: name.to_owned(), arg_types, tags }))
 }
@@ -153,14 +140,14 @@ fn arg_type(dtype: DataType) -> ArgType {
 
 impl Body<'_> {
     /// The parameters of a tensor: its block, and the offset of its first element in bytes.
-    fn tensor(&mut self, var: &Var, element: DataType, is_const: bool, noalias: bool) -> Result<[String; 2]> {
+    fn tensor(&mut self, var: &Var, element: DataType, is_const: bool) -> Result<[String; 2]> {
         let [block, offset] = ["block", "offset"].map(|part| self.names.unique(&format!("{}_{part}", var.name())));
         let byte = self.pointer_type(Memory { space: Space::Global, element: U8, is_const })?;
         let memory = Memory { space: Space::Global, element, is_const };
         let ty = self.pointer_type(memory)?;
         let name = self.define(var, Some(memory));
         self.line(format!("{ty} const {name} = ({ty})({block} + {offset});"));
-        let restrict = if noalias { format!(" {}", self.unit.words.restrict) } else { String::new() };
+        let restrict = if self.noalias { format!(" {}", self.unit.words.restrict) } else { String::new() };
         Ok([format!("{byte}{restrict} {block}"), format!("const {} {offset}", self.unit.words.scalar(crate::ir::I64))])
     }
 

@@ -7,15 +7,15 @@ use super::scalar;
 use super::unit::Unit;
 use super::vocabulary::is_half;
 use crate::error::Result;
-use crate::ir::{DataTypeExt, F32, U16, U32};
+use crate::ir::{DataTypeExt, F32, F64, U16, U32, U64};
 
 /// Rounds single precision to half precision; values of other types are unchanged.
-pub(super) fn rounded(unit: &mut Unit, dtype: DataType, text: String) -> Result<String> {
+pub(crate) fn rounded(unit: &mut Unit, dtype: DataType, text: String) -> Result<String> {
     if !is_half(dtype) {
         return Ok(text);
     }
-    let bits = to_bits(unit, dtype, "a")?;
-    let body = format!("return {};", from_bits(unit, dtype, &bits)?);
+    let (to, from) = (to_bits(unit, dtype, "a")?, from_bits(unit, dtype, "a_bits")?);
+    let body = format!("{} a_bits = {to};\n  return {from};", unit.words.scalar(U16));
     let name = format!("kp_round_{}", dtype.short_name());
     unit.function(&name, "float", &["float"], &body);
     Ok(format!("{name}({text})"))
@@ -23,12 +23,16 @@ pub(super) fn rounded(unit: &mut Unit, dtype: DataType, text: String) -> Result<
 
 /// Converts a scalar of another type to half precision. A value with more digits than single
 /// precision has is rounded to odd first, so that it is not rounded twice.
-pub(super) fn cast(unit: &mut Unit, from: DataType, to: DataType, value: &str) -> Result<String> {
+pub(crate) fn cast(unit: &mut Unit, from: DataType, to: DataType, value: &str) -> Result<String> {
     unit.check(from)?;
     let single = match () {
-        () if from == F32 || is_half(from) || from.bits() <= 16 => format!("(float)({value})"),
-        () if from.is_float() => odd_double(unit, value)?,
-        () => odd_integer(unit, from, value),
+        () if from == F32 || is_half(from) || from.bits() <= 16 => format!("(float){value}"),
+        () if from.is_integer() && !unit.words.is_host => odd_integer(unit, from, value),
+        () if from.is_integer() && from.bits() == 64 => {
+            let double = wide_integer(unit, from, value);
+            odd_double(unit, &double)?
+        }
+        () => odd_double(unit, value)?,
     };
     rounded(unit, to, single)
 }
@@ -41,11 +45,35 @@ fn odd_double(unit: &mut Unit, value: &str) -> Result<String> {
         "float f = (float)a;\n  if ((double)f == a || f != f || f - f != 0) return f;\n  {wide} n = {bits};\n  \
          if (n & 1) return f;\n  n = ((double)f < a) == (a > 0) ? n + 1 : n - 1;\n  return {back};"
     );
-    unit.function("kp_odd_f64", "float", &["double"], &body);
-    Ok(format!("kp_odd_f64({value})"))
+    unit.function("kp_odd_f32", "float", &["double"], &body);
+    Ok(format!("kp_odd_f32((double){value})"))
 }
 
-/// An integer to single precision: the last digit is odd if the value is not exact.
+/// An integer of 64 bits to double precision: the last digit is odd if the value is not exact.
+fn wide_integer(unit: &mut Unit, from: DataType, value: &str) -> String {
+    let (ty, name) = (unit.words.scalar(from), format!("kp_odd_{}", from.short_name()));
+    let exact = if from.is_int() { "n + 0x20000000000000ULL < 0x40000000000000ULL" } else { "n < 0x20000000000000ULL" };
+    let body = format!(
+        "uint64_t n = (uint64_t)a;\n  if ({exact}) return (double)a;\n  \
+         return (double)({ty})((n | ((n & 0x7ff) + 0x7ff)) & ~0x7ffULL);"
+    );
+    unit.function(&name, "double", &[ty], &body);
+    format!("{name}({value})")
+}
+
+/// `a * b + c` of half precision in C, as a double: the product is exact, the sum is rounded to odd.
+pub(crate) fn odd_fma(unit: &mut Unit, values: &[&str]) -> Result<String> {
+    let (bits, back) = (scalar::reinterpret(unit, F64, U64, "sum")?, scalar::reinterpret(unit, U64, F64, "n")?);
+    let body = format!(
+        "double product = a * b, sum = product + c, back = sum - product;\n  \
+         double error = (product - (sum - back)) + (c - back);\n  if (!(error < 0 || error > 0)) return sum;\n  \
+         uint64_t n = {bits};\n  n = (n - ((error > 0) != (sum > 0))) | 1;\n  return {back};"
+    );
+    unit.function("kp_odd_fma", "double", &["double"; 3], &body);
+    Ok(format!("kp_odd_fma({})", values.join(", ")))
+}
+
+/// An integer to single precision, without double precision, which a device may not have: the last digit is odd if the value is not exact.
 fn odd_integer(unit: &mut Unit, from: DataType, value: &str) -> String {
     let (ty, wide) = (unit.words.scalar(from), unit.words.unsigned(64));
     let scale = unit.words.math("ldexp", F32);
@@ -64,7 +92,7 @@ fn odd_integer(unit: &mut Unit, from: DataType, value: &str) -> String {
 }
 
 /// Reinterprets the bits of half precision, or bits as half precision.
-pub(super) fn reinterpret(unit: &mut Unit, from: DataType, to: DataType, value: &str) -> Result<String> {
+pub(crate) fn reinterpret(unit: &mut Unit, from: DataType, to: DataType, value: &str) -> Result<String> {
     if is_half(from) {
         let bits = to_bits(unit, from, value)?;
         return scalar::reinterpret(unit, U16, to, &bits);
@@ -74,7 +102,7 @@ pub(super) fn reinterpret(unit: &mut Unit, from: DataType, to: DataType, value: 
 }
 
 /// Rounds single precision to half precision and returns the bits.
-pub(super) fn to_bits(unit: &mut Unit, dtype: DataType, value: &str) -> Result<String> {
+pub(crate) fn to_bits(unit: &mut Unit, dtype: DataType, value: &str) -> Result<String> {
     let name = format!("kp_bits_{}", dtype.short_name());
     if !unit.has(&name) {
         let (narrow, wide) = (unit.words.scalar(U16), unit.words.scalar(U32));
@@ -105,7 +133,7 @@ pub(super) fn to_bits(unit: &mut Unit, dtype: DataType, value: &str) -> Result<S
 }
 
 /// Converts the bits of half precision to a value.
-pub(super) fn from_bits(unit: &mut Unit, dtype: DataType, bits: &str) -> Result<String> {
+pub(crate) fn from_bits(unit: &mut Unit, dtype: DataType, bits: &str) -> Result<String> {
     let name = format!("kp_{}_of_bits", dtype.short_name());
     if !unit.has(&name) {
         let (narrow, wide) = (unit.words.scalar(U16), unit.words.scalar(U32));
@@ -125,7 +153,7 @@ pub(super) fn from_bits(unit: &mut Unit, dtype: DataType, bits: &str) -> Result<
 }
 
 /// Converts an element read from memory to a value.
-pub(super) fn from_memory(unit: &mut Unit, dtype: DataType, element: String) -> Result<String> {
+pub(crate) fn from_memory(unit: &mut Unit, dtype: DataType, element: String) -> Result<String> {
     match () {
         () if is_half(dtype) => from_bits(unit, dtype, &element),
         () if dtype.is_bool() => Ok(format!("({element} != 0)")),
@@ -134,6 +162,6 @@ pub(super) fn from_memory(unit: &mut Unit, dtype: DataType, element: String) -> 
 }
 
 /// Converts a value to the representation in memory.
-pub(super) fn to_memory(unit: &mut Unit, dtype: DataType, value: String) -> Result<String> {
+pub(crate) fn to_memory(unit: &mut Unit, dtype: DataType, value: String) -> Result<String> {
     if is_half(dtype) { to_bits(unit, dtype, &value) } else { Ok(value) }
 }

@@ -1,5 +1,5 @@
-//! Source of device kernels: one generator for languages like C, whose words differ
-//! ([`Vocabulary`]).
+//! Source in languages like C, whose words differ ([`Vocabulary`]): kernels in languages of devices,
+//! and functions in C ([`super::c`]).
 //!
 //! A kernel is a function of kind `Device`, as `SplitHostDevice` makes it. Its parameters in the
 //! source are, for each pointer, the block of the tensor and the offset of its first element in
@@ -29,21 +29,20 @@
 //! # Ok::<(), kernpack_compiler::CompileError>(())
 //! ```
 
-mod access;
-mod body;
+pub(crate) mod access;
+pub(crate) mod body;
 mod call;
-mod expr;
+pub(crate) mod expr;
 mod function;
-mod half;
-mod literal;
+pub(crate) mod half;
+pub(crate) mod literal;
 mod names;
-mod scalar;
-mod stmt;
-mod unit;
+pub(crate) mod scalar;
+pub(crate) mod stmt;
+pub(crate) mod unit;
 mod vector;
-mod vocabulary;
+pub(crate) mod vocabulary;
 
-pub(crate) use names::identifier;
 pub use vocabulary::{CUDA, OPENCL, Vocabulary};
 
 use kernpack::module::device_image::{ArgType, DeviceFunction};

@@ -9,6 +9,7 @@
 pub(in crate::module) mod c_source;
 pub(in crate::module) mod image_module;
 mod listed_functions;
+pub(in crate::module) mod llvm_code;
 pub(in crate::module) mod missing_loader;
 mod static_library;
 #[cfg(any(not(feature = "cuda"), not(feature = "opencl"), feature = "embedded"))]
