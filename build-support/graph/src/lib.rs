@@ -34,6 +34,7 @@ mod print;
 #[doc(hidden)]
 pub mod tensors;
 pub mod text;
+pub mod weights_file;
 
 kernpack::library!(with = [kernpack_compiler]);
 
@@ -46,7 +47,9 @@ pub use error::{GraphError, Result};
 pub use fuse::Group;
 pub use graph::{Dequantized, Graph, Node, Parts, Sizes, Value, ValueId};
 pub use import::{Imported, import, import_and_dump, import_owned};
-pub use lower::{KernelInfo, LowerOptions, Lowered, Place, Threads, ValueInfo, Weights, lower, lower_apart};
+pub use lower::{
+    KernelInfo, LowerOptions, Lowered, Place, Threads, ValueInfo, Weights, lower, lower_apart, lower_for_file,
+};
 pub use model::{Argument, Model};
 pub use op::CustomOperator;
 pub use optimize::Dump;
