@@ -34,7 +34,6 @@ mod print;
 #[doc(hidden)]
 pub mod tensors;
 pub mod text;
-pub mod weights_file;
 
 kernpack::library!(with = [kernpack_compiler]);
 
@@ -47,6 +46,7 @@ pub use error::{GraphError, Result};
 pub use fuse::Group;
 pub use graph::{Dequantized, Graph, Node, Parts, Sizes, Value, ValueId};
 pub use import::{Imported, import, import_and_dump, import_owned};
+pub use lower::weights_file;
 pub use lower::{
     KernelInfo, LowerOptions, Lowered, Place, Threads, ValueInfo, Weights, lower, lower_apart, lower_for_file,
 };

@@ -22,7 +22,6 @@ pub mod json;
 mod kernel;
 mod layout;
 mod linker_symbol;
-mod model_weights;
 pub mod module;
 mod multiversion;
 #[doc(hidden)]

@@ -11,6 +11,7 @@ mod native_loop;
 mod open;
 mod region;
 mod weights;
+pub mod weights_file;
 mod work;
 
 use std::collections::HashMap;

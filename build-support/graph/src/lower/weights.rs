@@ -45,7 +45,7 @@ impl Weights {
     }
 
     /// Returns true if the bytes are the same.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
+    pub(super) fn is_same(&self, other: &Self) -> bool {
         let equal = |((offset, tensor), (other_offset, other)): (&(usize, Constant), &(usize, Constant))| {
             offset == other_offset && tensor.bytes() == other.bytes()
         };

@@ -1,16 +1,12 @@
 //! The weights of a model that are in a file beside the library: for generated code.
 
-mod memory;
-mod source;
-
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use kernpack_formats::weights_file::{self, Digest};
 
-pub use source::WeightsSource;
-
+use super::source::WeightsSource;
 use crate::{Error, Result};
 
 /// The weights of one model, for all CPU levels. Compiled kernels read the pointers in the slots.

@@ -16,7 +16,7 @@ pub use kernpack_formats::weights_file::Digest;
 pub use recipe::{Recipe, RecipeLevel};
 
 use crate::error::{Result, require};
-use crate::lower::{Lowered, Weights, lower_for_file};
+use super::{Lowered, Weights, lower_for_file};
 
 /// The weights of a model for one CPU level.
 pub struct Level {
@@ -29,7 +29,7 @@ pub struct Level {
 }
 
 impl Level {
-    /// Returns the level of a model that [`lower_for_file`](crate::lower_for_file) has lowered.
+    /// Returns the level of a model that [`lower_for_file`] has lowered.
     pub fn new(name: &str, lowered: &Lowered, weights: Weights) -> Self {
         Self { name: name.to_owned(), program: program_digest(lowered), weights }
     }
