@@ -13,6 +13,7 @@ pub use kernpack_core::{
     __getter as getter, __has_compressed_modules as has_compressed_modules, __has_cuda_kernels as has_cuda_kernels,
     __has_opencl_kernels as has_opencl_kernels, __host_kernel as host_kernel, __library_bin as library_bin,
     __method_name as method_name, __packed_function as packed_function, __text_symbol as text_symbol,
+    __weights_slot as weights_slot,
 };
 pub use linkme;
 

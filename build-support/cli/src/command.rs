@@ -23,7 +23,7 @@ Commands:
   doctor      what this machine has and lacks for building libraries
   outputs     what build scripts made of kernels, and where it is
   sbom        the crates that a library is made of, as a bill of materials
-  model       whether a model computes, optimized, what its nodes say
+  model       whether a model computes, optimized, what its nodes say; new weights for a library
   rpc         libraries on other machines: the server that runs them
 
 cargo kernpack COMMAND --help says more.
@@ -41,7 +41,7 @@ pub(crate) enum Command {
     Doctor(doctor::Options),
     Outputs(outputs::Options),
     Sbom(sbom::Options),
-    Model(model::Options),
+    Model(model::Request),
     Rpc(rpc::Options),
     /// Describes a library, in the process that `--load` starts.
     Describe {

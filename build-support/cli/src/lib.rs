@@ -7,7 +7,7 @@
 //! - `doctor` reports the tools that a machine has or lacks;
 //! - `outputs` lists the files that builds made;
 //! - `sbom` lists the crates that a library consists of;
-//! - `model` finds the node of a model that computes wrong results;
+//! - `model` finds the node of a model that computes wrong results, and writes weights for a library;
 //! - `rpc` runs libraries on other machines.
 
 mod arguments;
@@ -57,7 +57,7 @@ fn run_command(command: Command) -> Result<()> {
         Command::Wheel(options) => print(&wheel::make(&options)?.report(options.json)),
         Command::Develop(mut options) => print(&develop::install(&mut options)?),
         Command::New(options) => print(&new::make(&options)?),
-        Command::Model(options) => print(&model::diff(&options)?),
+        Command::Model(options) => print(&model::run(&options)?),
         Command::Rpc(options) => rpc::run(options),
         Command::Outputs(options) => print(&outputs::show(&options)?),
         Command::Sbom(options) => print(&sbom::bill(&options)?),

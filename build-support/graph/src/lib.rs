@@ -46,7 +46,10 @@ pub use error::{GraphError, Result};
 pub use fuse::Group;
 pub use graph::{Dequantized, Graph, Node, Parts, RangeDim, Ranges, Sizes, Value, ValueId};
 pub use import::{Imported, import, import_and_dump, import_owned};
-pub use lower::{KernelInfo, LowerOptions, Lowered, Place, Threads, ValueInfo, Weights, lower, lower_apart};
+pub use lower::weights_file;
+pub use lower::{
+    KernelInfo, LowerOptions, Lowered, Place, Threads, ValueInfo, Weights, lower, lower_apart, lower_for_file,
+};
 pub use model::{Argument, Model};
 pub use op::CustomOperator;
 pub use optimize::Dump;

@@ -26,6 +26,24 @@ pub(crate) struct ModelItems {
     pub(crate) steps: usize,
     /// The description of the model, as JSON.
     pub(crate) info: String,
+    /// The weights, if they are in a file.
+    pub(crate) weights_file: Option<FileWeights>,
+}
+
+/// Weights in a file beside the library.
+#[derive(Clone, Debug)]
+pub(crate) struct FileWeights {
+    /// The digest of the code, in hexadecimal.
+    pub(crate) code: String,
+    pub(crate) levels: Vec<WeightsLevel>,
+}
+
+/// The weights for a CPU level.
+#[derive(Clone, Debug)]
+pub(crate) struct WeightsLevel {
+    /// The symbol of the variable with their address.
+    pub(crate) symbol: String,
+    pub(crate) bytes: u64,
 }
 
 /// An input or output tensor of a model.
@@ -386,8 +404,49 @@ fn packed_info() -> &'static str {{
 ",
         name = model.name,
     );
+    if let Some(file) = &model.weights_file {
+        weights_functions(&mut body, &model.name, file);
+    }
     for line in body.lines() {
         let _ = writeln!(out, "{}", format!("        {line}").trim_end());
     }
     out.push_str("    }\n");
+}
+
+/// Writes the functions that load weights from a file.
+fn weights_functions(body: &mut String, name: &str, file: &FileWeights) {
+    let levels =
+        file.levels.iter().map(|WeightsLevel { symbol, bytes }| format!("({bytes}, __k::weights_slot!({symbol:?}))"));
+    let levels = levels.collect::<Vec<_>>().join(", ");
+    let _ = write!(
+        body,
+        "
+/// The file with the weights that the build has written, on the machine of the build.
+pub const WEIGHTS_FILE: &str = concat!(env!(\"OUT_DIR\"), \"/kernpack/{name}.weights\");
+
+/// The digest of the code. A file of weights for other code is an error.
+pub const CODE_DIGEST: &str = {code:?};
+
+static WEIGHTS_LEVELS: [(u64, __k::WeightsSlot); {count}] = [{levels}];
+static WEIGHTS: __k::ModelWeights = __k::ModelWeights::new({name:?}, 0x{code}, &WEIGHTS_LEVELS);
+
+/// Loads the weights: the path of a file, which is mapped, or its bytes. Call it before the first
+/// call of the model. They stay in memory until the process ends.
+///
+/// # Errors
+/// A file that cannot be read, is damaged, or belongs to another model; other weights than those
+/// that are loaded already.
+pub fn weights(source: impl Into<__k::WeightsSource>) -> Result<()> {{
+    WEIGHTS.load(source.into())
+}}
+
+/// Loads the weights of the model `{name}`: the path of a file, which is mapped, or its bytes.
+#[packed_func(name = \"{name}_weights\", crate = super::super::__kernpack)]
+fn packed_weights(source: super::super::__kernpack::Any) -> Result<()> {{
+    weights(__k::WeightsSource::of_argument({name:?}, &source)?)
+}}
+",
+        code = file.code,
+        count = file.levels.len(),
+    );
 }

@@ -177,6 +177,7 @@ fn the_module_of_a_model() {
         open: Vec::new(),
     };
     let model = |name: &str| ModelItems {
+        weights_file: None,
         name: name.to_owned(),
         source: "nets/digits.onnx".to_owned(),
         inputs: vec![argument("type", &[1, 4]), argument("outputs", &[])],

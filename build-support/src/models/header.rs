@@ -109,14 +109,35 @@ static inline int kernpack_{name}_with(void* kernpack_state, {params}) {{
         text,
         "  return __tvm_ffi_{name}_steps(NULL, args, {}, &result);
 }}
-
+{weights}
 #ifdef __cplusplus
 }}
 #endif
 
 #endif /* KERNPACK_MODEL_{upper}_H_ */
 ",
-        count + 3
+        count + 3,
+        weights = if model.weights_file.is_some() { load_weights(name) } else { String::new() },
     );
     text
+}
+
+/// The function that loads weights from a file.
+fn load_weights(name: &str) -> String {
+    format!(
+        "
+/* The packed function (path). */
+int __tvm_ffi_{name}_weights(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result);
+
+/* Loads the weights from the file {name}.weights, which is mapped. Call it before the model. */
+static inline int kernpack_{name}_weights(const char* kernpack_path) {{
+  TVMFFIAny arg, result;
+  memset(&arg, 0, sizeof arg);
+  memset(&result, 0, sizeof result);
+  arg.type_index = kTVMFFIRawStr;
+  arg.v_c_str = kernpack_path;
+  return __tvm_ffi_{name}_weights(NULL, &arg, 1, &result);
+}}
+"
+    )
 }

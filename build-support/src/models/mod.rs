@@ -4,7 +4,9 @@
 mod header;
 mod options;
 mod weights;
+mod weights_file;
 
+use std::cell::OnceCell;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,12 +14,14 @@ use std::path::{Path, PathBuf};
 use kernpack_compiler::codegen::{self, Target};
 use kernpack_compiler::ir::DataTypeExt;
 use kernpack_compiler::{PassContext, PassOptions, TargetDescription};
+use kernpack_graph::weights_file::Level;
 use kernpack_graph::{Dump, Extents, Graph, GraphError, Imported, Lowered, ModelOptions, OpenDim, Weights};
 
 pub use kernpack_graph::Threads;
 pub use options::Model;
 use weights::Objects;
 
+use crate::cache::Made as Kept;
 use crate::cache::digest::{Digest, Digester};
 use crate::cache::step::{Ran, Step};
 use crate::describe::Description;
@@ -26,7 +30,7 @@ use crate::describe::symbols::Compiled;
 use crate::generate::model::{ModelArgument, ModelItems, OpenAxis, OpenDimension};
 use crate::llvm::{self, Machine};
 use crate::multiversion::{Version, results};
-use crate::outputs::Output;
+use crate::outputs::{Output, progress};
 use crate::session::Session;
 use crate::te_kernels::{keep, runtime_of};
 use crate::{Error, Result, tool};
@@ -42,7 +46,7 @@ pub(crate) struct ModelOutcome {
     pub(crate) descriptions: Vec<(String, Description)>,
     /// The models for code generation.
     pub(crate) items: Vec<ModelItems>,
-    /// Objects with weights, which the code of all versions uses.
+    /// Objects with weights, or with their addresses, which the code of all versions uses.
     pub(crate) weights: Vec<PathBuf>,
 }
 
@@ -88,11 +92,13 @@ pub(crate) fn compile(
     });
     let mut rows: Vec<Vec<Result<Compiled>>> = sources.iter().map(|_| Vec::new()).collect();
     let mut infos: Vec<Vec<String>> = sources.iter().map(|_| Vec::new()).collect();
+    let mut levels: Vec<Vec<Level>> = sources.iter().map(|_| Vec::new()).collect();
     for (index, done) in places.into_iter().zip(done) {
         rows[index].push(done.map(|made| {
             outcome.outputs.extend(made.outputs);
             outcome.weights.extend(made.weights);
             infos[index].push(made.info);
+            levels[index].extend(made.level);
             made.code
         }));
     }
@@ -100,9 +106,18 @@ pub(crate) fn compile(
     outcome.weights.dedup();
     objects.remove_all_but(&outcome.weights);
     // A failed level is reported below.
-    let known = made.iter().zip(&infos).filter_map(|(read, infos)| Some((read, infos.last()?, infos)));
-    let known = Error::collect(known.map(|(read, info, infos)| Ok((read, items(read, info, infos)?))))?;
-    for (read, items) in known {
+    let known = made.iter().zip(&infos).zip(levels);
+    let known = known.filter_map(|((read, infos), levels)| Some((read, infos.last()?, infos, levels)));
+    let known = Error::collect(known.map(|(read, info, infos, levels)| Ok((read, items(read, info, infos)?, levels))))?;
+    for (read, mut items, levels) in known {
+        if read.model.has_weights_file && levels.len() == versions.len() {
+            let (path, file) = weights_file::write(session, &read.source, &items.name, &levels, &machines)?;
+            outcome.weights.push(weights_file::variables(session, &read.source, &items.name, &machines)?);
+            outcome.outputs.push(Output::of("weights", &path, &read.source, [items.name.as_str()]));
+            let recipe = weights_file::recipe(read.model, options_of(read.model)?, &levels, &machines);
+            weights_file::describe(&mut items.info, &file, &recipe);
+            items.weights_file = Some(file);
+        }
         let path = session.work_dir.join(format!("{}.h", items.name));
         write(&path, header::write(&items).as_bytes())?;
         outcome.outputs.push(Output::of("header", &path, &read.source, [items.name.as_str()]));
@@ -116,6 +131,8 @@ struct Made {
     code: Compiled,
     /// The object of the weights, if there are any.
     weights: Option<PathBuf>,
+    /// The weights for a file.
+    level: Option<Level>,
     /// The description of the model, as JSON.
     info: String,
     outputs: Vec<Output>,
@@ -191,7 +208,8 @@ fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>, obje
         .field(name)
         .field(content.to_bytes())
         .field(format!("{:?}", model.options))
-        .field(format!("{:?}", model.lowering()));
+        .field(format!("{:?}", model.lowering()))
+        .field([u8::from(model.has_weights_file)]);
     for (constant, value) in &model.constants {
         recipe.field(constant).field(value.as_ref().map_or(&[][..], |value| value.bytes()));
     }
@@ -207,8 +225,16 @@ fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>, obje
     let target = Target { runtime, ..Target::llvm(&machine.triple, &machine.cpu, &machine.features) };
     // The tests of passes verify them. Here it would take a quarter of the time.
     let context = PassContext::new(PassOptions { verify: false, ..PassOptions::default() });
+    let level = OnceCell::new();
     let lower = || -> Result<(Lowered, Option<(String, Weights)>)> {
         let (target, options) = (TargetDescription::of(&target), model.lowering());
+        if model.has_weights_file {
+            let symbol = weights_file::symbol(name, machine.version);
+            let lowered = kernpack_graph::lower_for_file(graph, name, &target, &context, options, &symbol);
+            let (lowered, weights) = lowered.map_err(problems(source))?;
+            _ = level.set(Level::new(&machine.version.to_string(), &lowered, weights));
+            return Ok((lowered, None));
+        }
         if !objects.are_possible() {
             let lowered = kernpack_graph::lower(graph, name, &target, &context, options);
             return Ok((lowered.map_err(problems(source))?, None));
@@ -234,7 +260,12 @@ fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>, obje
             llvm::prepare(&llvm_module, &target_machine, &session.target.triple, source)?;
             codegen::llvm::emit_into(&lowered.module, &target, llvm_context, &llvm_module)
                 .map_err(|error| Error::of_problems(error.problems()))?;
-            llvm::emit(&llvm_module, &target_machine, diagnostics, source, &object)
+            let mut recipe = machine.recipe(session);
+            llvm_module.verify().map_err(|error| llvm::rejected(source, &error.to_string()))?;
+            recipe.field("module of a model").field(llvm_module.write_bitcode_to_memory().as_slice());
+            from_cache(session, &shown, recipe.finish(), &object, || {
+                llvm::emit(&llvm_module, &target_machine, diagnostics, source, &object)
+            })
         })?;
         let mut text = format!(
             "{name}: {} kernels, {} bytes of temporary memory, {} bytes of weights\n",
@@ -263,10 +294,42 @@ fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>, obje
         // The code was cached, and the weights were removed when another model replaced it.
         objects.write(source, &symbol, &weights)?;
     }
+    if model.has_weights_file && level.get().is_none() {
+        // The code was cached. The file is written in each run of the build script.
+        lower()?;
+    }
     let outputs =
         [("notes", &listing), ("model", &info)].map(|(kind, path)| Output::of(kind, path, source, [name.as_str()]));
     let info = text(&info)?;
-    Ok(Made { code: Compiled { source: source.clone(), object }, weights, info, outputs: outputs.to_vec() })
+    Ok(Made {
+        code: Compiled { source: source.clone(), object },
+        weights,
+        level: level.into_inner(),
+        info,
+        outputs: outputs.to_vec(),
+    })
+}
+
+/// Takes an object from the cache, or makes it. The recipe contains the module in LLVM IR: a build
+/// script that changed otherwise, or a model with other weights in a file, gives the same module.
+fn from_cache(
+    session: &Session,
+    source: &str,
+    recipe: Digest,
+    object: &Path,
+    make: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    if let Some((kept, _)) = session.cache.find(recipe)
+        && let [bytes] = kept.products.as_slice()
+    {
+        progress::line(&format!("{source}: the kernels are those of an earlier build"));
+        return write(object, bytes);
+    }
+    make()?;
+    let bytes =
+        fs::read(object).map_err(|error| Error::new(format!("{}: cannot be read: {error}", object.display())))?;
+    session.cache.keep(recipe, &[], &Kept { products: vec![bytes], printed: String::new() });
+    Ok(())
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
@@ -363,6 +426,7 @@ fn items(read: &Read<'_>, info: &str, infos: &[String]) -> Result<ModelItems> {
         state,
         steps: parse(info)?["kernels"].as_array().map_or(0, Vec::len),
         info: info.to_owned(),
+        weights_file: None,
     })
 }
 

@@ -18,6 +18,8 @@ pub struct Model {
     /// Inputs that states keep, and the outputs that replace them.
     pub(crate) kept: Vec<(String, String)>,
     pub(crate) threads: Threads,
+    /// True if the weights are in a file beside the library.
+    pub(crate) has_weights_file: bool,
 }
 
 impl Model {
@@ -33,6 +35,7 @@ impl Model {
             level: 3,
             kept: Vec::new(),
             threads: Threads::default(),
+            has_weights_file: false,
         }
     }
 
@@ -163,6 +166,21 @@ impl Model {
     #[must_use]
     pub fn weights(mut self, dtype: DataType) -> Self {
         self.options.weights = Some(dtype);
+        self
+    }
+
+    /// Writes the weights to a file instead of the library: `OUT_DIR/kernpack/NAME.weights`, which
+    /// `cargo kernpack outputs --kind weights` shows. Put it beside the library, and load it before
+    /// the first call, with `kernels::NAME::load_weights(path)` in Rust or the packed function
+    /// `NAME_weights(path)`. A file may be replaced by that of another model with the same graph,
+    /// which `cargo kernpack model weights` makes.
+    ///
+    /// The file is mapped read-only, so that all processes share its memory. As long as a process
+    /// uses it, replace it by a rename only: writing into it changes results, and shortening it
+    /// ends the process (SIGBUS).
+    #[must_use]
+    pub fn weights_file(mut self) -> Self {
+        self.has_weights_file = true;
         self
     }
 

@@ -27,6 +27,7 @@
 //! - `kir` and `notes`: a kernel of tensor expressions after each pass, and as its line tables name
 //!   it; the comments of rules on it;
 //! - `model` and `header`: the description of a model as JSON, and its functions for C;
+//! - `weights`: the weights of a model that are in a file;
 //! - `graph`: a model after each pass over its graph;
 //! - `archive`: the archive that rustc links;
 //! - `rust`: the code that `kernpack::library!()` includes;

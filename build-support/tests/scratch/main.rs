@@ -21,3 +21,4 @@ mod te_devices;
 mod te_kernels;
 mod tracking;
 mod typed;
+mod weights_file;

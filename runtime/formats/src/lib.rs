@@ -12,6 +12,7 @@ pub mod device_image;
 pub mod export;
 pub mod library_bin;
 pub mod stream;
+pub mod weights_file;
 #[cfg(feature = "zstd")]
 pub mod zstd;
 

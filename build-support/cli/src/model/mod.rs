@@ -1,5 +1,6 @@
-//! `cargo kernpack model diff MODEL.onnx`: compares the optimized model with the definitions of its
-//! nodes, and reports the first node whose result differs.
+//! `cargo kernpack model`: `diff MODEL.onnx` compares the optimized model with the definitions of its
+//! nodes, and reports the first node whose result differs; `weights MODEL.onnx` writes weights for a
+//! library that is built already.
 
 #[cfg(feature = "graph")]
 mod npy;
@@ -8,14 +9,27 @@ mod options;
 mod report;
 #[cfg(feature = "graph")]
 mod values;
+#[cfg(feature = "graph")]
+mod weights;
 
-pub(crate) use options::{HELP, Options, parse};
+pub(crate) use options::{HELP, Options, Request, parse};
 
 use crate::Result;
 
+/// Runs a command, and returns its report.
+pub(crate) fn run(request: &Request) -> Result<String> {
+    match request {
+        Request::Diff(options) => diff(options),
+        #[cfg(feature = "graph")]
+        Request::Weights(options) => weights::make(options),
+        #[cfg(not(feature = "graph"))]
+        Request::Weights(options) => Err(without_compiler(&options.file)),
+    }
+}
+
 /// Compares, and returns the report. A difference is an error.
 #[cfg(feature = "graph")]
-pub(crate) fn diff(options: &Options) -> Result<String> {
+fn diff(options: &Options) -> Result<String> {
     use std::fs;
 
     use kernpack_graph::diff::{Target, compare, plain_values, random_inputs};
@@ -53,12 +67,17 @@ pub(crate) fn diff(options: &Options) -> Result<String> {
     report::write(&reports, options.tolerance, options.json)
 }
 
-/// Returns an error that explains how to get a program with this command.
 #[cfg(not(feature = "graph"))]
-pub(crate) fn diff(options: &Options) -> Result<String> {
-    Err(format!(
+fn diff(options: &Options) -> Result<String> {
+    Err(without_compiler(&options.file))
+}
+
+/// Explains how to get a program with this command.
+#[cfg(not(feature = "graph"))]
+fn without_compiler(file: &std::path::Path) -> String {
+    format!(
         "{}: this cargo-kernpack was built without the compiler of models; build it again with its feature `graph`: cargo install \
          --path build-support/cli --features graph",
-        options.file.display()
-    ))
+        file.display()
+    )
 }

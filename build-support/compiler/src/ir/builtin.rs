@@ -57,6 +57,9 @@ pub const STATIC_HANDLE: &str = "static_handle";
 /// `constant_data(name)`: the address of the data with this name in the function's attribute
 /// `constants`: bytes, or the symbol of data in another object; aligned to 64 bytes.
 pub const CONSTANT_DATA: &str = "constant_data";
+/// `linked_pointer(symbol)`: the content of a pointer variable that another object of the library
+/// defines under this symbol. Other code may write it at any time.
+pub const LINKED_POINTER: &str = "linked_pointer";
 /// `throw_last_error()`: returns -1.
 pub const THROW_LAST_ERROR: &str = "throw_last_error";
 /// `storage_sync(scope)`: a barrier for the threads that share a scope.
@@ -222,6 +225,7 @@ const IMPURE: &[(&str, Effect)] = &[
     (ACCESS_PTR, Effect::Reads),
     (MAKE_TENSOR, Effect::Updates),
     (STRUCT_GET, Effect::Reads),
+    (LINKED_POINTER, Effect::Reads),
     (STRUCT_SET, Effect::Updates),
     (STACK_ALLOCA, Effect::Updates),
     (PREFETCH, Effect::Updates),

@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 
 use kernpack::{Any, Bytes, Map, Str};
-use kernpack_compiler::ir::builtin::{ADDRESS_OF, CONSTANT_DATA, HANDLE_ADD_BYTE_OFFSET, REINTERPRET};
+use kernpack_compiler::ir::builtin::{
+    ADDRESS_OF, CONSTANT_DATA, HANDLE_ADD_BYTE_OFFSET, ISNULLPTR, LINKED_POINTER, REINTERPRET,
+};
 use kernpack_compiler::ir::dtype::NOTHING;
 use kernpack_compiler::ir::{
-    Buffer, BufferNode, CallKind, Expr, FuncKind, I64, LoweredFunc, LoweredFuncNode, POINTER, Param, ParamNode, Stmt,
-    U8, Var,
+    BOOLEAN, Buffer, BufferNode, CallKind, Expr, FuncKind, I64, LoweredFunc, LoweredFuncNode, POINTER, Param,
+    ParamNode, Stmt, U8, Var,
 };
 
 use super::checks::CheckCall;
@@ -41,6 +43,8 @@ pub(super) enum Data {
     Inside(Bytes),
     /// At a symbol that another object defines.
     Symbol(String),
+    /// In a file: the symbol of the variable that has their address once they are loaded.
+    File(String),
 }
 
 /// The places of all values that kernels read or write.
@@ -59,14 +63,30 @@ pub(super) struct Layout {
 }
 
 /// Known values of one or several graphs, without duplicates.
-#[derive(Default)]
 pub(super) struct Known {
     pub(super) weights: Weights,
     shared: Shared,
+    /// The size from which on equal tensors share memory.
+    shared_from: usize,
 }
 
+/// The size from which on equal tensors of a file share memory. The layout of a file must not
+/// depend on the content, and small tensors are often equal by chance: biases of zeros. Large ones
+/// are equal because several graphs of a model use them.
+const SHARED_IN_FILES: usize = 4096;
+
 impl Known {
+    /// `is_file`: the weights are in a file that may be replaced.
+    pub(super) fn new(is_file: bool) -> Self {
+        let shared_from = if is_file { SHARED_IN_FILES } else { 0 };
+        Self { weights: Weights::default(), shared: Shared::default(), shared_from }
+    }
+
     fn offset(&mut self, constant: &Constant) -> usize {
+        if constant.bytes().len() < self.shared_from {
+            let number = self.weights.add(constant);
+            return self.weights.offset(number);
+        }
         self.shared.offset(&mut self.weights, constant)
     }
 }
@@ -203,14 +223,39 @@ pub(super) fn function(
 /// public ones. The first block is that of the graph itself.
 pub(super) fn functions(graph: &Graph, name: &str, blocks: &[Block], data: Data) -> Vec<LoweredFunc> {
     let arena = blocks.iter().map(|block| block.layout.arena).max().unwrap_or(0);
+    let linked = Linked::of(name, &data);
     let run = run(graph, name, blocks, data);
     let runner = run.name.to_string();
     let steps = blocks.first().map_or(0, |block| block.steps.len());
     if graph.parts.is_none() && graph.sizes.is_none() && graph.ranges.is_none() {
-        return vec![run, entry(graph, name, &runner, arena, steps), part(graph, name, &runner, arena, steps)];
+        let entry = entry(graph, name, &runner, arena, steps, &linked);
+        return vec![run, entry, part(graph, name, &runner, arena, steps, &linked)];
     }
-    let open = Open::new(graph, name, &runner, arena, steps);
+    let open = Open::new(graph, name, &runner, arena, steps, linked);
     vec![run, open.entry(), open.part()]
+}
+
+/// The address of weights in a file, which public functions read once for each call and pass on.
+#[derive(Default)]
+pub(super) struct Linked {
+    /// Reads the address, and checks that the weights are loaded.
+    pub(super) statements: Vec<Stmt>,
+    /// The address. `None` if the weights are in the library.
+    pub(super) address: Option<Expr>,
+}
+
+impl Linked {
+    fn of(name: &str, data: &Data) -> Self {
+        let Data::File(symbol) = data else { return Self::default() };
+        let weights = Var::new("weights", POINTER);
+        let read = Expr::builtin(LINKED_POINTER, POINTER, [Expr::text(symbol)]);
+        let is_missing = Expr::builtin(ISNULLPTR, BOOLEAN, [weights.expr().clone()]);
+        let text =
+            format!("{name}: its weights are not loaded; call {name}_weights with the file {name}.weights first");
+        let check = Stmt::assert(is_missing.negated(), "RuntimeError", [text.as_str().into()]);
+        let address = Some(weights.expr().clone());
+        Self { statements: vec![Stmt::bind(weights, read), check], address }
+    }
 }
 
 /// Builds the function that runs the kernels from `first` up to `end`, in the memory at `arena`,
@@ -224,17 +269,14 @@ fn run(graph: &Graph, name: &str, blocks: &[Block], data: Data) -> LoweredFunc {
     let by_size = differ(|block| block.size);
     let arguments: Vec<Var> = argument_names(graph).iter().map(|name| Var::new(name, POINTER)).collect();
     let weights_name = format!("{name}.weights");
-    let in_region = blocks.iter().flat_map(|block| &block.steps).any(Step::has_task);
     let extents = graph.ranges.as_ref().map_or_else(Vec::new, |ranges| ranged::variables(ranges));
-    let run = Run {
-        memory: &memory,
-        extents: &extents,
-        first: &first,
-        end: &end,
-        arguments: &arguments,
-        weights_name: &weights_name,
-        in_region,
+    let linked = matches!(data, Data::File(_)).then(|| Var::new("weights", POINTER));
+    let weights = match &linked {
+        Some(address) => address.expr().clone(),
+        None => Expr::builtin(CONSTANT_DATA, POINTER, [Expr::text(&weights_name)]),
     };
+    let in_region = blocks.iter().flat_map(|block| &block.steps).any(Step::has_task);
+    let run = Run { memory: &memory, extents: &extents, first: &first, end: &end, arguments: &arguments, weights: &weights, in_region };
     let mut body = None;
     for block in blocks.iter().rev() {
         let steps = run.steps(block);
@@ -253,13 +295,13 @@ fn run(graph: &Graph, name: &str, blocks: &[Block], data: Data) -> LoweredFunc {
     }
     let key = || Str::from(weights_name.as_str());
     let data: Option<Any> = match data {
-        Data::None => None,
+        Data::None | Data::File(_) => None,
         Data::Inside(bytes) => Some([(key(), bytes)].into_iter().collect::<Map<Str, Bytes>>().into()),
         Data::Symbol(symbol) => Some([(key(), Str::from(symbol))].into_iter().collect::<Map<Str, Str>>().into()),
     };
     let attrs = data.into_iter().map(|data| (Str::from(CONSTANTS), data)).collect();
     let which = by_variant.then_some(variant).into_iter().chain(by_size.then_some(size)).chain(extents.iter().cloned());
-    let own = [memory.clone(), first.clone(), end.clone()].into_iter().chain(which);
+    let own = [memory.clone(), first.clone(), end.clone()].into_iter().chain(linked).chain(which);
     let params = own.chain(arguments.iter().cloned()).map(plain).collect();
     function(&format!("{name}.run"), FuncKind::Internal, params, body, attrs)
 }
@@ -272,17 +314,17 @@ struct Run<'a> {
     first: &'a Var,
     end: &'a Var,
     arguments: &'a [Var],
-    weights_name: &'a str,
+    /// The address of the weights.
+    weights: &'a Expr,
     in_region: bool,
 }
 
 impl Run<'_> {
     /// Returns the kernels of a block in order.
     fn steps(&self, block: &Block) -> Stmt {
-        let Self { memory, extents, first, end, arguments, weights_name, in_region } = *self;
+        let Self { memory, extents, first, end, arguments, weights, in_region } = *self;
         let Block { graph, steps, layout: Layout { places, scratch, check_scratch, known, .. }, .. } = block;
-        let weights =
-            |offset: usize| behind(Expr::builtin(CONSTANT_DATA, POINTER, [Expr::text(weights_name)]), int(offset));
+        let weights = |offset: usize| behind(weights.clone(), int(offset));
         let pointer = |id: &ValueId| match places.get(&graph.memory_of(*id)) {
             Some(Place::Argument(number)) => arguments[*number].expr().clone(),
             Some(Place::Arena(offset)) => behind(memory, int(*offset)),
@@ -343,22 +385,27 @@ pub(super) fn call(runner: &str, arguments: impl IntoIterator<Item = Expr>) -> S
 
 /// Builds the public function: inputs, then outputs. Its temporary memory is the thread's
 /// workspace.
-fn entry(graph: &Graph, name: &str, runner: &str, arena: usize, steps: usize) -> LoweredFunc {
+fn entry(graph: &Graph, name: &str, runner: &str, arena: usize, steps: usize, linked: &Linked) -> LoweredFunc {
     let (params, addresses) = arguments(graph, |_, shape| extents(shape));
     let memory = Buffer::new("arena", U8, [int(arena.max(1))], "global");
     let address = Expr::builtin(ADDRESS_OF, POINTER, [Expr::load(&memory, Expr::int(0))]);
-    let all = [address, Expr::int(0), int(steps)].into_iter().chain(addresses);
-    let body = Stmt::seq([Stmt::alloc(memory), call(runner, all)]);
+    let all = [address, Expr::int(0), int(steps)].into_iter().chain(linked.address.clone()).chain(addresses);
+    let mut body = linked.statements.clone();
+    body.extend([Stmt::alloc(memory), call(runner, all)]);
+    let body = Stmt::seq(body);
     function(name, FuncKind::Mixed, params, body, Map::default())
 }
 
 /// Builds `NAME_steps(state, first, end, inputs.., outputs..)`: the kernels from `first` up to
 /// `end`, with temporary memory of the caller.
-fn part(graph: &Graph, name: &str, runner: &str, arena: usize, steps: usize) -> LoweredFunc {
+fn part(graph: &Graph, name: &str, runner: &str, arena: usize, steps: usize, linked: &Linked) -> LoweredFunc {
     let (params, addresses) = arguments(graph, |_, shape| extents(shape));
     let own = Own::of(name, arena, steps);
-    let all = [own.address.clone(), own.first.expr().clone(), own.end.expr().clone()].into_iter().chain(addresses);
-    let run = call(runner, all);
+    let range = [own.address.clone(), own.first.expr().clone(), own.end.expr().clone()];
+    let all = range.into_iter().chain(linked.address.clone()).chain(addresses);
+    let mut run = linked.statements.clone();
+    run.push(call(runner, all));
+    let run = Stmt::seq(run);
     own.function(name, params, run)
 }
 

@@ -13,6 +13,7 @@ mod ranged;
 mod region;
 mod symbolic;
 mod weights;
+pub mod weights_file;
 mod work;
 
 use std::collections::HashMap;
@@ -194,6 +195,25 @@ pub fn lower_apart(
     lower_with(graph, name, target, context, options, |weights| Data::Symbol(symbol(weights)))
 }
 
+/// Like [`lower()`], but the weights are in a file that is loaded at run time and may be replaced by
+/// the weights of another model with the same graph. The code reads their address from the pointer
+/// variable `symbol`, which other code of the library defines; as long as it is null, a call is an
+/// error.
+///
+/// # Errors
+/// As for [`lower()`].
+pub fn lower_for_file(
+    graph: &Graph,
+    name: &str,
+    target: &TargetDescription,
+    context: &PassContext,
+    options: LowerOptions,
+    symbol: &str,
+) -> Result<(Lowered, Weights)> {
+    let data = |_: &Weights| Data::File(symbol.to_owned());
+    lower_in(graph, name, target, context, options, true, data)
+}
+
 fn lower_with(
     graph: &Graph,
     name: &str,
@@ -202,7 +222,19 @@ fn lower_with(
     options: LowerOptions,
     data: impl FnOnce(&Weights) -> Data,
 ) -> Result<(Lowered, Weights)> {
-    let mut kernels = Kernels { name, target, context, options, functions: Vec::new(), known: HashMap::new() };
+    lower_in(graph, name, target, context, options, false, data)
+}
+
+fn lower_in(
+    graph: &Graph,
+    name: &str,
+    target: &TargetDescription,
+    context: &PassContext,
+    options: LowerOptions,
+    is_file: bool,
+    data: impl FnOnce(&Weights) -> Data,
+) -> Result<(Lowered, Weights)> {
+    let mut kernels = Kernels { name, target, context, options, is_file, functions: Vec::new(), known: HashMap::new() };
     let mut graphs = Vec::new();
     for (variant, graph) in graph.variants() {
         let smaller = graph.parts.iter().flat_map(|parts| parts.smaller.iter().map(|(size, graph)| (*size, graph)));
@@ -219,7 +251,7 @@ fn lower_with(
     let is_alone = has_loops || graph.ranges.is_some();
     let threads = if is_alone && options.threads == Threads::Region { Threads::Kernels } else { options.threads };
     let (functions, scratch) = with_threads(functions, threads)?;
-    let (mut blocks, mut known, mut kernels) = (Vec::new(), Known::default(), Vec::new());
+    let (mut blocks, mut known, mut kernels) = (Vec::new(), Known::new(is_file), Vec::new());
     for (number, (variant, size, graph, calls)) in graphs.into_iter().enumerate() {
         let mut steps = Vec::new();
         for call in &calls {
@@ -265,6 +297,8 @@ struct Kernels<'a> {
     target: &'a TargetDescription,
     context: &'a PassContext,
     options: LowerOptions,
+    /// True if the weights are in a file.
+    is_file: bool,
     functions: Vec<LoweredFunc>,
     /// The indices of functions by their text.
     known: HashMap<String, usize>,
@@ -358,7 +392,7 @@ impl Kernels<'_> {
     fn loop_of(&mut self, graph: &Graph, node: &Node, native: &NativeLoop) -> Result<KernelCall> {
         let calls = self.of(&native.body)?;
         let steps: Vec<Step> = calls.iter().map(KernelCall::step).collect();
-        let mut known = Known::default();
+        let mut known = Known::new(self.is_file);
         let layout = entry::layout(&native.body, &steps, &mut known)?;
         let name = format!("{}.loop{}", self.name, self.functions.len());
         let made = native_loop::loop_function(&name, graph, node, native, &steps, &layout, &known.weights)?;
@@ -376,7 +410,7 @@ impl Kernels<'_> {
             operations = operations_of(&calls).max(operations);
             is_parallel |= calls.iter().any(|call| call.info.is_parallel);
             let steps: Vec<Step> = calls.iter().map(KernelCall::step).collect();
-            let mut known = Known::default();
+            let mut known = Known::new(self.is_file);
             let layout = entry::layout(&branch.body, &steps, &mut known)?;
             branches.push(BranchSteps { steps, layout, weights: known.weights });
         }

@@ -24,7 +24,7 @@ use kernpack_compiler::ir::builtin::ADDRESS_OF;
 use kernpack_compiler::ir::{Buffer, Expr, FuncKind, I64, LoweredFunc, POINTER, Param, Stmt, U8, Var};
 
 use super::argument_names;
-use super::entry::{Own, arguments, behind, call, function, int};
+use super::entry::{Linked, Own, arguments, behind, call, function, int};
 use super::ranged;
 use crate::constant::element_bytes;
 use crate::dynamic::{Extent, Extents, OpenDim};
@@ -46,6 +46,8 @@ pub(super) struct Open<'a> {
     variants: Vec<i64>,
     /// The extents of each argument.
     extents: Vec<Vec<Extent>>,
+    /// The address of weights in a file.
+    linked: Linked,
     /// The extent of the dimension that the model is split along, in a call.
     cut: Var,
     /// The extent of the dimension with several extents, in a call.
@@ -55,7 +57,14 @@ pub(super) struct Open<'a> {
 }
 
 impl<'a> Open<'a> {
-    pub(super) fn new(graph: &'a Graph, name: &'a str, runner: &'a str, arena: usize, steps: usize) -> Self {
+    pub(super) fn new(
+        graph: &'a Graph,
+        name: &'a str,
+        runner: &'a str,
+        arena: usize,
+        steps: usize,
+        linked: Linked,
+    ) -> Self {
         let var = |dim: Option<&String>, other: &str| {
             Var::size(dim.map_or(other.to_owned(), |dim| super::identifier(dim)), I64)
         };
@@ -65,6 +74,7 @@ impl<'a> Open<'a> {
             runner,
             arena,
             steps,
+            linked,
             dims: graph.open_dims(),
             variants: graph.variants().iter().map(|(size, _)| *size).collect(),
             extents: graph.argument_extents(),
@@ -81,7 +91,8 @@ impl<'a> Open<'a> {
         let memory = Buffer::new("arena", U8, [int(self.arena.max(1))], "global");
         let address = Expr::builtin(ADDRESS_OF, POINTER, [Expr::load(&memory, Expr::int(0))]);
         let all = self.run([address, Expr::int(0), Expr::int(i64::MAX)], &addresses);
-        let body = Stmt::seq(self.checks().chain([Stmt::alloc(memory), all]).collect::<Vec<_>>());
+        let checks = self.checks().chain(self.linked.statements.iter().cloned());
+        let body = Stmt::seq(checks.chain([Stmt::alloc(memory), all]).collect::<Vec<_>>());
         function(self.name, FuncKind::Mixed, params, body, Map::default())
     }
 
@@ -102,6 +113,7 @@ impl<'a> Open<'a> {
             );
             checks.push(Stmt::assert(is_one, "ValueError", [text.as_str().into()]));
         }
+        checks.extend(self.linked.statements.iter().cloned());
         // Smaller extents and parts may have more kernels.
         let end = Expr::select(is_whole, Expr::int(i64::MAX), own.end.expr().clone());
         let run = self.run([own.address.clone(), own.first.expr().clone(), end], &addresses);
@@ -166,7 +178,8 @@ impl<'a> Open<'a> {
     fn run(&self, [memory, first, end]: [Expr; 3], addresses: &[Expr]) -> Stmt {
         let variant = (self.variants.len() > 1).then(|| self.variant.expr().clone());
         let ranged = self.ranged.iter().map(|extent| extent.expr().clone());
-        let own = [memory, first, end].into_iter().chain(variant).chain(ranged);
+        let linked = self.linked.address.clone();
+        let own = [memory, first, end].into_iter().chain(linked).chain(variant).chain(ranged);
         match &self.graph.parts {
             None => call(self.runner, own.chain(addresses.iter().cloned())),
             Some(parts) => self.run_parts(parts, own.collect(), addresses),

@@ -44,6 +44,16 @@ impl Weights {
         self.bytes
     }
 
+    /// Returns true if the bytes are the same.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let equal = |((offset, tensor), (other_offset, other)): (&(usize, Constant), &(usize, Constant))| {
+            offset == other_offset && tensor.bytes() == other.bytes()
+        };
+        self.bytes == other.bytes
+            && self.tensors.len() == other.tensors.len()
+            && self.tensors.iter().zip(&other.tensors).all(equal)
+    }
+
     /// Returns the bytes in order, in pieces: tensors and the gaps between them.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         let mut end = 0;

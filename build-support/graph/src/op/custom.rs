@@ -51,6 +51,11 @@ impl CustomOperator {
         Self { domain: domain.into(), name: name.into(), full_name, pattern: Pattern::Opaque, make: Arc::new(make) }
     }
 
+    /// Returns the name with the domain.
+    pub(crate) fn full_name(&self) -> &str {
+        &self.full_name
+    }
+
     /// Sets the pattern, which determines the nodes that may be fused with this operator. By
     /// default, the operator has its own kernel. [`Pattern::View`] guarantees that the output has
     /// the elements of the first input in their order.

@@ -3,6 +3,7 @@
 
 mod cpu;
 mod device;
+pub(crate) mod model;
 mod typed;
 
 pub use cpu::{HostKernelTypes, Kernel, KernelInfo, host_kernel_metadata, kernel_doc, register_kernel};

@@ -108,6 +108,12 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                 };
                 Ok(data.as_pointer_value().into())
             }
+            builtin::LINKED_POINTER => {
+                let ExprNode::Text { value: symbol } = &**arg(0)? else {
+                    fail!(Type, "`{name}` takes its symbol as text")
+                };
+                self.linked_pointer(symbol.as_str())
+            }
             builtin::PREFETCH => {
                 let address = self.value(arg(0)?)?;
                 let number = |index: usize, default: i64, most: i64| {

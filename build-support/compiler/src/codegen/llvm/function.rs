@@ -1,10 +1,10 @@
 //! Functions: signatures, attributes, beginning and end.
 
-use inkwell::GlobalVisibility;
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::module::Linkage;
 use inkwell::types::BasicType;
 use inkwell::values::{BasicValue, FunctionValue};
+use inkwell::{AtomicOrdering, GlobalVisibility};
 use kernpack::{Any, Bytes, DataType, Map, Str};
 
 use super::emit::Value;
@@ -111,6 +111,26 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             require!(before.is_none(), Lower, "two functions of the module have data called `{}`", key.as_str());
         }
         Ok(())
+    }
+
+    /// Reads the pointer variable with a symbol that another object defines.
+    pub(super) fn linked_pointer(&self, symbol: &str) -> Result<Value<'ctx>> {
+        let ty = self.pointer_type();
+        let variable = self.module.get_global(symbol).unwrap_or_else(|| {
+            let variable = self.module.add_global(ty, None, symbol);
+            variable.set_linkage(Linkage::External);
+            variable.set_visibility(GlobalVisibility::Hidden);
+            variable
+        });
+        let read = self.builder.build_load(ty, variable.as_pointer_value(), "")?;
+        // Code of the library writes it with `Release`.
+        if let Some(load) = super::emit::instruction(read) {
+            let ordered = load.set_atomic_ordering(AtomicOrdering::Acquire).and_then(|()| load.set_alignment(8));
+            if let Err(error) = ordered {
+                fail!(Internal, "an atomic load: {error}");
+            }
+        }
+        Ok(read)
     }
 
     /// Sets the attributes of every function with code.
