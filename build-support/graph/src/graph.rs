@@ -11,6 +11,7 @@ use crate::attrs::Attrs;
 use crate::constant::{Constant, stored};
 use crate::error::Result;
 use crate::op::checks::{Check, Input, checks};
+use crate::op::places::Places;
 use crate::op::{Call, NodeOp, Operand, half};
 
 /// The index of a value of a graph.
@@ -278,6 +279,8 @@ pub struct Graph {
     pub sizes: Option<Arc<Sizes>>,
     /// The dimensions with ranges of extents.
     pub ranges: Option<Arc<Ranges>>,
+    /// Formulas of values that follow from positions alone.
+    pub(crate) places: BTreeMap<ValueId, Places>,
     /// Values that were lists of maps, with the labels of their columns.
     pub(crate) columns: BTreeMap<ValueId, Columns>,
     /// Texts of the model by the names of outputs, whose elements or columns are their places in
@@ -382,6 +385,7 @@ impl Graph {
         self.nodes.truncate(mark.nodes);
         self.warnings.truncate(mark.warnings);
         self.extents.retain(|id, _| *id < mark.values);
+        self.places.retain(|id, _| *id < mark.values);
         self.columns.retain(|id, _| *id < mark.values);
         self.dequantized.retain(|id, _| *id < mark.values);
     }

@@ -40,6 +40,8 @@ mod nan;
 mod parts;
 #[path = "models/passes.rs"]
 mod passes;
+#[path = "models/places.rs"]
+mod places;
 #[path = "models/quantized.rs"]
 mod quantized;
 #[path = "models/ranges.rs"]

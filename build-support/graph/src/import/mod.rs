@@ -17,6 +17,8 @@ mod loops;
 mod microsoft;
 mod ml;
 mod native_loop;
+mod open_dims;
+mod places;
 mod quantize;
 mod recurrent;
 mod sequence;
@@ -34,7 +36,7 @@ use crate::onnx::{
     self, AttributeValue, Dim, Model, ValueType, check_attribute_names, check_attributes, dtype_of, label, to_constant,
     to_dense,
 };
-use crate::op::{self, CustomOperator, NodeOp};
+use crate::op::{self, CustomOperator};
 use crate::optimize::{self, Dump};
 use crate::options::ModelOptions;
 
@@ -103,20 +105,7 @@ fn read_parts(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Re
     if options.up_to.is_empty() && options.dims_in.is_empty() && options.ranges.is_empty() {
         return read(bytes, folder, options);
     }
-    let mut named: Vec<String> = Vec::new();
-    for input in onnx::read_model(bytes)?.graph.inputs {
-        if let ValueType::Tensor(_, Some(dims)) = input.ty
-            && !options.inputs.contains_key(&input.name)
-            && !options.constants.contains_key(&input.name)
-        {
-            named.extend(dims.into_iter().filter_map(|dim| match dim {
-                Dim::Named(name) if !name.is_empty() => Some(name),
-                _ => None,
-            }));
-        }
-    }
-    named.sort();
-    named.dedup();
+    let named = open_dims::names(onnx::read_model(bytes)?.graph.inputs, options);
     dynamic::read(options, &named, |options| read(bytes, folder, options))
 }
 
@@ -359,7 +348,8 @@ impl<'m, 'a> Importer<'m, 'a> {
         };
         require!(!options.absent.contains(name), "input '{name}' is not optional, and cannot be absent");
         let ValueType::Sequence(element) = ty else {
-            let (dtype, shape) = input_type(name, ty, options)?;
+            let batch = open_dims::batch(&self.model.graph.inputs, options);
+            let (dtype, shape) = input_type(name, ty, options, batch)?;
             let id = self.graph.add_value(Value { name: name.clone(), dtype, shape, known: None, producer: None });
             self.graph.inputs.push(id);
             return Ok(Item::Tensor(id));
@@ -524,7 +514,12 @@ impl<'m, 'a> Importer<'m, 'a> {
         let Some(operator) = op::find(&node.op_type) else {
             fail!("{}: operator {} is not supported", place(node), node.op_type)
         };
-        let made = self.add_sized(NodeOp::from(operator), name, Arc::new(attrs), version, &ids, &node.outputs)?;
+        if let Some(made) = self.selected(operator.name, name, &ids, &attrs)? {
+            return Ok(vec![Some(Item::Tensor(made))]);
+        }
+        let attrs = Arc::new(attrs);
+        let made = self.add_sized(operator.into(), name, Arc::clone(&attrs), version, &ids, &node.outputs)?;
+        self.keep_places(operator.into(), (attrs, version), &ids, &made);
         Ok(made.into_iter().map(|id| id.map(Item::Tensor)).collect())
     }
 
@@ -635,8 +630,14 @@ fn place(node: &onnx::Node<'_>) -> String {
     format!("node '{}' ({})", label(node), full_name(&node.domain, &node.op_type))
 }
 
-/// Returns the element type and the shape of an input.
-fn input_type(name: &str, ty: &ValueType, options: &ModelOptions) -> Result<(kernpack::DataType, Vec<i64>)> {
+/// Returns the element type and the shape of an input. `batch` is the extent of a first dimension
+/// without a name.
+fn input_type(
+    name: &str,
+    ty: &ValueType,
+    options: &ModelOptions,
+    batch: Option<i64>,
+) -> Result<(kernpack::DataType, Vec<i64>)> {
     let (element, dims) = match ty {
         ValueType::Tensor(element, dims) => (*element, dims.clone()),
         ValueType::Unknown => fail!("input '{name}' has no type"),
@@ -666,21 +667,21 @@ fn input_type(name: &str, ty: &ValueType, options: &ModelOptions) -> Result<(ker
     for (axis, dim) in dims.iter().enumerate() {
         match dim {
             Dim::Known(extent) => shape.push(*extent),
-            Dim::Named(dim) => match options.dims.get(dim) {
-                Some(extent) => shape.push(*extent),
-                None if dim.is_empty() => open.push(format!("dimension {axis}")),
-                None => open.push(format!("dimension {axis} ('{dim}')")),
-            },
+            Dim::Named(dim) => {
+                let own = open_dims::name(name, axis, dim);
+                let batch = batch.filter(|_| axis == 0 && dim.is_empty());
+                match options.dims.get(&*own).copied().or(batch) {
+                    Some(extent) => shape.push(extent),
+                    None => open.push((axis, own)),
+                }
+            }
         }
     }
     if open.is_empty() {
         return Ok((dtype, shape));
     }
     let are = if open.len() == 1 { "is" } else { "are" };
-    let dim = dims.iter().find_map(|dim| match dim {
-        Dim::Named(dim) if !dim.is_empty() && !options.dims.contains_key(dim) => Some(dim.clone()),
-        _ => None,
-    });
-    let fix = Fix::Dims { input: name.to_owned(), dim };
+    let fix = Fix::Dims { input: name.to_owned(), dim: open.first().map(|(_, dim)| dim.to_string()) };
+    let open: Vec<String> = open.iter().map(|(axis, dim)| format!("dimension {axis} ('{dim}')")).collect();
     Err(GraphError::new(format!("input '{name}': {} {are} not known", open.join(", "))).fix(&fix))
 }

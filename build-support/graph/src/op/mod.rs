@@ -37,6 +37,7 @@ mod native_loop;
 mod norm;
 mod order;
 mod pick;
+pub(crate) mod places;
 mod pool;
 mod quantize;
 mod recurrent;

@@ -365,7 +365,11 @@ fn what_cannot_be_cut_is_refused() {
         ),
         (
             "the largest ones",
-            refused(vec![named(node("TopK", &["x", "two"], &["y", "places"]))], vec![ints("two", &[2])], rows),
+            refused(
+                vec![with_int(named(node("TopK", &["x", "two"], &["y", "places"])), "axis", 0)],
+                vec![ints("two", &[2])],
+                rows,
+            ),
             "node 'n' (TopK): it is computed as a whole, by statements".to_owned(),
         ),
         (

@@ -272,7 +272,8 @@ fn dimensions_that_calls_tell() {
         super::model(graph.message(11, value("x", dims)).message(12, value("y", dims)))
     };
     let error = import(&input(&[-1, 3]), None, &ModelOptions::default()).err().unwrap().to_string();
-    assert!(error.contains("input 'x': dimension 0 is not known"), "{error}");
+    let named = "input 'x': dimension 0 ('x.0') is not known: say `.dim(\"x.0\", extent)`, or `.input(\"x\", [..])`";
+    assert!(error.contains(named), "{error}");
     let mut options = ModelOptions::default();
     options.inputs.insert("x".to_owned(), vec![2, 3]);
     assert!(import(&input(&[-1, 3]), None, &options).is_ok());

@@ -5,9 +5,11 @@
 //! rows for rows 0 to 3 and for rows 3 to 6. [`proof`] verifies this. If it cannot be proven for a
 //! model, the model is rejected, and the error names the node.
 
+mod live;
 mod open;
 mod proof;
 mod rows;
+mod statements;
 
 use std::sync::Arc;
 
@@ -48,11 +50,13 @@ pub(crate) fn read<T>(
         "the model has no dimension '{dim}' that is open; it has: {}",
         if named.is_empty() { "none with a name".to_owned() } else { named.join(", ") }
     );
-    let of = |size: i64| {
+    let of = |size: i64| -> Result<(Graph, T)> {
         let mut fixed = options.clone();
         fixed.up_to.clear();
         fixed.dims.insert(dim.clone(), size);
-        read(&fixed)
+        let (mut graph, other) = read(&fixed)?;
+        graph.drop_dead_nodes();
+        Ok((graph, other))
     };
     let sizes: Vec<i64> = SIZES.into_iter().filter(|size| size <= most).collect();
     let (mut graph, other) = of(sizes[0])?;

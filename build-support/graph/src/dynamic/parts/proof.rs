@@ -15,6 +15,7 @@ use kernpack_compiler::te::placeholder;
 
 use super::open::{EXTENT, OTHERS, Open, Outcome, STATEMENTS, places};
 use super::rows::{Pairs, same_rows};
+use super::statements;
 use crate::constant::{Constant, stored};
 use crate::error::{Fix, GraphError, Result};
 use crate::graph::{Body, Graph, Node, Value, ValueId};
@@ -151,6 +152,12 @@ fn compare((node, other): (&Node, &Node), a: Sized, b: Sized, open: &[Option<Ope
     }
     if node.body.is_some() || other.body.is_some() {
         return Err(STATEMENTS);
+    }
+    if let Some(found) = statements::places(node, a.0, open) {
+        for id in node.inputs.iter().flatten() {
+            same_elements((&a.0.values[*id], a.1), (&b.0.values[*id], b.1), open[*id])?;
+        }
+        return found;
     }
     let (first, second) = (computed(node, a.0)?, computed(other, b.0)?);
     if first.order.len() != second.order.len() {
