@@ -276,7 +276,15 @@ fn run(graph: &Graph, name: &str, blocks: &[Block], data: Data) -> LoweredFunc {
         None => Expr::builtin(CONSTANT_DATA, POINTER, [Expr::text(&weights_name)]),
     };
     let in_region = blocks.iter().flat_map(|block| &block.steps).any(Step::has_task);
-    let run = Run { memory: &memory, extents: &extents, first: &first, end: &end, arguments: &arguments, weights: &weights, in_region };
+    let run = Run {
+        memory: &memory,
+        extents: &extents,
+        first: &first,
+        end: &end,
+        arguments: &arguments,
+        weights: &weights,
+        in_region,
+    };
     let mut body = None;
     for block in blocks.iter().rev() {
         let steps = run.steps(block);

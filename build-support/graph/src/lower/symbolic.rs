@@ -147,7 +147,8 @@ impl<'a> Symbolic<'a> {
         let shown = |op: &Operation| match &**op {
             OperationNode::Extern { body, input_buffers, output_buffers, .. } => {
                 let buffers = input_buffers.iter().chain(output_buffers.iter());
-                let shapes: Vec<String> = buffers.flat_map(|buffer| buffer.shape.to_vec()).map(|extent| text::print(&extent)).collect();
+                let shapes: Vec<String> =
+                    buffers.flat_map(|buffer| buffer.shape.to_vec()).map(|extent| text::print(&extent)).collect();
                 Some((text::print(body), shapes))
             }
             _ => None,
@@ -186,7 +187,8 @@ impl<'a> Symbolic<'a> {
     }
 
     fn reduction(&mut self, parts: &[Expr], axes: &Array<IterVar>) -> Result<Expr> {
-        let (mut reducers, mut lists, mut conditions): (Vec<Reducer>, [Vec<Vec<Expr>>; 2], Vec<Expr>) = Default::default();
+        let (mut reducers, mut lists, mut conditions): (Vec<Reducer>, [Vec<Vec<Expr>>; 2], Vec<Expr>) =
+            Default::default();
         for part in parts {
             let ExprNode::Reduce { reducer, sources, condition, init, .. } = &**part else { fail!("{OTHER}") };
             reducers.push(reducer.clone());
@@ -265,19 +267,28 @@ impl<'a> Symbolic<'a> {
                 ExprNode::Cast { dtype: *dtype, value }
             }
             ExprNode::Binary { op, dtype, .. } => {
-                require!(parts.iter().all(|part| matches!(&**part, ExprNode::Binary { op: other, .. } if other == op)), "{OTHER}");
+                require!(
+                    parts.iter().all(|part| matches!(&**part, ExprNode::Binary { op: other, .. } if other == op)),
+                    "{OTHER}"
+                );
                 let a = self.expr(&each!(ExprNode::Binary { a, .. } => a))?;
                 let b = self.expr(&each!(ExprNode::Binary { b, .. } => b))?;
                 ExprNode::Binary { op: *op, a, b, dtype: *dtype }
             }
             ExprNode::Compare { op, .. } => {
-                require!(parts.iter().all(|part| matches!(&**part, ExprNode::Compare { op: other, .. } if other == op)), "{OTHER}");
+                require!(
+                    parts.iter().all(|part| matches!(&**part, ExprNode::Compare { op: other, .. } if other == op)),
+                    "{OTHER}"
+                );
                 let a = self.expr(&each!(ExprNode::Compare { a, .. } => a))?;
                 let b = self.expr(&each!(ExprNode::Compare { b, .. } => b))?;
                 ExprNode::Compare { op: *op, a, b }
             }
             ExprNode::Logic { op, .. } => {
-                require!(parts.iter().all(|part| matches!(&**part, ExprNode::Logic { op: other, .. } if other == op)), "{OTHER}");
+                require!(
+                    parts.iter().all(|part| matches!(&**part, ExprNode::Logic { op: other, .. } if other == op)),
+                    "{OTHER}"
+                );
                 let a = self.expr(&each!(ExprNode::Logic { a, .. } => a))?;
                 let b = self.expr(&each!(ExprNode::Logic { b, .. } => b))?;
                 ExprNode::Logic { op: *op, a, b }
@@ -308,9 +319,7 @@ impl<'a> Symbolic<'a> {
                 ExprNode::TensorRead { tensor, indices: self.exprs(&indices)? }
             }
             ExprNode::Call { kind, name, dtype, .. } => {
-                let is_same = |part: &Expr| {
-                    matches!(&**part, ExprNode::Call { kind: other, name: called, .. } if other == kind && called == name)
-                };
+                let is_same = |part: &Expr| matches!(&**part, ExprNode::Call { kind: other, name: called, .. } if other == kind && called == name);
                 require!(parts.iter().all(is_same), "{OTHER}");
                 let args: Vec<Vec<Expr>> = each!(ExprNode::Call { args, .. } => args.to_vec());
                 ExprNode::Call { kind: *kind, name: name.clone(), args: self.exprs(&args)?, dtype: *dtype }
@@ -348,7 +357,10 @@ impl<'a> Symbolic<'a> {
             let count = self.ranges.formula(&whole)?.expr(self.extents);
             return Ok((Expr::float(F64, 1.0) / count.cast(F64)).cast(dtype));
         }
-        fail!("the number {} depends on the extents of the dimensions, and is neither an integer nor its inverse", values[0])
+        fail!(
+            "the number {} depends on the extents of the dimensions, and is neither an integer nor its inverse",
+            values[0]
+        )
     }
 }
 
