@@ -74,6 +74,7 @@ impl Recipe {
             dims,
             up_to,
             dims_in,
+            ranges,
             inputs,
             constants,
             sequences,
@@ -91,6 +92,9 @@ impl Recipe {
         }
         for (key, map) in [("dim_in", dims_in), ("input", inputs)] {
             map.iter().for_each(|(name, numbers)| out.line(key, &[name, &list(numbers)]));
+        }
+        for (name, least, most) in ranges {
+            out.line("range", &[name, &least.to_string(), &most.to_string()]);
         }
         for (name, constant) in constants {
             let mut bytes = String::with_capacity(constant.bytes().len() * 2);
@@ -154,6 +158,9 @@ impl Recipe {
             ("up_to", [name, number]) => _ = options.up_to.insert((*name).to_owned(), number.parse().ok()?),
             ("bound", [name, number]) => _ = options.bounds.insert((*name).to_owned(), number.parse().ok()?),
             ("dim_in", [name, numbers]) => _ = options.dims_in.insert((*name).to_owned(), numbers_of(numbers)?),
+            ("range", [name, least, most]) => {
+                options.ranges.push(((*name).to_owned(), least.parse().ok()?, most.parse().ok()?));
+            }
             ("input", [name, numbers]) => _ = options.inputs.insert((*name).to_owned(), numbers_of(numbers)?),
             ("constant", [name, dtype, shape, bytes]) => {
                 let digits = bytes.as_bytes().chunks(2);
@@ -245,6 +252,7 @@ mod tests {
         options.dims.insert(name(), 3);
         options.up_to.insert("batch".into(), 64);
         options.dims_in.insert("words".into(), vec![32, 64]);
+        options.ranges = vec![("height".into(), 32, 2048)];
         options.inputs.insert("x".into(), vec![1, 3]);
         options.inputs.insert("scalar".into(), Vec::new());
         options.constants.insert("axes".into(), Constant::of_ints(&[-1, 2]));
