@@ -217,8 +217,8 @@ impl Body<'_> {
         Ok(Text { text: format!("({} {symbol} {})", left.text, right.text), depth: left.depth.max(right.depth) + 1 })
     }
 
-    /// One of two values, of which both are evaluated: branches prevent C compilers from vectorizing
-    /// a loop.
+    /// One of two values, both of which are evaluated: branches prevent C compilers from
+    /// vectorizing a loop.
     fn select(&mut self, dtype: DataType, condition: &Expr, a: &Expr, b: &Expr) -> Result<Text> {
         if let ExprNode::Compare { op, a: left, b: right } = &**condition
             && self.unit.words.vectors == Vectors::Extension

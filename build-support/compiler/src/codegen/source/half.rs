@@ -61,7 +61,8 @@ fn wide_integer(unit: &mut Unit, from: DataType, value: &str) -> String {
     format!("{name}({value})")
 }
 
-/// `a * b + c` of half precision in C, as a double: the product is exact, the sum is rounded to odd.
+/// `a * b + c` of half precision in C, as a double: the product is exact, the sum is rounded to
+/// odd.
 pub(crate) fn odd_fma(unit: &mut Unit, values: &[&str]) -> Result<String> {
     let (bits, back) = (scalar::reinterpret(unit, F64, U64, "sum")?, scalar::reinterpret(unit, U64, F64, "n")?);
     let body = format!(
@@ -73,7 +74,8 @@ pub(crate) fn odd_fma(unit: &mut Unit, values: &[&str]) -> Result<String> {
     Ok(format!("kp_odd_fma({})", values.join(", ")))
 }
 
-/// An integer to single precision, without double precision, which a device may not have: the last digit is odd if the value is not exact.
+/// An integer to single precision, without double precision, which a device may not have: the last
+/// digit is odd if the value is not exact.
 fn odd_integer(unit: &mut Unit, from: DataType, value: &str) -> String {
     let (ty, wide) = (unit.words.scalar(from), unit.words.unsigned(64));
     let scale = unit.words.math("ldexp", F32);

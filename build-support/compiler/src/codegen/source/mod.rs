@@ -1,5 +1,5 @@
-//! Source in languages like C, whose words differ ([`Vocabulary`]): kernels in languages of devices,
-//! and functions in C ([`super::c`]).
+//! Source in languages like C, whose words differ ([`Vocabulary`]): kernels for devices, and
+//! functions in C ([`super::c`]).
 //!
 //! A kernel is a function of kind `Device`, as `SplitHostDevice` makes it. Its parameters in the
 //! source are, for each pointer, the block of the tensor and the offset of its first element in
