@@ -25,7 +25,7 @@
 
 #[cfg(feature = "python")]
 #[doc(inline)]
-pub use kernpack_python::object::{Comparison, Iter, Object, builtin, caught, import, warn};
+pub use kernpack_python::object::{Comparison, Iter, Object, builtin, caught, import, warn, write_unraisable};
 #[cfg(feature = "python")]
 #[doc(hidden)]
 pub use module::Module;

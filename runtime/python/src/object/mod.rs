@@ -5,6 +5,7 @@ mod compare;
 mod convert;
 mod iterate;
 mod place;
+mod unraisable;
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -20,6 +21,7 @@ use crate::cpython::object::{Owned, PyResult, Raised};
 pub use compare::Comparison;
 pub use iterate::Iter;
 pub use place::{builtin, caught, import, warn};
+pub use unraisable::write_unraisable;
 
 /// Any Python object, as it is: nothing is converted or copied.
 ///
