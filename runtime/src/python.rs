@@ -25,7 +25,9 @@
 
 #[cfg(feature = "python")]
 #[doc(inline)]
-pub use kernpack_python::object::{Comparison, Iter, Object, builtin, caught, error_of, exception_of, import, warn};
+pub use kernpack_python::object::{
+    Comparison, Iter, Object, builtin, caught, error_of, exception_of, import, warn, write_unraisable,
+};
 #[cfg(feature = "python")]
 #[doc(hidden)]
 pub use module::Module;

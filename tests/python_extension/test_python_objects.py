@@ -378,3 +378,46 @@ def test_threads(objects):
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_tuples_are_made_of_values(objects):
+    point = Point(1)
+    made = objects.tuple_of(7, "text", point)
+    assert made == (7, "text", point) and type(made) is tuple and made[2] is point
+
+
+def test_errors_that_cannot_be_returned_are_reported(objects, monkeypatch):
+    seen = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda report: seen.append((report.exc_type, report.exc_value, report.object)))
+    cause = KeyError("key")
+
+    def fail():
+        raise cause
+
+    about = ("arguments", 1)
+    assert objects.reported(fail, about) is None
+    assert objects.reported(fail) is None
+    assert objects.reported(lambda: 5, about) == 5
+    objects.reported_error(about)
+    assert [(kind, found) for kind, _, found in seen] == [(KeyError, about), (KeyError, None), (LookupError, about)]
+    assert seen[0][1] is cause and seen[0][2] is about and str(seen[2][1]) == "not found"
+
+
+def test_entries_of_mappings(objects):
+    class Doubled(dict):
+        def items(self):
+            return [(key, 2 * value) for key, value in super().items()]
+
+    key = Point(1)
+    entries = objects.entries({key: 1, (2,): None})
+    assert entries == [(key, 1), ((2,), None)] and entries[0][0] is key
+    assert objects.entries(Doubled(a=1)) == [("a", 2)]
+    assert objects.entries(collections.ChainMap({"b": 3})) == [("b", 3)]
+    with pytest.raises(AttributeError, match="'list' object has no attribute 'items'"):
+        objects.entries([(1, 2)])
+
+
+def test_views_that_are_not_contiguous_raise_as_in_python(extmod):
+    assert extmod.byte_count(memoryview(b"abcd")[1:]) == 3
+    with pytest.raises(BufferError, match="not C-contiguous"):
+        extmod.byte_count(memoryview(b"abcd")[::2])

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use kernpack::{Bytes, Module, Tensor};
-use kernpack_build::graph::weights_file::{Recipe, lower_again, write};
+use kernpack_graph::weights_file::{Recipe, lower_again, write};
 
 use crate::package::Package;
 

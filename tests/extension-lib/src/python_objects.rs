@@ -112,6 +112,12 @@ pub fn elements(object: &PyObject, most: usize) -> Result<Vec<PyObject>> {
     object.iterate()?.take(most).collect()
 }
 
+/// The keys and values of a mapping.
+#[packed_func(name = "extmod.objects_as_they_are.entries")]
+pub fn entries(mapping: &PyObject) -> Result<Vec<(PyObject, PyObject)>> {
+    mapping.entries()
+}
+
 /// Calls an object with numbers, a number by name and a method of it.
 #[packed_func(name = "extmod.objects_as_they_are.called")]
 pub fn called(object: &PyObject) -> Result<(PyObject, PyObject, PyObject)> {
@@ -143,6 +149,24 @@ pub fn imported(name: &str) -> Result<PyObject> {
 #[packed_func(name = "extmod.objects_as_they_are.warned")]
 pub fn warned(category: &str, message: &str) -> Result<()> {
     python::warn(&python::builtin(category)?, message, 1)
+}
+
+/// A tuple of a number, a text and an object.
+#[packed_func(name = "extmod.objects_as_they_are.tuple_of")]
+pub fn tuple_of(number: i64, text: &str, object: &PyObject) -> Result<PyObject> {
+    PyObject::tuple((number, text, object))
+}
+
+/// Calls a function, and reports its exception with an object.
+#[packed_func(name = "extmod.objects_as_they_are.reported")]
+pub fn reported(function: &PyObject, object: Option<PyObject>) -> Option<PyObject> {
+    function.call(()).map_err(|error| python::write_unraisable(&error, object.as_ref())).ok()
+}
+
+/// Reports an error of Rust.
+#[packed_func(name = "extmod.objects_as_they_are.reported_error")]
+pub fn reported_error(object: &PyObject) {
+    python::write_unraisable(&kernpack::error!(LookupError, "not found"), Some(object));
 }
 
 /// The number of occurrences of each element.

@@ -303,8 +303,7 @@ unsafe fn other(
         if kind != Kind::Tensor && py.PyType_IsSubtype(class, py.PyByteArray_Type()) != 0 {
             // It may change while the function runs, so the bytes are copied; while its buffer is
             // exported, no other thread changes its size.
-            let Some(bytes) = array::bytes_of_buffer(py, object) else { return Err(unlike(py, object, ty)) };
-            return Ok(kept(embedded::new_bytes(&bytes)));
+            return Ok(kept(embedded::new_bytes(&array::bytes_of_buffer(py, object)?)));
         }
         if class == py.PySlice_Type() && ty.mentions("slice") {
             return Ok(kept_object(number::slice(py, object)?));
@@ -317,9 +316,7 @@ unsafe fn other(
                 return Ok(lent_function(py, object));
             }
             Kind::Bytes if py.PyObject_CheckBuffer(object) != 0 => {
-                if let Some(bytes) = array::bytes_of_buffer(py, object) {
-                    return Ok(kept(embedded::new_bytes(&bytes)));
-                }
+                return Ok(kept(embedded::new_bytes(&array::bytes_of_buffer(py, object)?)));
             }
             Kind::DataType => return dtype(py, object),
             Kind::Device => return device(py, object),
@@ -403,8 +400,7 @@ unsafe fn unchanged(
         } else if flags & constant::DICT_SUBCLASS != 0 {
             container(py, object, wanted, parts, references, dict)?
         } else if class == py.PyByteArray_Type() {
-            let Some(bytes) = array::bytes_of_buffer(py, object) else { return Ok(None) };
-            let bytes = embedded::new_bytes_object(&bytes);
+            let bytes = embedded::new_bytes_object(&array::bytes_of_buffer(py, object)?);
             origin::mark(bytes);
             return Ok(Some(kept_object(bytes)));
         } else {

@@ -25,6 +25,26 @@ impl Object {
         let iterator = with(|py| unsafe { Owned::take(py, py.PyObject_GetIter(self.handle())) }.map(Self::of))?;
         Ok(Iter { iterator: Some(iterator) })
     }
+
+    /// Returns the keys and values of a mapping, like `list(object.items())`. Those of a `dict` are
+    /// read at once, without Python code.
+    ///
+    /// # Errors
+    /// Returns the exception that Python raises: an AttributeError for an object without `items`.
+    pub fn entries(&self) -> Result<Vec<(Self, Self)>> {
+        // SAFETY: the object is alive, and an exact `dict`.
+        let of_dict = with(|py| unsafe {
+            if py.type_of(self.handle()) != py.PyDict_Type() {
+                return Ok(None);
+            }
+            let entries = py.entries(self.handle())?.into_iter();
+            Ok(Some(entries.map(|[key, value]| (Self::of(key), Self::of(value))).collect()))
+        })?;
+        match of_dict {
+            Some(entries) => Ok(entries),
+            None => self.call_method("items", ())?.iterate()?.map(|pair| pair?.to()).collect(),
+        }
+    }
 }
 
 impl Iterator for Iter {

@@ -6,6 +6,7 @@ mod convert;
 mod iterate;
 mod place;
 mod raised;
+mod unraisable;
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -22,6 +23,7 @@ pub use compare::Comparison;
 pub use iterate::Iter;
 pub use place::{builtin, caught, import, warn};
 pub use raised::{error_of, exception_of};
+pub use unraisable::write_unraisable;
 
 /// Any Python object, as it is: nothing is converted or copied.
 ///

@@ -130,25 +130,25 @@ pub(crate) unsafe fn of_buffer(
     }
 }
 
-/// The contiguous bytes of an object with the buffer protocol; `None` for others.
+/// The contiguous bytes of an object with the buffer protocol, or the exception that Python raises,
+/// such as a BufferError for a view that is not contiguous.
 ///
 /// # Safety
 /// `object` is alive.
-pub(crate) unsafe fn bytes_of_buffer(py: Py, object: *mut PyObject) -> Option<Vec<u8>> {
+pub(crate) unsafe fn bytes_of_buffer(py: Py, object: *mut PyObject) -> PyResult<Vec<u8>> {
     // SAFETY: promised by the caller; as in `of_buffer`. Without flags the function gives
     // contiguous bytes or fails.
     unsafe {
         let mut buffer: Box<PyBuffer> = Box::new(core::mem::zeroed());
         if py.PyObject_GetBuffer(object, &raw mut *buffer, 0) != 0 {
-            py.PyErr_Clear();
-            return None;
+            return Err(Raised);
         }
         let lent = Lent(buffer, None);
-        let size = usize::try_from(lent.0.size).ok()?;
+        let size = usize::try_from(lent.0.size).unwrap_or_default();
         if size == 0 {
-            return Some(Vec::new());
+            return Ok(Vec::new());
         }
-        Some(core::slice::from_raw_parts(lent.0.start.cast::<u8>(), size).to_vec())
+        Ok(core::slice::from_raw_parts(lent.0.start.cast::<u8>(), size).to_vec())
     }
 }
 

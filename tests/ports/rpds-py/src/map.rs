@@ -26,9 +26,13 @@ impl From<Entries> for HashTrieMap {
 
 /// Adds the entries of a mapping, or of an iterable of pairs.
 fn add(entries: &mut Entries, source: &PyObject) -> Result<()> {
-    let items = source.attribute_if_any("items")?;
-    let items = items.map(|items| items.call(())).transpose()?;
-    for item in items.as_ref().unwrap_or(source).iterate()? {
+    if source.attribute_if_any("items")?.is_some() {
+        for (key, value) in source.entries()? {
+            entries.insert_mut(Key::new(key)?, value);
+        }
+        return Ok(());
+    }
+    for item in source.iterate()? {
         let (key, value): (PyObject, PyObject) = item?.to()?;
         entries.insert_mut(Key::new(key)?, value);
     }

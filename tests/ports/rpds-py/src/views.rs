@@ -67,7 +67,7 @@ fn tuple_class() -> Result<&'static PyObject> {
 
 /// Returns an entry as a tuple of Python.
 fn tuple(key: &Key, value: &PyObject) -> Result<PyObject> {
-    tuple_class()?.call((vec![key.object.clone(), value.clone()],))
+    PyObject::tuple((&key.object, value))
 }
 
 impl SetLike for KeysView {
