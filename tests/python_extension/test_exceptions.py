@@ -34,3 +34,9 @@ def test_exceptions_through_tvm_ffi(folder, extmod):
         with pytest.raises(KeyError) as caught:
             library["extmod.exceptions.find"](5)
         assert caught.value.args == ("there is no key 5",)
+        _, args, attributes, notes, _ = caught.value.__tvm_ffi_error__.extra_context
+        assert (list(args), list(attributes), list(notes)) == ([5], [], [])
+        with pytest.raises(RuntimeError, match="ends too early") as caught:
+            library["extmod.exceptions.parse"]("abc")
+        _, args, attributes, notes, _ = caught.value.__tvm_ffi_error__.extra_context
+        assert args is None and [(name, value) for name, value in attributes][0] == ("offset", 3) and list(notes) == ['in "abc"']
