@@ -1,27 +1,9 @@
 """Checks of exceptions that need only Python: each version of it runs them. The argument is the folder of the module."""
 
 import os
-import subprocess
+import pathlib
 import sys
 import traceback
-
-FRAMES = """
-import sys, traceback
-sys.path.insert(0, sys.argv[1])
-import extmod
-
-def throws():
-    extmod.exceptions.parse("abc")
-
-for call in (throws, lambda: extmod.exceptions.call(throws), lambda: extmod.on_a_thread(throws)):
-    try:
-        call()
-    except ValueError as error:
-        for frame in traceback.extract_tb(error.__traceback__):
-            print(frame.filename.rpartition("/")[2], frame.lineno, frame.name)
-    print("-")
-"""
-
 
 def caught(call, *args, **named):
     """The exception of a call."""
@@ -130,36 +112,43 @@ def check_throws(library):
     assert type(error) is TypeError and str(error) == "expected an exception, got type; call its class if it is one"
 
 
-def check_frames(folder):
-    """With the variable, tracebacks have frames of Rust."""
-    for value, shown in [("1", True), ("0", False)]:
-        program = [sys.executable, "-c", FRAMES, folder]
-        result = subprocess.run(program, capture_output=True, text=True, env={**os.environ, "KERNPACK_PYTHON_TRACEBACK": value})
-        assert result.returncode == 0, result.stderr
-        found = [[line.split() for line in part.splitlines()] for part in result.stdout.split("-\n")][:3]
-        rust = [[(file, name) for file, _, name in part if file.endswith(".rs")] for part in found]
-        parse = ("exceptions.rs", "extmod.exceptions.parse")
-        call = ("exceptions.rs", "extmod.exceptions.call")
-        expected = [[parse], [call, parse]] if shown else [[], []]
-        assert rust[:2] == expected, found
-        assert ("lib.rs" in [file for file, _ in rust[2]]) == shown, found
-        lines = [int(line) for file, line, name in found[0] if file == "exceptions.rs"]
-        if shown:
-            text = open(os.path.join(os.path.dirname(__file__), "../extension-lib/src/exceptions.rs")).read().splitlines()
-            assert "error!(ParseFault" in text[lines[0] - 1], lines
+def check_frames(library):
+    """Frames of Rust, which tracebacks have with the variable."""
+    shown = os.environ.get("KERNPACK_PYTHON_TRACEBACK") == "1"
+
+    def throws():
+        library.exceptions.parse("abc")
+
+    def frames(call, *arguments):
+        found = traceback.extract_tb(caught(call, *arguments).__traceback__)
+        return [(frame.lineno, frame.name) for frame in found if frame.filename.endswith("src/exceptions.rs")]
+
+    (line, name), = frames(throws) if shown else [(0, "extmod.exceptions.parse")]
+    assert name == "extmod.exceptions.parse" and bool(line) == shown
+    if shown:
+        source = pathlib.Path(__file__).parents[1] / "extension-lib/src/exceptions.rs"
+        assert "error!(ParseFault" in source.read_text().splitlines()[line - 1], line
+    calls = ["extmod.exceptions.call", "extmod.exceptions.parse"]
+    assert [name for _, name in frames(library.exceptions.call, throws)] == (calls if shown else [])
+    # The causes have their own.
+    error = caught(library.fail_with_causes)
+    for _ in range(3):
+        assert any(frame.filename.endswith("src/lib.rs") for frame in traceback.extract_tb(error.__traceback__)) == shown
+        error = error.__cause__
+    assert error is None
 
 
-def check(library, folder):
+def check(library):
     check_details(library)
     check_same(library)
     check_causes(library)
     check_throws(library)
-    check_frames(folder)
+    check_frames(library)
 
 
 if __name__ == "__main__":
     sys.path.insert(0, sys.argv[1])
     import extmod
 
-    check(extmod, sys.argv[1])
+    check(extmod)
     print("passed")

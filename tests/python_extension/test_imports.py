@@ -222,6 +222,30 @@ print("passed")
     assert (code, out) == (0, "passed\n"), out + err
 
 
+def test_inside_a_package_of_the_same_name(folder, tmp_path):
+    """Classes belong to the package, which imports them."""
+    package = tmp_path / "extmod"
+    package.mkdir()
+    (package / "__init__.py").write_text("from .extmod import *\n")
+    (package / "extmod.so").symlink_to((folder / "extmod.so").resolve())
+    program = f"""
+import sys; sys.path.insert(0, {str(tmp_path)!r})
+import extmod, pickle
+assert extmod.extmod is sys.modules["extmod.extmod"] and extmod.subtract(7, 3) == 4
+for cls, name in [(extmod.Record, "Record"), (extmod.objects.Place, "objects.Place"), (extmod.objects.Color, "objects.Color"), (extmod.FilterFault, "FilterFault")]:
+    assert (cls.__module__, cls.__qualname__) == ("extmod", name) and pickle.loads(pickle.dumps(cls)) is cls
+assert pickle.loads(pickle.dumps(extmod.objects.Place(3, 4))) == extmod.objects.Place(3, 4)
+try:
+    extmod.fail("Unheard", "text")
+except RuntimeError as error:
+    # A kind that is not declared: the package does not have the class.
+    assert type(error).__module__ == "extmod.extmod" and type(pickle.loads(pickle.dumps(error))) is type(error)
+print("passed")
+"""
+    code, out, err = run(sys.executable, "-c", program)
+    assert (code, out) == (0, "passed\n"), out + err
+
+
 def test_inside_a_package(folder, tmp_path):
     package = tmp_path / "package"
     package.mkdir()

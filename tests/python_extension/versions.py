@@ -164,6 +164,10 @@ def check(start, version, place, environment):
         return refused(start, place, environment)
     if not passed(run(*start, HERE / "checks.py", place, env=environment), "every check passed"):
         return False
+    for frames in ["0", "1"]:
+        shown = {**environment, "KERNPACK_PYTHON_TRACEBACK": frames}
+        if not passed(run(*start, HERE / "exceptions.py", place, env=shown), "passed"):
+            return False
     return not version.endswith("t") or (all(stress(*size) for size in STRESS) and memory())
 
 

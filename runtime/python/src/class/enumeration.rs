@@ -62,7 +62,7 @@ fn make(py: Py, def: &'static EnumDef, index: i32) -> PyResult<Enumeration> {
                 _ => Err(Raised),
             }
         };
-        set("module", &py.text(&State::get(py).module)?)?;
+        set("module", &py.text(State::get(py).module_of_classes())?)?;
         set("qualname", &py.text(&path.join("."))?)?;
         let base = match base {
             Some(base) => base,

@@ -112,7 +112,7 @@ fn make(py: Py, info: TypeInfo) -> PyResult<Class> {
         _ => None,
     }));
     slots.push(Slot::END);
-    let module = &State::get(py).module;
+    let module = State::get(py).module_of_classes();
     // SAFETY: a C string that lives forever.
     let full_name = unsafe { CStr::from_ptr(leaked(&format!("{module}.{name}"))) };
     // SAFETY: the class of the parent lives forever.

@@ -65,6 +65,15 @@ impl State {
         unsafe { &*STATE.load(Ordering::Acquire) }
     }
 
+    /// The `__module__` of classes: the module, or the package around it if both have one name,
+    /// such as `mylib` for `mylib.mylib`. Such a package imports everything from the module.
+    pub(crate) fn module_of_classes(&self) -> &str {
+        match self.module.rsplit_once('.') {
+            Some((package, name)) if package.rsplit('.').next() == Some(name) => package,
+            _ => &self.module,
+        }
+    }
+
     /// Returns true if the artifact has an enum of integers with this type key.
     pub(crate) fn has_int_enum(key: &str) -> bool {
         // SAFETY: as for `get`; before that there is nothing to convert.

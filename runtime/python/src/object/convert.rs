@@ -19,8 +19,8 @@ use crate::signature::wanted::Wanted;
 
 impl Object {
     /// Converts a value of Rust to a Python object, as an argument of a callback is converted: its
-    /// type is not declared, so a set becomes a list, and a path a `str`. An `Object` is itself. The
-    /// same holds for the arguments of `call`, and for keys and values.
+    /// type is not declared, so a set becomes a list, and a path a `str`. An `Object` is itself.
+    /// The same holds for the arguments of `call`, and for keys and values.
     ///
     /// # Errors
     /// Returns an error for a value without a form in Python.

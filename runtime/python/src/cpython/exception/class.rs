@@ -46,9 +46,10 @@ pub(crate) fn class_of(py: Py, kind: &str) -> PyResult<Owned> {
             // A class that is declared as its own base has no base.
             let base = Some(info.base.as_str()).filter(|base| *base != kind).unwrap_or("RuntimeError");
             let base = py.nested(|py| class_of(py, base))?;
-            (new_class(py, kind, &state.module, base.as_ptr())?, true)
+            (new_class(py, kind, state.module_of_classes(), base.as_ptr())?, true)
         }
         (None, Some(class)) => (class, false),
+        // The package has not imported it.
         (None, None) => (new_class(py, kind, &state.module, py.PyExc_RuntimeError())?, true),
     };
     // SAFETY: all three are alive.

@@ -27,15 +27,16 @@ pub(crate) fn raise(py: Py, error: &Error) -> Raised {
     if error.kind_bytes() == b"EnvErrorAlreadySet" && unsafe { !py.PyErr_Occurred().is_null() } {
         return Raised;
     }
-    if set(py, error).is_ok() && traceback::is_shown() {
-        traceback::add(py, error.backtrace());
+    match set(py, error) {
+        // An exception is set in both cases; the other one is about what the error carries.
+        Ok(()) | Err(Raised) => Raised,
     }
-    Raised
 }
 
-/// Sets the exception for an error; fails if another one is set, about what the error carries.
+/// Sets the exception for an error.
 fn set(py: Py, error: &Error) -> PyResult<()> {
     if !has_parts(error)
+        && !traceback::is_shown()
         && let Some(class) = usual(py, kind_of(error).as_bytes())
     {
         let text = py.new_text(error.message_bytes())?;
@@ -64,8 +65,8 @@ fn has_parts(error: &Error) -> bool {
     }
 }
 
-/// The exception for an error, with its causes as `__cause__` and its details; and true if it is
-/// the one from which the error was created.
+/// The exception for an error, with its causes as `__cause__`, its details, and its frames if they
+/// are shown; and true if it is the one from which the error was created.
 fn exception_for(py: Py, error: &Error) -> PyResult<(Owned, bool)> {
     let detailed = Details::of(error);
     let (details, error) = match &detailed {
@@ -103,7 +104,10 @@ fn exception_for(py: Py, error: &Error) -> PyResult<(Owned, bool)> {
         if let Some(details) = details {
             details::apply(py, exception.as_ptr(), details)?;
         }
-        Ok((exception, is_carried))
+        match traceback::is_shown() {
+            true => Ok((traceback::with_frames(py, exception, error.backtrace())?, is_carried)),
+            false => Ok((exception, is_carried)),
+        }
     }
 }
 

@@ -25,16 +25,15 @@ fn parsed(line: &str) -> Option<(&str, i32, &str)> {
     Some((file, number.parse().ok()?, function))
 }
 
-/// Adds the frames of a backtrace, whose most recent call is first, to the exception that is set.
-/// Without memory for them they are left out.
+/// Adds the frames of a backtrace, whose most recent call is first, to the traceback of an
+/// exception. Frames for which there is no memory are left out.
 #[cold]
-pub(super) fn add(py: Py, backtrace: &str) {
+pub(super) fn with_frames(py: Py, exception: Owned, backtrace: &str) -> PyResult<Owned> {
     let (Some(new_code), Some(new_frame), Some(enter)) =
         (py.PyCode_NewEmpty(), py.PyFrame_New(), py.PyTraceBack_Here())
     else {
-        return;
+        return Ok(exception);
     };
-    let Some(exception) = take_exception(py) else { return };
     let frame = |(file, line, function): (&str, i32, &str)| -> PyResult<Owned> {
         let name = |text| CString::new(text).map_err(|_| Raised);
         let (file, function) = (name(file)?, name(function)?);
@@ -49,7 +48,7 @@ pub(super) fn add(py: Py, backtrace: &str) {
     };
     let frames: Vec<Owned> = backtrace.lines().filter_map(parsed).filter_map(|line| frame(line).ok()).collect();
     // SAFETY: the exception that one of the calls above may have raised is dropped; each frame is
-    // alive, and an exception is set again.
+    // alive, and an exception is set.
     unsafe {
         py.PyErr_Clear();
         put_back(py, exception);
@@ -57,6 +56,7 @@ pub(super) fn add(py: Py, backtrace: &str) {
             enter(frame.as_ptr());
         }
     }
+    take_exception(py).ok_or(Raised)
 }
 
 #[cfg(test)]
