@@ -98,7 +98,8 @@ impl ModelArgument {
         let mut extents: Vec<String> = self.shape.iter().map(i64::to_string).collect();
         for OpenAxis { axis, by_size, cut, chosen, formula } in &self.open {
             if let Some(formula) = formula {
-                let with_names = |text: String, (number, name): (usize, &String)| text.replace(&format!("{{{number}}}"), name);
+                let with_names =
+                    |text: String, (number, name): (usize, &String)| text.replace(&format!("{{{number}}}"), name);
                 extents[*axis] = names.iter().enumerate().fold(formula.clone(), with_names);
                 continue;
             }

@@ -11,8 +11,8 @@ mod ranges;
 mod sizes;
 
 pub use extent::{Extent, Extents, OpenDim};
-pub(crate) use ranges::{Hidden, same_nodes};
 pub use ranges::Formula;
+pub(crate) use ranges::{Hidden, same_nodes};
 
 use crate::error::Result;
 use crate::graph::Graph;
@@ -28,7 +28,5 @@ pub(crate) fn read<T>(
     named: &[String],
     read: impl Fn(&ModelOptions) -> Result<(Graph, T)>,
 ) -> Result<(Graph, T)> {
-    ranges::read(options, named, |options| {
-        sizes::read(options, named, |options| parts::read(options, named, &read))
-    })
+    ranges::read(options, named, |options| sizes::read(options, named, |options| parts::read(options, named, &read)))
 }

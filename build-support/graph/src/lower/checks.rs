@@ -54,10 +54,10 @@ impl CheckCall {
     pub(super) fn outcome(&self, result: Expr, extents: &[Var]) -> Stmt {
         let buffer = seen("misfit", self.dtype);
         let alias = Stmt::from_node(StmtNode::Alias { buffer: buffer.clone(), data: result });
-        let most = self.most.fixed().map_or_else(
-            || self.most.expr(extents).cast(self.dtype),
-            |most| Expr::constant(self.dtype, most),
-        );
+        let most = self
+            .most
+            .fixed()
+            .map_or_else(|| self.most.expr(extents).cast(self.dtype), |most| Expr::constant(self.dtype, most));
         let fits = statements::element(&buffer, 0).less_equal(most);
         Stmt::seq([alias, Stmt::assert(fits, self.kind, [self.text.as_str().into()])])
     }

@@ -25,6 +25,7 @@ use kernpack_compiler::ir::{Buffer, Expr, FuncKind, I64, LoweredFunc, POINTER, P
 
 use super::argument_names;
 use super::entry::{Own, arguments, behind, call, function, int};
+use super::offsets::Offsets;
 use super::ranged;
 use crate::constant::element_bytes;
 use crate::dynamic::{Extent, Extents, OpenDim};
@@ -37,8 +38,10 @@ pub(super) struct Open<'a> {
     name: &'a str,
     /// The function that runs the kernels.
     runner: &'a str,
-    /// The number of bytes of temporary memory.
+    /// The number of bytes of temporary memory, for the largest extents.
     arena: usize,
+    /// The places in temporary memory of a graph with ranges.
+    offsets: Option<&'a Offsets>,
     /// The number of kernels for the largest extent and part.
     steps: usize,
     dims: Vec<OpenDim>,
@@ -55,7 +58,13 @@ pub(super) struct Open<'a> {
 }
 
 impl<'a> Open<'a> {
-    pub(super) fn new(graph: &'a Graph, name: &'a str, runner: &'a str, arena: usize, steps: usize) -> Self {
+    pub(super) fn new(
+        graph: &'a Graph,
+        name: &'a str,
+        runner: &'a str,
+        (arena, offsets): (usize, Option<&'a Offsets>),
+        steps: usize,
+    ) -> Self {
         let var = |dim: Option<&String>, other: &str| {
             Var::size(dim.map_or(other.to_owned(), |dim| super::identifier(dim)), I64)
         };
@@ -64,6 +73,7 @@ impl<'a> Open<'a> {
             name,
             runner,
             arena,
+            offsets,
             steps,
             dims: graph.open_dims(),
             variants: graph.variants().iter().map(|(size, _)| *size).collect(),
@@ -78,10 +88,14 @@ impl<'a> Open<'a> {
     /// workspace.
     pub(super) fn entry(&self) -> LoweredFunc {
         let (params, addresses) = self.arguments();
-        let memory = Buffer::new("arena", U8, [int(self.arena.max(1))], "global");
+        // Only as much as the call needs.
+        let bound = self.offsets.map(|offsets| offsets.bind(&self.ranged));
+        let (stmts, bytes) =
+            bound.map_or_else(|| (Vec::new(), int(self.arena.max(1))), |bound| (bound.stmts, bound.arena));
+        let memory = Buffer::new("arena", U8, [bytes], "global");
         let address = Expr::builtin(ADDRESS_OF, POINTER, [Expr::load(&memory, Expr::int(0))]);
         let all = self.run([address, Expr::int(0), Expr::int(i64::MAX)], &addresses);
-        let body = Stmt::seq(self.checks().chain([Stmt::alloc(memory), all]).collect::<Vec<_>>());
+        let body = Stmt::seq(self.checks().chain(stmts).chain([Stmt::alloc(memory), all]).collect::<Vec<_>>());
         function(self.name, FuncKind::Mixed, params, body, Map::default())
     }
 

@@ -103,11 +103,18 @@ fn lower_group(
         match ids[0] {
             Some(id) if ids.iter().all(|other| *other == Some(id)) => {
                 let found = replaced.iter().find(|(other, _)| *other == id);
-                found.map_or_else(|| fail!("value '{}' is not an input", graph.values[id].name), |(_, op)| Ok(op.clone()))
+                found.map_or_else(
+                    || fail!("value '{}' is not an input", graph.values[id].name),
+                    |(_, op)| Ok(op.clone()),
+                )
             }
             _ => {
-                let shown = |op: &Operation| op.output(0).shape.iter().map(|extent| text::print(&extent)).collect::<Vec<_>>();
-                require!(ops.iter().all(|op| shown(op) == shown(&ops[0])), "a value without elements has other extents");
+                let shown =
+                    |op: &Operation| op.output(0).shape.iter().map(|extent| text::print(&extent)).collect::<Vec<_>>();
+                require!(
+                    ops.iter().all(|op| shown(op) == shown(&ops[0])),
+                    "a value without elements has other extents"
+                );
                 Ok(ops[0].clone())
             }
         }
@@ -135,8 +142,7 @@ enum Known {
 }
 
 fn known(graph: &Graph, ranges: &Ranges, id: ValueId) -> Result<Known> {
-    let all: Vec<&Constant> =
-        ranges.readings(graph).filter_map(|(_, graph)| graph.values[id].known.as_ref()).collect();
+    let all: Vec<&Constant> = ranges.readings(graph).filter_map(|(_, graph)| graph.values[id].known.as_ref()).collect();
     let Some(first) = all.first() else { return Ok(Known::No) };
     if all.iter().all(|other| other == first) {
         return Ok(Known::Corner);

@@ -155,7 +155,8 @@ pub(crate) fn read<T>(
         read(&fixed)
     };
     let advice = Fix::Extents(dims[0].name.clone());
-    let told = |error: GraphError, extents: &[i64]| error.within(&format!("with {}", shown(&dims, extents))).fix(&advice);
+    let told =
+        |error: GraphError, extents: &[i64]| error.within(&format!("with {}", shown(&dims, extents))).fix(&advice);
     let least: Vec<i64> = dims.iter().map(|dim| dim.least).collect();
     let mut readings = readings(&dims).into_iter();
     let extents = readings.next().unwrap_or_default();
@@ -212,7 +213,9 @@ fn dims(options: &ModelOptions, named: &[String]) -> Result<Vec<RangeDim>> {
             "the range of the dimension '{name}' is {least} to {most}, and has to be within 1 to {MOST}"
         );
         require!(
-            !options.dims.contains_key(name) && !options.up_to.contains_key(name) && !options.dims_in.contains_key(name),
+            !options.dims.contains_key(name)
+                && !options.up_to.contains_key(name)
+                && !options.dims_in.contains_key(name),
             "the dimension '{name}' is given a range, and one extent, a bound or a list of extents: one of them is enough"
         );
         if let Some(other) = dims.iter().find(|dim| dim.name == *name) {
@@ -231,7 +234,7 @@ fn dims(options: &ModelOptions, named: &[String]) -> Result<Vec<RangeDim>> {
     }
     if let (Some(dim), Some(other)) = (dims.first(), options.up_to.keys().chain(options.dims_in.keys()).next()) {
         fail!(
-            "the dimension '{}' is given a range, and '{other}' a bound or a list of extents, which are not supported together: give both a range",
+            "the dimension '{}' is given a range, and '{other}' a bound or a list of extents: give both a range",
             dim.name
         );
     }
@@ -270,9 +273,7 @@ pub(crate) fn same_nodes(ranges: &Ranges, (a, at): (&Graph, &[i64]), (b, other_a
 /// Checks that two readings have the same nodes, values and arguments, except their extents. A node
 /// does not read a known input of one element.
 fn same_graphs(ranges: &Ranges, (a, at): (&Graph, &[i64]), (b, other_at): (&Graph, &[i64])) -> Result<()> {
-    let refused = |what: String| {
-        Err(GraphError::new(what).fix(&Fix::Extents(ranges.dims[0].name.clone())))
-    };
+    let refused = |what: String| Err(GraphError::new(what).fix(&Fix::Extents(ranges.dims[0].name.clone())));
     let differs = |node: &Node| {
         refused(format!("{}: it differs between {} and {}", node.place(), ranges.shown(at), ranges.shown(other_at)))
     };
@@ -293,10 +294,16 @@ fn same_graphs(ranges: &Ranges, (a, at): (&Graph, &[i64]), (b, other_at): (&Grap
     let fits = fits && a.extents == b.extents;
     let same_value = |id: usize| {
         let (value, other) = (&a.values[id], &b.values[id]);
-        value.dtype == other.dtype && value.shape.len() == other.shape.len() && value.known.is_some() == other.known.is_some()
+        value.dtype == other.dtype
+            && value.shape.len() == other.shape.len()
+            && value.known.is_some() == other.known.is_some()
     };
     if !fits {
-        return refused(format!("the model has other values with {} than with {}", ranges.shown(at), ranges.shown(other_at)));
+        return refused(format!(
+            "the model has other values with {} than with {}",
+            ranges.shown(at),
+            ranges.shown(other_at)
+        ));
     }
     if let Some(id) = (0..a.values.len()).find(|id| !same_value(*id)) {
         let value = &a.values[id];
