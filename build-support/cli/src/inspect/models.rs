@@ -26,6 +26,10 @@ pub(super) fn write(out: &mut String, models: &[Value]) -> fmt::Result {
             let dimension = text(&model["sizes"], "dimension");
             writeln!(out, "    {dimension} is one of {}; of the largest:", extents.join(", "))?;
         }
+        for range in list(model, "ranges") {
+            let (least, most) = (number(range, "least"), number(range, "most"));
+            writeln!(out, "    {} is {least} to {most}; of the largest:", text(range, "dimension"))?;
+        }
         let kernels = list(model, "kernels");
         let work: u64 = kernels.iter().map(|kernel| number(kernel, "operations")).sum();
         let region = if model["region"] == true { " in one parallel region" } else { "" };
@@ -300,6 +304,17 @@ mod tests {
         let mut out = String::new();
         write(&mut out, &[model]).unwrap();
         let expected = "  digits(x: float32[batch, width]) -> y: float32[2 * batch, 2]\n    batch is 1 to 64, in parts of 64, 16, 4, 1; of the largest:\n    width is one of 8, 4; of the largest:\n    3 kernels";
+        assert!(out.contains(expected), "{out}");
+    }
+
+    #[test]
+    fn dimensions_with_ranges() {
+        let mut model = model();
+        let range = |name: &str, most: u64| json!({"dimension": name, "least": 1, "most": most});
+        model["ranges"] = json!([range("batch", 8), range("words", 512)]);
+        let mut out = String::new();
+        write(&mut out, &[model]).unwrap();
+        let expected = "    batch is 1 to 8; of the largest:\n    words is 1 to 512; of the largest:\n    3 kernels";
         assert!(out.contains(expected), "{out}");
     }
 

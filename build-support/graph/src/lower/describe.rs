@@ -2,6 +2,8 @@
 
 use core::fmt::Write as _;
 
+use kernpack::DataType;
+
 use super::{Lowered, Place, argument_names, state_bytes};
 use crate::constant::stored;
 use crate::graph::{Graph, ValueId};
@@ -54,10 +56,18 @@ impl Lowered {
         };
         let (inputs, outputs) = names.split_at(graph.inputs.len());
         let taken = inputs.iter().zip(&graph.inputs).enumerate();
-        let taken = taken.map(|(number, (name, id))| argument(graph, name, *id, open(number)));
+        // The graph with ranges may have larger extents than a call.
+        let shape = |number: usize, id: ValueId| match &graph.ranges {
+            Some(_) => extents[number].iter().map(|extent| extent.by_size[0]).collect(),
+            None => graph.values[id].shape.clone(),
+        };
+        let argument = |number: usize, name: &str, id: ValueId| {
+            argument(name, stored(graph.values[id].dtype), &shape(number, id), open(number))
+        };
+        let taken = taken.map(|(number, (name, id))| argument(number, name, *id));
         let _ = write!(out, ",\"inputs\":{}", list(taken));
         let given = outputs.iter().zip(&graph.outputs).enumerate();
-        let given = given.map(|(number, (name, (_, id)))| argument(graph, name, *id, open(inputs.len() + number)));
+        let given = given.map(|(number, (name, (_, id)))| argument(inputs.len() + number, name, *id));
         let _ = write!(out, ",\"outputs\":{}", list(given));
         let _ = write!(
             out,
@@ -116,10 +126,9 @@ impl Lowered {
     }
 }
 
-fn argument(graph: &Graph, name: &str, id: ValueId, open: Option<String>) -> String {
-    let value = &graph.values[id];
+fn argument(name: &str, dtype: DataType, shape: &[i64], open: Option<String>) -> String {
     let extents = open.map_or(String::new(), |extents| format!(",\"extents\":{extents}"));
-    format!("{{\"name\":{},\"dtype\":\"{}\",\"shape\":{:?}{extents}}}", text(name), stored(value.dtype), value.shape)
+    format!("{{\"name\":{},\"dtype\":\"{}\",\"shape\":{shape:?}{extents}}}", text(name), dtype)
 }
 
 fn list(items: impl Iterator<Item = String>) -> String {

@@ -13,6 +13,7 @@ use kernpack_compiler::ir::{
 };
 
 use super::checks::CheckCall;
+use super::offsets::{Bound, Offsets};
 use super::open::Open;
 use super::ranged;
 use super::region::{barrier, by_one};
@@ -60,6 +61,8 @@ pub(super) struct Layout {
     pub(super) lives: HashMap<ValueId, (usize, usize)>,
     /// Bytes of temporary memory.
     pub(super) arena: usize,
+    /// The places of values in temporary memory in a call, of a graph with ranges.
+    pub(super) offsets: Option<Offsets>,
 }
 
 /// Known values of one or several graphs, without duplicates.
@@ -169,6 +172,12 @@ pub(super) fn layout(graph: &Graph, steps: &[Step], all: &mut Known) -> Result<L
         }
         known.push(step.known.iter().map(|constant| all.offset(constant)).collect());
     }
+    let lives = values.iter().zip(&needs).map(|(id, need)| (*id, (need.first, need.last))).collect();
+    // Values of a graph with ranges have places of their own, behind the memory of checks.
+    let ranged = match &graph.ranges {
+        Some(ranges) => Some((&**ranges, core::mem::take(&mut needs), core::mem::take(&mut values))),
+        None => None,
+    };
     for (number, step) in steps.iter().enumerate() {
         needs.extend(step.scratch.iter().map(|bytes| Need { bytes: *bytes, first: number, last: number }));
     }
@@ -179,14 +188,19 @@ pub(super) fn layout(graph: &Graph, steps: &[Step], all: &mut Known) -> Result<L
         let all = step.checks.iter().flat_map(|check| &check.scratch);
         needs.extend(all.map(|bytes| Need { bytes: *bytes, first: number, last }));
     }
-    let (offsets, arena) = plan::plan(&needs);
+    let (offsets, mut arena) = plan::plan(&needs);
     places.extend(values.iter().zip(&offsets).map(|(id, offset)| (*id, Place::Arena(*offset))));
-    let lives = values.iter().zip(&needs).map(|(id, need)| (*id, (need.first, need.last))).collect();
+    let ranged =
+        ranged.map(|(ranges, needs, values)| Offsets::new((graph, ranges), &values, &needs, arena)).transpose()?;
+    if let Some(ranged) = &ranged {
+        places.extend(ranged.largest().map(|(id, offset)| (id, Place::Arena(offset))));
+        arena = ranged.arena;
+    }
     let mut rest = offsets[values.len()..].iter().copied();
     let scratch = steps.iter().map(|step| rest.by_ref().take(step.scratch.len()).collect()).collect();
     let mut own = |check: &CheckCall| rest.by_ref().take(check.scratch.len()).collect();
     let check_scratch = steps.iter().map(|step| step.checks.iter().map(&mut own).collect()).collect();
-    Ok(Layout { places, scratch, check_scratch, known, lives, arena })
+    Ok(Layout { places, scratch, check_scratch, known, lives, arena, offsets: ranged })
 }
 
 pub(super) fn int(value: usize) -> Expr {
@@ -231,7 +245,8 @@ pub(super) fn functions(graph: &Graph, name: &str, blocks: &[Block], data: Data)
         let entry = entry(graph, name, &runner, arena, steps, &linked);
         return vec![run, entry, part(graph, name, &runner, arena, steps, &linked)];
     }
-    let open = Open::new(graph, name, &runner, arena, steps, linked);
+    let offsets = blocks.first().and_then(|block| block.layout.offsets.as_ref());
+    let open = Open::new(graph, name, &runner, (arena, offsets), steps, linked);
     vec![run, open.entry(), open.part()]
 }
 
@@ -331,16 +346,22 @@ impl Run<'_> {
     /// Returns the kernels of a block in order.
     fn steps(&self, block: &Block) -> Stmt {
         let Self { memory, extents, first, end, arguments, weights, in_region } = *self;
-        let Block { graph, steps, layout: Layout { places, scratch, check_scratch, known, .. }, .. } = block;
+        let Block { graph, steps, layout: Layout { places, scratch, check_scratch, known, offsets, .. }, .. } = block;
         let weights = |offset: usize| behind(weights.clone(), int(offset));
+        let Bound { stmts: mut body, offsets, .. } = match offsets {
+            Some(offsets) => offsets.bind(extents),
+            None => Bound { stmts: Vec::new(), offsets: HashMap::new(), arena: int(0) },
+        };
         let pointer = |id: &ValueId| match places.get(&graph.memory_of(*id)) {
             Some(Place::Argument(number)) => arguments[*number].expr().clone(),
+            Some(Place::Arena(_)) if offsets.contains_key(&graph.memory_of(*id)) => {
+                behind(memory, offsets[&graph.memory_of(*id)].expr().clone())
+            }
             Some(Place::Arena(offset)) => behind(memory, int(*offset)),
             Some(Place::Weights(offset)) => weights(*offset),
             // A value without elements is never read.
             None => memory.expr().clone(),
         };
-        let mut body = Vec::new();
         for (number, step) in steps.iter().enumerate() {
             let own = scratch[number].iter().map(|offset| behind(memory, int(*offset)));
             let known = known[number].iter().map(|offset| weights(*offset));

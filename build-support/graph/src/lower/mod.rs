@@ -8,6 +8,7 @@ mod entry;
 mod inside;
 mod kernel;
 mod native_loop;
+mod offsets;
 mod open;
 mod ranged;
 mod region;

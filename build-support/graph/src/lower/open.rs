@@ -25,6 +25,7 @@ use kernpack_compiler::ir::{Buffer, Expr, FuncKind, I64, LoweredFunc, POINTER, P
 
 use super::argument_names;
 use super::entry::{Linked, Own, arguments, behind, call, function, int};
+use super::offsets::Offsets;
 use super::ranged;
 use crate::constant::element_bytes;
 use crate::dynamic::{Extent, Extents, OpenDim};
@@ -37,8 +38,10 @@ pub(super) struct Open<'a> {
     name: &'a str,
     /// The function that runs the kernels.
     runner: &'a str,
-    /// The number of bytes of temporary memory.
+    /// The number of bytes of temporary memory, for the largest extents.
     arena: usize,
+    /// The places in temporary memory of a graph with ranges.
+    offsets: Option<&'a Offsets>,
     /// The number of kernels for the largest extent and part.
     steps: usize,
     dims: Vec<OpenDim>,
@@ -61,7 +64,7 @@ impl<'a> Open<'a> {
         graph: &'a Graph,
         name: &'a str,
         runner: &'a str,
-        arena: usize,
+        (arena, offsets): (usize, Option<&'a Offsets>),
         steps: usize,
         linked: Linked,
     ) -> Self {
@@ -73,6 +76,7 @@ impl<'a> Open<'a> {
             name,
             runner,
             arena,
+            offsets,
             steps,
             linked,
             dims: graph.open_dims(),
@@ -88,10 +92,14 @@ impl<'a> Open<'a> {
     /// workspace.
     pub(super) fn entry(&self) -> LoweredFunc {
         let (params, addresses) = self.arguments();
-        let memory = Buffer::new("arena", U8, [int(self.arena.max(1))], "global");
+        // Only as much as the call needs.
+        let bound = self.offsets.map(|offsets| offsets.bind(&self.ranged));
+        let (stmts, bytes) =
+            bound.map_or_else(|| (Vec::new(), int(self.arena.max(1))), |bound| (bound.stmts, bound.arena));
+        let memory = Buffer::new("arena", U8, [bytes], "global");
         let address = Expr::builtin(ADDRESS_OF, POINTER, [Expr::load(&memory, Expr::int(0))]);
         let all = self.run([address, Expr::int(0), Expr::int(i64::MAX)], &addresses);
-        let checks = self.checks().chain(self.linked.statements.iter().cloned());
+        let checks = self.checks().chain(stmts).chain(self.linked.statements.iter().cloned());
         let body = Stmt::seq(checks.chain([Stmt::alloc(memory), all]).collect::<Vec<_>>());
         function(self.name, FuncKind::Mixed, params, body, Map::default())
     }

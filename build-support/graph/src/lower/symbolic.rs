@@ -16,6 +16,19 @@ use kernpack_compiler::text;
 use crate::error::{Result, fail, require};
 use crate::graph::Ranges;
 
+/// Returns the values of a field in all readings, if their expressions are of the same kind.
+macro_rules! each {
+    ($parts:expr, $pattern:pat => $value:expr) => {
+        $parts
+            .iter()
+            .map(|part| match &**part {
+                $pattern => Ok($value),
+                _ => fail!("{OTHER}"),
+            })
+            .collect::<Result<Vec<_>>>()?
+    };
+}
+
 /// Builds expressions for any extents.
 pub(super) struct Symbolic<'a> {
     ranges: &'a Ranges,
@@ -233,95 +246,45 @@ impl<'a> Symbolic<'a> {
         let first = &parts[0];
         let dtype = first.dtype();
         require!(parts.iter().all(|part| part.dtype() == dtype), "{OTHER}");
-        /// Returns the expressions in the same field of each reading.
-        macro_rules! each {
-            ($pattern:pat => $value:expr) => {
-                parts
-                    .iter()
-                    .map(|part| match &**part {
-                        $pattern => Some($value.clone()),
-                        _ => None,
-                    })
-                    .collect::<Option<Vec<_>>>()
-                    .map_or_else(|| fail!("{OTHER}"), Ok)?
-            };
-        }
         let node = match &**first {
-            ExprNode::Int { .. } => {
-                let values: Vec<i64> = each!(ExprNode::Int { value, .. } => value);
-                return self.int(first, &values);
-            }
-            ExprNode::Float { .. } => {
-                let values: Vec<f64> = each!(ExprNode::Float { value, .. } => value);
-                return self.float(first, &values);
-            }
-            ExprNode::Var { .. } => {
-                let is_same = parts.iter().all(|part| {
-                    part == first || Var::of(part).and_then(|var| self.vars.get(&var).cloned()).as_ref() == Some(first)
-                });
-                require!(is_same, "{OTHER}");
-                return Ok(first.clone());
-            }
+            ExprNode::Int { .. } => return self.int(first, &each!(parts, ExprNode::Int { value, .. } => *value)),
+            ExprNode::Float { .. } => return self.float(first, &each!(parts, ExprNode::Float { value, .. } => *value)),
+            ExprNode::Var { .. } => return self.var(parts),
+            ExprNode::Binary { .. } | ExprNode::Compare { .. } | ExprNode::Logic { .. } => self.operation(parts)?,
             ExprNode::Cast { dtype, .. } => {
-                let value = self.expr(&each!(ExprNode::Cast { value, .. } => value))?;
+                let value = self.expr(&each!(parts, ExprNode::Cast { value, .. } => value.clone()))?;
                 ExprNode::Cast { dtype: *dtype, value }
             }
-            ExprNode::Binary { op, dtype, .. } => {
-                require!(
-                    parts.iter().all(|part| matches!(&**part, ExprNode::Binary { op: other, .. } if other == op)),
-                    "{OTHER}"
-                );
-                let a = self.expr(&each!(ExprNode::Binary { a, .. } => a))?;
-                let b = self.expr(&each!(ExprNode::Binary { b, .. } => b))?;
-                ExprNode::Binary { op: *op, a, b, dtype: *dtype }
+            ExprNode::Not { .. } => {
+                ExprNode::Not { value: self.expr(&each!(parts, ExprNode::Not { value } => value.clone()))? }
             }
-            ExprNode::Compare { op, .. } => {
-                require!(
-                    parts.iter().all(|part| matches!(&**part, ExprNode::Compare { op: other, .. } if other == op)),
-                    "{OTHER}"
-                );
-                let a = self.expr(&each!(ExprNode::Compare { a, .. } => a))?;
-                let b = self.expr(&each!(ExprNode::Compare { b, .. } => b))?;
-                ExprNode::Compare { op: *op, a, b }
-            }
-            ExprNode::Logic { op, .. } => {
-                require!(
-                    parts.iter().all(|part| matches!(&**part, ExprNode::Logic { op: other, .. } if other == op)),
-                    "{OTHER}"
-                );
-                let a = self.expr(&each!(ExprNode::Logic { a, .. } => a))?;
-                let b = self.expr(&each!(ExprNode::Logic { b, .. } => b))?;
-                ExprNode::Logic { op: *op, a, b }
-            }
-            ExprNode::Not { .. } => ExprNode::Not { value: self.expr(&each!(ExprNode::Not { value } => value))? },
             ExprNode::Select { .. } => ExprNode::Select {
-                condition: self.expr(&each!(ExprNode::Select { condition, .. } => condition))?,
-                true_value: self.expr(&each!(ExprNode::Select { true_value, .. } => true_value))?,
-                false_value: self.expr(&each!(ExprNode::Select { false_value, .. } => false_value))?,
+                condition: self.expr(&each!(parts, ExprNode::Select { condition, .. } => condition.clone()))?,
+                true_value: self.expr(&each!(parts, ExprNode::Select { true_value, .. } => true_value.clone()))?,
+                false_value: self.expr(&each!(parts, ExprNode::Select { false_value, .. } => false_value.clone()))?,
             },
             ExprNode::IfThenElse { .. } => ExprNode::IfThenElse {
-                condition: self.expr(&each!(ExprNode::IfThenElse { condition, .. } => condition))?,
-                then_value: self.expr(&each!(ExprNode::IfThenElse { then_value, .. } => then_value))?,
-                else_value: self.expr(&each!(ExprNode::IfThenElse { else_value, .. } => else_value))?,
+                condition: self.expr(&each!(parts, ExprNode::IfThenElse { condition, .. } => condition.clone()))?,
+                then_value: self.expr(&each!(parts, ExprNode::IfThenElse { then_value, .. } => then_value.clone()))?,
+                else_value: self.expr(&each!(parts, ExprNode::IfThenElse { else_value, .. } => else_value.clone()))?,
             },
             ExprNode::Let { var, .. } => {
-                for other in each!(ExprNode::Let { var, .. } => var) {
+                for other in each!(parts, ExprNode::Let { var, .. } => var.clone()) {
                     self.vars.insert(other, var.expr().clone());
                 }
-                let value = self.expr(&each!(ExprNode::Let { value, .. } => value))?;
-                let body = self.expr(&each!(ExprNode::Let { body, .. } => body))?;
+                let value = self.expr(&each!(parts, ExprNode::Let { value, .. } => value.clone()))?;
+                let body = self.expr(&each!(parts, ExprNode::Let { body, .. } => body.clone()))?;
                 ExprNode::Let { var: var.clone(), value, body }
             }
             ExprNode::TensorRead { .. } => {
-                let tensors: Vec<Tensor> = each!(ExprNode::TensorRead { tensor, .. } => tensor);
-                let tensor = self.tensor(&tensors.iter().collect::<Vec<_>>())?;
-                let indices: Vec<Vec<Expr>> = each!(ExprNode::TensorRead { indices, .. } => indices.to_vec());
+                let tensor = self.tensor(&each!(parts, ExprNode::TensorRead { tensor, .. } => tensor))?;
+                let indices: Vec<Vec<Expr>> = each!(parts, ExprNode::TensorRead { indices, .. } => indices.to_vec());
                 ExprNode::TensorRead { tensor, indices: self.exprs(&indices)? }
             }
             ExprNode::Call { kind, name, dtype, .. } => {
-                let is_same = |part: &Expr| matches!(&**part, ExprNode::Call { kind: other, name: called, .. } if other == kind && called == name);
-                require!(parts.iter().all(is_same), "{OTHER}");
-                let args: Vec<Vec<Expr>> = each!(ExprNode::Call { args, .. } => args.to_vec());
+                let names = each!(parts, ExprNode::Call { kind, name, .. } => (kind, name));
+                require!(names.iter().all(|other| *other == (kind, name)), "{OTHER}");
+                let args: Vec<Vec<Expr>> = each!(parts, ExprNode::Call { args, .. } => args.to_vec());
                 ExprNode::Call { kind: *kind, name: name.clone(), args: self.exprs(&args)?, dtype: *dtype }
             }
             // Vectors, memory and texts are the same for all extents, and occur in statements only.
@@ -331,6 +294,41 @@ impl<'a> Symbolic<'a> {
             }
         };
         Ok(Expr::from_node(node))
+    }
+
+    /// Returns an operation of two operands.
+    fn operation(&mut self, parts: &[Expr]) -> Result<ExprNode> {
+        Ok(match &*parts[0] {
+            ExprNode::Binary { op, dtype, .. } => {
+                require!(each!(parts, ExprNode::Binary { op, .. } => op).iter().all(|other| *other == op), "{OTHER}");
+                let a = self.expr(&each!(parts, ExprNode::Binary { a, .. } => a.clone()))?;
+                let b = self.expr(&each!(parts, ExprNode::Binary { b, .. } => b.clone()))?;
+                ExprNode::Binary { op: *op, a, b, dtype: *dtype }
+            }
+            ExprNode::Compare { op, .. } => {
+                require!(each!(parts, ExprNode::Compare { op, .. } => op).iter().all(|other| *other == op), "{OTHER}");
+                let a = self.expr(&each!(parts, ExprNode::Compare { a, .. } => a.clone()))?;
+                let b = self.expr(&each!(parts, ExprNode::Compare { b, .. } => b.clone()))?;
+                ExprNode::Compare { op: *op, a, b }
+            }
+            ExprNode::Logic { op, .. } => {
+                require!(each!(parts, ExprNode::Logic { op, .. } => op).iter().all(|other| *other == op), "{OTHER}");
+                let a = self.expr(&each!(parts, ExprNode::Logic { a, .. } => a.clone()))?;
+                let b = self.expr(&each!(parts, ExprNode::Logic { b, .. } => b.clone()))?;
+                ExprNode::Logic { op: *op, a, b }
+            }
+            _ => fail!("{OTHER}"),
+        })
+    }
+
+    /// Returns the variable of the first reading.
+    fn var(&self, parts: &[Expr]) -> Result<Expr> {
+        let first = &parts[0];
+        let is_same = |part: &Expr| {
+            part == first || Var::of(part).and_then(|var| self.vars.get(&var).cloned()).as_ref() == Some(first)
+        };
+        require!(parts.iter().all(is_same), "{OTHER}");
+        Ok(first.clone())
     }
 
     /// Returns a number that the extents determine.

@@ -270,7 +270,7 @@ fn ranges_that_cannot_be() {
         ),
         (
             own(|options| _ = options.up_to.insert("words".to_owned(), 2)),
-            "'batch' is given a range, and 'words' a bound or a list of extents, which are not supported together",
+            "'batch' is given a range, and 'words' a bound or a list of extents: give both a range",
         ),
         (ranged(&[("batch", 1, 16)]), "input 'x': dimension 1 ('words') is not known"),
     ];
@@ -364,4 +364,27 @@ fn nodes_that_are_refused() {
         let found = error_of(&bytes, &ranged(&DIMS));
         assert!(found.contains(expected) && found.contains(".dim_in("), "{found}\n{expected}");
     }
+}
+
+/// Temporary memory is that of the call, so a huge range with values between kernels serves
+/// small calls. A `State` has memory for the largest extents.
+#[test]
+fn temporary_memory_follows_the_extents() {
+    let nodes = vec![
+        node("MatMul", &["x", "w"], &["h"]),
+        node("MatMul", &["h", "u"], &["g"]),
+        with_int(node("Softmax", &["g"], &["s"]), "axis", 1),
+        node("MatMul", &["s", "u"], &["t"]),
+        node("Add", &["t", "h"], &["y"]),
+    ];
+    let known = vec![filled("w", &[4, 8]), filled("u", &[8, 8])];
+    let bytes = model(nodes, known, &[("x", &["batch", "words", "4"])], &["y"]);
+    let all = [("batch", 1, 1 << 20), ("words", 1, 1 << 10)];
+    check("memory", &bytes, &all, &[&[1, 1], &[3, 50], &[40, 2]]);
+    let lowered = |options: &ModelOptions| {
+        build(&graph(&bytes, options), "model", &Target::host(), LowerOptions::default()).unwrap().1
+    };
+    let (small, one) = (lowered(&ranged(&DIMS)), lowered(&fixed(&DIMS, &[16, 40])));
+    assert!(small.arena >= one.arena && small.arena <= 2 * one.arena, "{} {}", small.arena, one.arena);
+    assert!(lowered(&ranged(&all)).arena > 1 << 33);
 }

@@ -234,7 +234,7 @@ fn dims(options: &ModelOptions, named: &[String]) -> Result<Vec<RangeDim>> {
     }
     if let (Some(dim), Some(other)) = (dims.first(), options.up_to.keys().chain(options.dims_in.keys()).next()) {
         fail!(
-            "the dimension '{}' is given a range, and '{other}' a bound or a list of extents, which are not supported together: give both a range",
+            "the dimension '{}' is given a range, and '{other}' a bound or a list of extents: give both a range",
             dim.name
         );
     }
