@@ -18,11 +18,10 @@
 //! rows are two parts of 4. The results are the same, so writing them twice is harmless.
 
 use kernpack::Map;
-use kernpack_compiler::ir::builtin::ADDRESS_OF;
-use kernpack_compiler::ir::{Buffer, Expr, FuncKind, I64, LoweredFunc, POINTER, Param, Stmt, U8, Var};
+use kernpack_compiler::ir::{Expr, FuncKind, I64, LoweredFunc, Param, Stmt, Var};
 
 use super::argument_names;
-use super::entry::{Linked, Own, arguments, behind, call, function, int};
+use super::entry::{Linked, Own, arguments, behind, call, function, int, workspace};
 use crate::constant::element_bytes;
 use crate::dynamic::{Extent, Extents, OpenDim};
 use crate::graph::{Graph, Parts};
@@ -82,11 +81,10 @@ impl<'a> Open<'a> {
     /// workspace.
     pub(super) fn entry(&self) -> LoweredFunc {
         let (params, addresses) = self.arguments();
-        let memory = Buffer::new("arena", U8, [int(self.arena.max(1))], "global");
-        let address = Expr::builtin(ADDRESS_OF, POINTER, [Expr::load(&memory, Expr::int(0))]);
+        let (memory, address) = workspace(self.arena);
         let all = self.run([address, Expr::int(0), Expr::int(i64::MAX)], &addresses);
         let checks = self.checks().chain(self.linked.statements.iter().cloned());
-        let body = Stmt::seq(checks.chain([Stmt::alloc(memory), all]).collect::<Vec<_>>());
+        let body = Stmt::seq(checks.chain(memory).chain([all]).collect::<Vec<_>>());
         function(self.name, FuncKind::Mixed, params, body, Map::default())
     }
 

@@ -15,8 +15,8 @@ pub use kernpack_formats::weights_file::Digest;
 
 pub use recipe::{Recipe, RecipeLevel};
 
-use crate::error::{Result, require};
 use super::{Lowered, Weights, lower_for_file};
+use crate::error::{Result, require};
 
 /// The weights of a model for one CPU level.
 pub struct Level {
