@@ -297,8 +297,11 @@ impl Outputs {{
 /// time, on any threads.
 #[derive(Debug)]
 pub struct State {{
-    memory: Tensor,{fields_kept}
+    memory: Tensor,
+    canceller: Canceller,{fields_kept}
 }}
+
+pub use __k::Canceller;
 
 impl State {{
     /// Allocates the memory: {state} bytes.
@@ -306,7 +309,14 @@ impl State {{
     /// # Errors
     /// MemoryError.
     pub fn new() -> Result<Self> {{
-        Ok(Self {{ memory: Tensor::empty(DataType::scalar(1, 8), &[{state}], Device::CPU)?{made_kept} }})
+        let memory = Tensor::empty(DataType::scalar(1, 8), &[{state}], Device::CPU)?;
+        Ok(Self {{ canceller: Canceller::new(&memory), memory{made_kept} }})
+    }}
+
+    /// Returns a handle that ends a run from another thread: between two kernels, with an error of
+    /// the kind `CancelledError`.
+    pub fn canceller(&self) -> Canceller {{
+        self.canceller.clone()
     }}
 {reset}
     /// Computes the outputs in their memory.
@@ -317,7 +327,7 @@ impl State {{
     /// # Errors
     /// Inputs of another type or shape.
     pub fn run_into(&mut self, {into}) -> Result<()> {{
-        super::typed::{steps}({part})?;{swap_kept}
+        super::typed::{steps}({part}).map_err(|error| self.canceller.ended(error))?;{swap_kept}
         Ok(())
     }}
 

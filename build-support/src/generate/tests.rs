@@ -199,7 +199,8 @@ fn the_module_of_a_model() {
         "            /// `float32[2]`.\n            pub r#match: Tensor,\n            /// `float32[0, 3]`.\n            pub y: Tensor,\n",
         "y: Tensor::empty(DataType::scalar(2, 32), &[0, 3], Device::CPU)?,",
         "pub fn run_into(&mut self, r#type: &Tensor, outputs_2: &Tensor, outputs: &mut Outputs) -> Result<()> {\n",
-        "super::typed::digits_steps(&self.memory, 0, 7, r#type, outputs_2, &outputs.r#match, &outputs.y)?;\n",
+        "super::typed::digits_steps(&self.memory, 0, 7, r#type, outputs_2, &outputs.r#match, &outputs.y).map_err(|error| self.canceller.ended(error))?;\n",
+        "pub fn canceller(&self) -> Canceller {\n",
         "fn packed_run(r#type: AnyView<'_>, outputs_2: AnyView<'_>) -> Result<Array<Tensor>> {\n",
         "#[packed_func(name = \"digits_run\", crate = super::super::__kernpack)]\n",
     ] {
@@ -214,12 +215,26 @@ fn the_module_of_a_model() {
     for part in [
         "            /// `type`, and `match`, which takes its place for the next call.\n            kept_0: [Tensor; 2],\n",
         "pub fn run_into(&mut self, outputs_2: &Tensor, outputs: &mut Outputs) -> Result<()> {\n",
-        "(&self.memory, 0, 7, &self.kept_0[0], outputs_2, &self.kept_0[1], &outputs.y)?;\n                self.kept_0.swap(0, 1);\n",
+        "(&self.memory, 0, 7, &self.kept_0[0], outputs_2, &self.kept_0[1], &outputs.y).map_err(|error| self.canceller.ended(error))?;\n                self.kept_0.swap(0, 1);\n",
         "pub fn reset(&mut self) -> Result<()> {\n                self.kept_0 = [Tensor::zeros::<u8>(&[16])?.view_as(&[1, 4], DataType::scalar(2, 32), 0)?, ",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
+    assert!(!text.contains("digits_weights") && !text.contains("WEIGHTS_FILE"), "{text}");
     assert!(!text.contains("digits_run") && !text.contains("r#match: Tensor"), "{text}");
+    let level = model::WeightsLevel { symbol: "address".to_owned(), bytes: 64 };
+    let file = Some(model::FileWeights { code: "0a".to_owned(), levels: vec![level] });
+    let with_file = ModelItems { weights_file: file, ..model("digits") };
+    let text = generate(&hosts, &CudaOutcome::default(), &[], &Carried::default(), &Descriptions::new(), &[with_file])
+        .unwrap();
+    for part in [
+        "static WEIGHTS_LEVELS: [(u64, __k::WeightsSlot); 1] = [(64, __k::weights_slot!(\"address\"))];\n",
+        "__k::ModelWeights::new(\"digits\", 0x0a, &WEIGHTS_LEVELS);\n",
+        "pub fn weights(source: impl Into<__k::WeightsSource>) -> Result<()> {\n",
+        "#[packed_func(name = \"digits_weights\", crate = super::super::__kernpack)]\n",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
     assert_eq!(made("typed").unwrap_err().to_string(), "a model cannot be called `typed`: say another `.name(..)`");
 }
 

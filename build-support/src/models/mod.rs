@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use kernpack_compiler::codegen::{self, Target};
-use kernpack_compiler::ir::DataTypeExt;
+use kernpack_compiler::ir::{DataTypeExt, IrModule};
 use kernpack_compiler::{PassContext, PassOptions, TargetDescription};
 use kernpack_graph::weights_file::Level;
 use kernpack_graph::{Dump, Extents, Graph, GraphError, Imported, Lowered, ModelOptions, OpenDim, Weights};
@@ -196,17 +196,14 @@ fn options_of(model: &Model) -> Result<ModelOptions> {
     Ok(options)
 }
 
-fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>, objects: &Objects) -> Result<Made> {
-    let Read { model, source, content, graph, .. } = read;
-    let name = &model.name;
-    let version = machine.version;
-    let object = version.product(session, "model", index, Path::new(name), "o");
-    let listing = object.with_extension("kernels.txt");
+/// Returns the fingerprint of everything that determines a model for a CPU level.
+fn recipe(session: &Session, machine: &Machine, read: &Read<'_>) -> Digest {
+    let model = read.model;
     let mut recipe = machine.recipe(session);
     recipe
         .field("model")
-        .field(name)
-        .field(content.to_bytes())
+        .field(&model.name)
+        .field(read.content.to_bytes())
         .field(format!("{:?}", model.options))
         .field(format!("{:?}", model.lowering()))
         .field([u8::from(model.has_weights_file)]);
@@ -214,13 +211,22 @@ fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>, obje
         recipe.field(constant).field(value.as_ref().map_or(&[][..], |value| value.bytes()));
     }
     recipe.field(this_program());
+    recipe.finish()
+}
+
+fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>, objects: &Objects) -> Result<Made> {
+    let Read { model, source, graph, .. } = read;
+    let name = &model.name;
+    let version = machine.version;
+    let object = version.product(session, "model", index, Path::new(name), "o");
+    let listing = object.with_extension("kernels.txt");
     // The weights themselves are not a product: they are as large as the model, and other levels
     // share them.
     let symbol_file = object.with_extension("weights.txt");
     let info = object.with_extension("model.json");
     let products: [PathBuf; 4] = [object.clone(), symbol_file.clone(), listing.clone(), info.clone()];
     let shown = version.source(source);
-    let step = Step { recipe: recipe.finish(), source: &shown, tool: "LLVM", products: &products };
+    let step = Step { recipe: recipe(session, machine, read), source: &shown, tool: "LLVM", products: &products };
     let runtime = runtime_of(&machine.triple);
     let target = Target { runtime, ..Target::llvm(&machine.triple, &machine.cpu, &machine.features) };
     // The tests of passes verify them. Here it would take a quarter of the time.
@@ -254,19 +260,7 @@ fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>, obje
         if let Some((symbol, weights)) = weights {
             objects.write(source, &symbol, &weights)?;
         }
-        llvm::in_context(|llvm_context, diagnostics| {
-            let llvm_module = llvm_context.create_module(name);
-            let target_machine = machine.create()?;
-            llvm::prepare(&llvm_module, &target_machine, &session.target.triple, source)?;
-            codegen::llvm::emit_into(&lowered.module, &target, llvm_context, &llvm_module)
-                .map_err(|error| Error::of_problems(error.problems()))?;
-            let mut recipe = machine.recipe(session);
-            llvm_module.verify().map_err(|error| llvm::rejected(source, &error.to_string()))?;
-            recipe.field("module of a model").field(llvm_module.write_bitcode_to_memory().as_slice());
-            from_cache(session, &shown, recipe.finish(), &object, || {
-                llvm::emit(&llvm_module, &target_machine, diagnostics, source, &object)
-            })
-        })?;
+        compile_program(session, machine, name, &shown, &lowered.module, &target, &object)?;
         let mut text = format!(
             "{name}: {} kernels, {} bytes of temporary memory, {} bytes of weights\n",
             lowered.kernels.len(),
@@ -310,26 +304,41 @@ fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>, obje
     })
 }
 
-/// Takes an object from the cache, or makes it. The recipe contains the module in LLVM IR: a build
-/// script that changed otherwise, or a model with other weights in a file, gives the same module.
-fn from_cache(
+/// Compiles a program, or takes its object from the cache. The cache knows it by the module in LLVM
+/// IR: a build script that changed otherwise, or a model with other weights in a file, gives the
+/// same module.
+fn compile_program(
     session: &Session,
+    machine: &Machine,
+    name: &str,
     source: &str,
-    recipe: Digest,
+    program: &IrModule,
+    target: &Target,
     object: &Path,
-    make: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
-    if let Some((kept, _)) = session.cache.find(recipe)
-        && let [bytes] = kept.products.as_slice()
-    {
-        progress::line(&format!("{source}: the kernels are those of an earlier build"));
-        return write(object, bytes);
-    }
-    make()?;
-    let bytes =
-        fs::read(object).map_err(|error| Error::new(format!("{}: cannot be read: {error}", object.display())))?;
-    session.cache.keep(recipe, &[], &Kept { products: vec![bytes], printed: String::new() });
-    Ok(())
+    llvm::in_context(|context, diagnostics| {
+        let module = context.create_module(name);
+        let target_machine = machine.create()?;
+        llvm::prepare(&module, &target_machine, &session.target.triple, source)?;
+        codegen::llvm::emit_into(program, target, context, &module)
+            .map_err(|error| Error::of_problems(error.problems()))?;
+        // Bitcode requires a valid module.
+        module.verify().map_err(|error| llvm::rejected(source, &error.to_string()))?;
+        let mut recipe = machine.recipe(session);
+        recipe.field("module of a model").field(module.write_bitcode_to_memory().as_slice());
+        let recipe = recipe.finish();
+        if let Some((kept, _)) = session.cache.find(recipe)
+            && let [bytes] = kept.products.as_slice()
+        {
+            progress::line(&format!("{source}: the kernels are those of an earlier build"));
+            return write(object, bytes);
+        }
+        llvm::emit(&module, &target_machine, diagnostics, source, object)?;
+        let bytes =
+            fs::read(object).map_err(|error| Error::new(format!("{}: cannot be read: {error}", object.display())))?;
+        session.cache.keep(recipe, &[], &Kept { products: vec![bytes], printed: String::new() });
+        Ok(())
+    })
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {

@@ -108,11 +108,11 @@ fn hostile_files_are_refused_and_the_right_one_is_used() {
     assert_eq!(run("perceptron").unwrap(), EXPECTED);
 }
 
-/// A program that loads weights from bytes, and a C program's way is the packed function.
+/// A program that loads weights from bytes and files, and cancels runs.
 const USE: &str = r#"//! Runs the model.
 
 use kernpack::{Result, Tensor};
-use weights_again::kernels::perceptron::{CODE_DIGEST, State, WEIGHTS_FILE, run, weights};
+use weights_again::kernels::perceptron::{CODE_DIGEST, Canceller, State, WEIGHTS_FILE, run, weights};
 
 static BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kernpack/perceptron.weights"));
 
@@ -129,6 +129,16 @@ fn main() -> Result<()> {
     let wrong = weights(&BYTES[1..]).unwrap_err();
     assert!(wrong.message().contains(CODE_DIGEST), "{wrong}");
     assert_eq!(state.run(&x)?.scores.view::<f32>()?.to_vec(), run(&x)?.scores.view::<f32>()?.to_vec());
+    // A request ends the next run, and only that one.
+    let canceller = state.canceller();
+    std::thread::spawn(move || canceller.cancel()).join().expect("no panic");
+    let cancelled = state.run(&x).unwrap_err();
+    assert_eq!((cancelled.kind(), cancelled.message()), ("CancelledError", "perceptron: the run was cancelled"));
+    assert_eq!(cancelled.kind(), Canceller::KIND);
+    state.run(&x)?;
+    state.canceller().cancel();
+    state.canceller().withdraw();
+    state.run(&x)?;
     println!("{:?}", run(&x)?.scores.view::<f32>()?.to_vec());
     Ok(())
 }
@@ -157,6 +167,7 @@ fn other_weights_for_the_same_code() {
     let ran = package.cargo(&["run", "--quiet", "--bin", "use"], &[]);
     assert!(ran.success, "{}", ran.stderr);
     assert_eq!(ran.stdout, format!("{EXPECTED:?}\n"));
+    built(&package);
     let file = package.out_dir().join("kernpack/perceptron.weights");
     let library = package.dir.join("kept.so");
     fs::copy(package.library_path("debug"), &library).unwrap();
@@ -184,7 +195,9 @@ fn other_weights_for_the_same_code() {
     assert!(error.message().contains(&first) && error.message().contains(&second), "{error}");
     // Another graph is other code.
     let other = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("graph/tests/data/running.onnx")).unwrap();
-    assert!(lower_again(&recipe, other, None).is_err());
+    let (levels, _) = lower_again(&recipe, other, None).unwrap();
+    assert!(recipe.levels.iter().zip(&levels).all(|(known, level)| known.program != level.program));
+    assert!(lower_again(&recipe, b"text".to_vec(), None).is_err());
     // A build with other weights and another build script compiles nothing.
     fs::write(package.dir.join("perceptron.onnx"), doubled(&original)).unwrap();
     let script = fs::read_to_string(package.dir.join("build.rs")).unwrap();

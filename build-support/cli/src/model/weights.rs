@@ -123,3 +123,65 @@ fn of_lists(library: &Value, model: &Value, what: &str, shown: impl Fn(&Value) -
         None => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kernpack_graph::weights_file::{Digest, RecipeLevel};
+    use kernpack_graph::{LowerOptions, ModelOptions, Weights};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_model_is_the_only_one_with_a_file_or_named() {
+        let with = |name: &str| json!({ "name": name, "weights_file": { "code": "0" } });
+        let one = [json!({ "name": "inside" }), with("a")];
+        assert_eq!(chosen(&one, None).unwrap()["name"], "a");
+        assert_eq!(chosen(&one, Some("a")).unwrap()["name"], "a");
+        let problem = chosen(&one, Some("inside")).unwrap_err();
+        assert_eq!(problem, "it has no model 'inside' with its weights in a file; it has: a");
+        let two = [with("a"), with("b")];
+        assert_eq!(chosen(&two, None).unwrap_err(), "several models have files, name one with --name: a, b");
+        assert!(chosen(&one[..1], None).unwrap_err().contains("`.weights_file()`"));
+    }
+
+    #[test]
+    fn the_first_difference_is_named() {
+        let level = |program: u128| RecipeLevel {
+            name: "baseline".into(),
+            symbol: "s".into(),
+            triple: "t".into(),
+            cpu: "c".into(),
+            features: String::new(),
+            program: Digest::from_number(program),
+        };
+        let recipe =
+            |program| Recipe::new("a", &ModelOptions::default(), LowerOptions::default(), vec![level(program)]);
+        let levels = [Level { name: "baseline".into(), program: Digest::from_number(1), weights: Weights::default() }];
+        let info = |operator: &str, weights: u64| {
+            json!({
+                "inputs": [{ "name": "x", "dtype": "float32", "shape": [1, 2] }],
+                "outputs": [],
+                "kernels": [{ "operators": ["Conv", operator] }],
+                "weights": weights,
+            })
+        };
+        let library = info("Relu", 64);
+        assert_eq!(difference(&recipe(1), &levels, &library, &info("Sigmoid", 64)), None);
+        let other = |model: &Value| difference(&recipe(2), &levels, &library, model).unwrap();
+        let expected = "kernel 0 is `Conv + Relu` in the library, and `Conv + Tanh` in the model";
+        assert_eq!(other(&info("Tanh", 64)), expected);
+        assert_eq!(other(&info("Relu", 65)), "it has 64 bytes of weights, and the model 65");
+        assert!(other(&library).contains("the numbers in their code"), "{}", other(&library));
+        let mut model = library.clone();
+        model["inputs"][0]["shape"] = json!([1, 3]);
+        assert_eq!(other(&model), "input 0 is `x: float32[1,2]` in the library, and `x: float32[1,3]` in the model");
+        model = library.clone();
+        model["kernels"] = json!([]);
+        assert_eq!(other(&model), "it has 1 kernels, and the model 0");
+        let mut old = recipe(2);
+        old.version = "0.0.1".into();
+        let text = difference(&old, &levels, &library, &library).unwrap();
+        assert!(text.starts_with("it was compiled by version 0.0.1 of Kernpack"), "{text}");
+    }
+}

@@ -60,6 +60,9 @@ pub const CONSTANT_DATA: &str = "constant_data";
 /// `linked_pointer(symbol)`: the content of a pointer variable that another object of the library
 /// defines under this symbol. Other code may write it at any time.
 pub const LINKED_POINTER: &str = "linked_pointer";
+/// `relaxed_load(address)`: the 64-bit integer at an address, which other threads may write: an
+/// atomic load without order.
+pub const RELAXED_LOAD: &str = "relaxed_load";
 /// `throw_last_error()`: returns -1.
 pub const THROW_LAST_ERROR: &str = "throw_last_error";
 /// `storage_sync(scope)`: a barrier for the threads that share a scope.
@@ -226,6 +229,7 @@ const IMPURE: &[(&str, Effect)] = &[
     (MAKE_TENSOR, Effect::Updates),
     (STRUCT_GET, Effect::Reads),
     (LINKED_POINTER, Effect::Reads),
+    (RELAXED_LOAD, Effect::Reads),
     (STRUCT_SET, Effect::Updates),
     (STACK_ALLOCA, Effect::Updates),
     (PREFETCH, Effect::Updates),

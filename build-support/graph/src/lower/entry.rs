@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
+use kernpack::__private_v0_1::{CANCEL_BYTES, CANCEL_MARK};
 use kernpack::{Any, Bytes, Map, Str};
 use kernpack_compiler::ir::builtin::{
-    ADDRESS_OF, CONSTANT_DATA, HANDLE_ADD_BYTE_OFFSET, ISNULLPTR, LINKED_POINTER, REINTERPRET,
+    ADDRESS_OF, CONSTANT_DATA, HANDLE_ADD_BYTE_OFFSET, ISNULLPTR, LINKED_POINTER, REINTERPRET, RELAXED_LOAD,
 };
 use kernpack_compiler::ir::dtype::NOTHING;
 use kernpack_compiler::ir::{
@@ -292,6 +293,7 @@ fn run(graph: &Graph, name: &str, blocks: &[Block], data: Data) -> LoweredFunc {
     };
     let in_region = blocks.iter().flat_map(|block| &block.steps).any(Step::has_task);
     let run = Run {
+        name,
         memory: &memory,
         extents: &extents,
         first: &first,
@@ -329,8 +331,27 @@ fn run(graph: &Graph, name: &str, blocks: &[Block], data: Data) -> LoweredFunc {
     function(&format!("{name}.run"), FuncKind::Internal, params, body, attrs)
 }
 
+/// Ends a run that another thread has cancelled. The mark is in front of the temporary memory.
+fn not_cancelled(name: &str, memory: &Expr) -> Stmt {
+    let word = behind(memory.clone(), Expr::int(0) - int(CANCEL_BYTES));
+    let mark = Expr::builtin(RELAXED_LOAD, I64, [word]);
+    let text = format!("{name}: the run was cancelled");
+    Stmt::assert(mark.differs(CANCEL_MARK), "CancelledError", [text.as_str().into()])
+}
+
+/// Returns the statements that allocate the temporary memory of a call that no state keeps, and its
+/// address behind the mark, which is zero.
+pub(super) fn workspace(bytes: Expr) -> (Vec<Stmt>, Expr) {
+    let memory = Buffer::new("arena", U8, [bytes + int(CANCEL_BYTES)], "global");
+    let address = Expr::builtin(ADDRESS_OF, POINTER, [Expr::load(&memory, int(CANCEL_BYTES))]);
+    let zeros = (0..8).map(|byte| Stmt::store(memory.clone(), int(byte), Expr::constant(U8, 0)));
+    let zeros: Vec<Stmt> = zeros.collect();
+    ([Stmt::alloc(memory)].into_iter().chain(zeros).collect(), address)
+}
+
 /// The variables that calls of kernels use.
 struct Run<'a> {
+    name: &'a str,
     memory: &'a Var,
     /// The extents of dimensions with ranges, which are the last arguments of each kernel.
     extents: &'a [Var],
@@ -345,7 +366,7 @@ struct Run<'a> {
 impl Run<'_> {
     /// Returns the kernels of a block in order.
     fn steps(&self, block: &Block) -> Stmt {
-        let Self { memory, extents, first, end, arguments, weights, in_region } = *self;
+        let Self { name, memory, extents, first, end, arguments, weights, in_region } = *self;
         let Block { graph, steps, layout: Layout { places, scratch, check_scratch, known, offsets, .. }, .. } = block;
         let weights = |offset: usize| behind(weights.clone(), int(offset));
         let Bound { stmts: mut body, offsets, .. } = match offsets {
@@ -370,6 +391,8 @@ impl Run<'_> {
                 step.inputs.iter().chain(&step.outputs).map(&pointer).chain(own).chain(known).chain(extents());
             let call = Stmt::evaluate(Expr::call(CallKind::Function, &step.function, NOTHING, arguments));
             let mut run = Vec::new();
+            // Tasks of a region that see the mark at different times would wait for each other.
+            run.extend((!in_region).then(|| not_cancelled(name, memory.expr())));
             for (check, own) in step.checks.iter().zip(&check_scratch[number]) {
                 let own = || own.iter().map(|offset| behind(memory, int(*offset)));
                 let call = check.call(check.inputs.iter().map(&pointer), own().chain(extents()));
@@ -416,11 +439,11 @@ pub(super) fn call(runner: &str, arguments: impl IntoIterator<Item = Expr>) -> S
 /// workspace.
 fn entry(graph: &Graph, name: &str, runner: &str, arena: usize, steps: usize, linked: &Linked) -> LoweredFunc {
     let (params, addresses) = arguments(graph, |_, shape| extents(shape));
-    let memory = Buffer::new("arena", U8, [int(arena.max(1))], "global");
-    let address = Expr::builtin(ADDRESS_OF, POINTER, [Expr::load(&memory, Expr::int(0))]);
+    let (memory, address) = workspace(arena);
     let all = [address, Expr::int(0), int(steps)].into_iter().chain(linked.address.clone()).chain(addresses);
     let mut body = linked.statements.clone();
-    body.extend([Stmt::alloc(memory), call(runner, all)]);
+    body.extend(memory);
+    body.push(call(runner, all));
     let body = Stmt::seq(body);
     function(name, FuncKind::Mixed, params, body, Map::default())
 }
@@ -463,10 +486,11 @@ impl Own {
         // The caller's memory may be unaligned, and has space for the alignment.
         let number = Expr::builtin(REINTERPRET, I64, [state.data.expr().clone()]);
         let mask = i64::try_from(ALIGNMENT - 1).unwrap_or(0);
-        let address = behind(&state.data, (Expr::int(0) - number) & mask);
+        let address = behind(&state.data, ((Expr::int(0) - number) & mask) + int(CANCEL_BYTES));
         let own = Param::from_node(ParamNode { var: state.data.clone(), buffer: Some(state), output: true });
         let params = vec![own, plain(first.clone()), plain(end.clone())];
-        Self { params, checks: vec![fits, in_range], address, first, end }
+        let checks = vec![fits, in_range, not_cancelled(name, &address)];
+        Self { params, checks, address, first, end }
     }
 
     /// Builds the function, which checks these parameters and then runs.
@@ -479,5 +503,5 @@ impl Own {
 
 /// Returns the number of bytes of a state for this amount of temporary memory, at any address.
 pub fn state_bytes(arena: usize) -> usize {
-    arena + ALIGNMENT
+    arena + ALIGNMENT + CANCEL_BYTES
 }

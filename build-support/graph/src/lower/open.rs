@@ -20,11 +20,10 @@
 //! rows are two parts of 4. The results are the same, so writing them twice is harmless.
 
 use kernpack::Map;
-use kernpack_compiler::ir::builtin::ADDRESS_OF;
-use kernpack_compiler::ir::{Buffer, Expr, FuncKind, I64, LoweredFunc, POINTER, Param, Stmt, U8, Var};
+use kernpack_compiler::ir::{Expr, FuncKind, I64, LoweredFunc, Param, Stmt, Var};
 
 use super::argument_names;
-use super::entry::{Linked, Own, arguments, behind, call, function, int};
+use super::entry::{Linked, Own, arguments, behind, call, function, int, workspace};
 use super::offsets::Offsets;
 use super::ranged;
 use crate::constant::element_bytes;
@@ -94,13 +93,11 @@ impl<'a> Open<'a> {
         let (params, addresses) = self.arguments();
         // Only as much as the call needs.
         let bound = self.offsets.map(|offsets| offsets.bind(&self.ranged));
-        let (stmts, bytes) =
-            bound.map_or_else(|| (Vec::new(), int(self.arena.max(1))), |bound| (bound.stmts, bound.arena));
-        let memory = Buffer::new("arena", U8, [bytes], "global");
-        let address = Expr::builtin(ADDRESS_OF, POINTER, [Expr::load(&memory, Expr::int(0))]);
+        let (stmts, bytes) = bound.map_or_else(|| (Vec::new(), int(self.arena)), |bound| (bound.stmts, bound.arena));
+        let (memory, address) = workspace(bytes);
         let all = self.run([address, Expr::int(0), Expr::int(i64::MAX)], &addresses);
         let checks = self.checks().chain(stmts).chain(self.linked.statements.iter().cloned());
-        let body = Stmt::seq(checks.chain([Stmt::alloc(memory), all]).collect::<Vec<_>>());
+        let body = Stmt::seq(checks.chain(memory).chain([all]).collect::<Vec<_>>());
         function(self.name, FuncKind::Mixed, params, body, Map::default())
     }
 

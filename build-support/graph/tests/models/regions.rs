@@ -1,6 +1,9 @@
 //! Whole models on several threads: in one region, kernel by kernel, and on one thread, with the
 //! same results.
 
+use std::time::Instant;
+
+use kernpack::__private_v0_1::Canceller;
 use kernpack::{Any, Device, Module, Tensor};
 use kernpack_compiler::codegen::Target;
 use kernpack_compiler::ir::U8;
@@ -162,6 +165,45 @@ fn calls_of_many_threads_at_once() {
             });
         }
     });
+}
+
+#[test]
+fn a_run_is_cancelled_between_kernels() {
+    const SIZE: i64 = 512;
+    const PRODUCTS: usize = 200;
+    let name = |number: usize| if number == PRODUCTS { "y".to_owned() } else { format!("x{number}") };
+    let mut graph = Message::default().text(2, "network");
+    for number in 0..PRODUCTS {
+        graph = graph.message(1, node("MatMul", &[&name(number), "w"], &[&name(number + 1)]));
+    }
+    let graph = graph
+        .message(5, weights("w", &[SIZE, SIZE], &vec![0.001; (SIZE * SIZE) as usize]))
+        .message(11, value("x0", &[SIZE, SIZE]))
+        .message(12, value("y", &[SIZE, SIZE]));
+    let graph = import(&model(graph), None, &ModelOptions::default()).unwrap().graph;
+    let (module, lowered) = compile(&graph, Threads::Single, 1, true);
+    let steps = i64::try_from(lowered.kernels.len()).unwrap();
+    let state = Tensor::zeros::<u8>(&[i64::try_from(state_bytes(lowered.arena)).unwrap()]).unwrap();
+    let canceller = Canceller::new(&state);
+    let (x, y) = (Tensor::zeros::<f32>(&[SIZE, SIZE]).unwrap(), Tensor::zeros::<f32>(&[SIZE, SIZE]).unwrap());
+    let function = module.function("network_steps").unwrap();
+    // A run before: its time is known, and the run below has begun long before it would end.
+    let begin = Instant::now();
+    function.call((&state, 0, steps, &x, &y)).unwrap();
+    let whole = begin.elapsed();
+    let other = canceller.clone();
+    let cancelling = std::thread::spawn(move || {
+        std::thread::sleep(whole / 4);
+        other.cancel();
+    });
+    let error = function.call((&state, 0, steps, &x, &y)).unwrap_err();
+    cancelling.join().unwrap();
+    assert_eq!((error.kind(), error.message()), ("CancelledError", "network: the run was cancelled"));
+    // Until the state hears of it, also the next one, and none of other states.
+    assert_eq!(function.call((&state, 0, 1, &x, &y)).unwrap_err().kind(), "CancelledError");
+    module.function("network").unwrap().call((&x, &y)).unwrap();
+    assert_eq!(canceller.ended(error).kind(), "CancelledError");
+    function.call((&state, 0, 1, &x, &y)).unwrap();
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Calls: builtins, C functions, LLVM intrinsics, functions of the module.
 
-use inkwell::IntPredicate;
 use inkwell::module::Linkage;
 use inkwell::types::BasicTypeEnum;
 use inkwell::values::{IntValue, PointerValue};
+use inkwell::{AtomicOrdering, IntPredicate};
 use kernpack::DataType;
 
 use super::CodeGenLLVM;
@@ -113,6 +113,10 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                     fail!(Type, "`{name}` takes its symbol as text")
                 };
                 self.linked_pointer(symbol.as_str())
+            }
+            builtin::RELAXED_LOAD => {
+                let address = self.pointer(arg(0)?)?;
+                self.atomic_load(self.context.i64_type().into(), address, AtomicOrdering::Monotonic)
             }
             builtin::PREFETCH => {
                 let address = self.value(arg(0)?)?;

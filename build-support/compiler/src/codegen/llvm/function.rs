@@ -2,8 +2,8 @@
 
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::module::Linkage;
-use inkwell::types::BasicType;
-use inkwell::values::{BasicValue, FunctionValue};
+use inkwell::types::{BasicType, BasicTypeEnum};
+use inkwell::values::{BasicValue, FunctionValue, PointerValue};
 use inkwell::{AtomicOrdering, GlobalVisibility};
 use kernpack::{Any, Bytes, DataType, Map, Str};
 
@@ -122,10 +122,20 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             variable.set_visibility(GlobalVisibility::Hidden);
             variable
         });
-        let read = self.builder.build_load(ty, variable.as_pointer_value(), "")?;
         // Code of the library writes it with `Release`.
+        self.atomic_load(ty.into(), variable.as_pointer_value(), AtomicOrdering::Acquire)
+    }
+
+    /// Loads eight bytes atomically.
+    pub(super) fn atomic_load(
+        &self,
+        ty: BasicTypeEnum<'ctx>,
+        address: PointerValue<'ctx>,
+        ordering: AtomicOrdering,
+    ) -> Result<Value<'ctx>> {
+        let read = self.builder.build_load(ty, address, "")?;
         if let Some(load) = super::emit::instruction(read) {
-            let ordered = load.set_atomic_ordering(AtomicOrdering::Acquire).and_then(|()| load.set_alignment(8));
+            let ordered = load.set_atomic_ordering(ordering).and_then(|()| load.set_alignment(8));
             if let Err(error) = ordered {
                 fail!(Internal, "an atomic load: {error}");
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::{Error, Tensor};
+use crate::{Error, ErrorKind, Tensor};
 
 /// The mark in front of the temporary memory of a cancelled run: `kpcancel`. Memory of a caller
 /// may contain anything else.
@@ -53,6 +53,9 @@ impl Drop for Flag {
 }
 
 impl Canceller {
+    /// The kind of the error of a cancelled run.
+    pub const KIND: ErrorKind = ErrorKind::new("CancelledError");
+
     /// Creates the canceller of a state with this memory.
     pub fn new(memory: &Tensor) -> Self {
         let flag = Flag(memory.clone());
@@ -73,7 +76,7 @@ impl Canceller {
     /// Returns the error of a run. After a cancelled run, the state can be used again.
     #[doc(hidden)]
     pub fn ended(&self, error: Error) -> Error {
-        if error.kind() == "CancelledError" {
+        if error.kind() == Self::KIND {
             self.withdraw();
         }
         error

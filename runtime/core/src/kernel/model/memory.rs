@@ -114,3 +114,35 @@ impl Drop for Memory {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static PROGRAM: [u8; 200] = [7; 200];
+
+    #[test]
+    fn all_origins_are_aligned_and_have_the_bytes() {
+        let path = std::env::temp_dir().join(format!("kernpack-weights-memory-{}", std::process::id()));
+        std::fs::write(&path, PROGRAM).unwrap();
+        for offset in 0..3 {
+            for memory in [Memory::of_program(&PROGRAM[offset..]), Memory::copy_of(&PROGRAM[offset..])] {
+                let memory = memory.unwrap();
+                assert_eq!(memory.bytes(), &PROGRAM[offset..]);
+                assert!(memory.bytes().as_ptr().addr().is_multiple_of(ALIGNMENT));
+            }
+        }
+        let memory = Memory::of_file(&path).unwrap();
+        // The mapped file stays when another takes its place, and when it is removed.
+        let other = path.with_extension("other");
+        std::fs::write(&other, [1; 300]).unwrap();
+        std::fs::rename(&other, &path).unwrap();
+        assert_eq!(memory.bytes(), PROGRAM);
+        assert!(memory.bytes().as_ptr().addr().is_multiple_of(ALIGNMENT));
+        std::fs::write(&path, []).unwrap();
+        assert_eq!(Memory::of_file(&path).unwrap().bytes(), []);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(memory.keep(), PROGRAM);
+        assert_eq!(Memory::of_file(&path).map(drop).unwrap_err().kind(), "FileNotFoundError");
+    }
+}
