@@ -34,10 +34,10 @@ def exported(network, example):
     return program.model_proto.SerializeToString()
 
 
-def written(source, exporter, draw):
-    """The description of a case, the model's bytes and its inputs. Runs in a process of its own: PyTorch starts threads."""
+def be_quiet(seed):
+    """Seeds PyTorch, and silences the exporters. Runs in a process of its own: PyTorch starts threads."""
     torch.set_num_threads(1)
-    torch.manual_seed(draw.number(0, 2**31))
+    torch.manual_seed(seed)
     logging.disable(logging.ERROR)
     warnings.simplefilter("ignore")
     # The exporters print graphs that they refuse, some of them from C++; this process prints
@@ -45,6 +45,11 @@ def written(source, exporter, draw):
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
+
+
+def written(source, exporter, draw):
+    """The description of a case, the model's bytes and its inputs. Runs in a process of its own: PyTorch starts threads."""
+    be_quiet(draw.number(0, 2**31))
     what, network, example = source(draw)
     with torch.no_grad():
         data = exporter(network.eval(), example)

@@ -41,6 +41,9 @@ const WITHOUT_EXPORTERS: &str = "skipped: models that torch.onnx writes, of PyTo
 const PROGRAM: &str = "tests/differential/run.py";
 const KNOWN: &str = "tests/differential/known.txt";
 
+/// The program for the table of exporters, networks and dynamic axes.
+const TABLE: &str = "tests/differential/table.py";
+
 /// The program for integer expressions, and the number of them that run before the models.
 const INTEGERS: &str = "tests/differential/integers.py";
 const EXPRESSIONS: u32 = 2000;
@@ -50,7 +53,7 @@ const EXPRESSIONS: u32 = 2000;
 const MANY_EXPRESSIONS: u32 = 50_000;
 
 /// The help text of the command.
-const USAGE: &str = "usage: cargo xtask differential [options | --replay NAME..]
+const USAGE: &str = "usage: cargo xtask differential [options | --table [--write] [--word WORD] | --replay NAME..]
 
   --seconds N   for how long (default 300)
   --cases N     how many cases, instead
@@ -63,6 +66,8 @@ const USAGE: &str = "usage: cargo xtask differential [options | --replay NAME..]
   --word WORD   only operators and patterns with this word in their names
   --integers N  only integer expressions, N of them, with an optimized compiler from 50,000 on; without --kind and --word,
                 2000 of them are compared first
+  --table       networks as both exporters of torch.onnx write them with dynamic axes, beside tests/differential/table.md; needs PyTorch, like
+                --exporters; --write writes the file, --word takes only networks with this word in their names
   --replay NAME..  these cases again, by the names that a run has printed
 ";
 
@@ -118,6 +123,14 @@ impl Run {
             }
             let words = words.iter().map(|word| (*word).to_owned()).collect();
             return Ok(Self { programs: vec![(PROGRAM, words)], packages, release: false });
+        }
+        if let ["--table", rest @ ..] = words {
+            let fits = matches!(rest, [] | ["--write"] | ["--word", _]);
+            if !fits {
+                return Err(format!("--table: goes with --write or --word alone\n{USAGE}").into());
+            }
+            let rest = rest.iter().map(|word| (*word).to_owned()).collect();
+            return Ok(Self { programs: vec![(TABLE, rest)], packages: Packages::Exporters, release: false });
         }
         let (mut limit, mut seed, mut rest, mut integers) = (None, now.to_string(), Vec::new(), None);
         let mut packages = Packages::None;
@@ -230,6 +243,8 @@ mod tests {
         assert_eq!(parsed(&["--cases", "9", "--seed", "3", "--word", "Conv"]), "run --cases 9 --seed 3 --word Conv");
         assert_eq!(parsed(&["--integers", "50", "--seed", "3"]), "integers --cases 50 --seed 3");
         assert_eq!(parsed(&["--replay", "operators/Conv/17"]), "run --replay operators/Conv/17");
+        assert_eq!(parsed(&["--table", "--word", "BERT"]), "table --word BERT");
+        assert_eq!(Run::parse(&["--table", "--write"], 7).unwrap().packages, Packages::Exporters);
         assert_eq!(
             parsed(&["--exporters", "--seed", "3", "--word", "images"]),
             "run --seconds 300 --seed 3 --word images --kind exporters"
@@ -257,6 +272,8 @@ mod tests {
                 &["--replay", "estimators/svc/3", "exporters/images_traced/3"],
                 "--replay: cases of exporters and of estimators",
             ),
+            (&["--table", "--seed", "3"], "--table: goes with --write or --word alone"),
+            (&["--table", "--write", "--word", "BERT"], "--table: goes with --write or --word alone"),
             (&["--replay"], "--replay: expected names such as operators/Conv/17"),
             (&["--replay", "17"], "--replay: expected names such as operators/Conv/17"),
             (&["--seconds", "0"], "--seconds: expected a positive number, got '0'"),

@@ -147,6 +147,7 @@ pub(crate) struct Branch {
 
 /// The graphs inside a node.
 #[derive(Clone)]
+#[expect(clippy::large_enum_variant, reason = "it is always in an `Arc`")]
 pub(crate) enum Body {
     /// The body of a loop.
     Loop(NativeLoop),
@@ -281,6 +282,8 @@ pub struct Graph {
     pub ranges: Option<Arc<Ranges>>,
     /// Formulas of values that follow from positions alone.
     pub(crate) places: BTreeMap<ValueId, Places>,
+    /// Known tensors with the elements of values that repeat them, by the values.
+    pub(crate) repeated: BTreeMap<ValueId, ValueId>,
     /// Values that were lists of maps, with the labels of their columns.
     pub(crate) columns: BTreeMap<ValueId, Columns>,
     /// Texts of the model by the names of outputs, whose elements or columns are their places in
@@ -386,6 +389,7 @@ impl Graph {
         self.warnings.truncate(mark.warnings);
         self.extents.retain(|id, _| *id < mark.values);
         self.places.retain(|id, _| *id < mark.values);
+        self.repeated.retain(|id, once| *id < mark.values && *once < mark.values);
         self.columns.retain(|id, _| *id < mark.values);
         self.dequantized.retain(|id, _| *id < mark.values);
     }

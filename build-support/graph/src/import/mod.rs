@@ -21,6 +21,7 @@ mod open_dims;
 mod places;
 mod quantize;
 mod recurrent;
+mod repeated;
 mod sequence;
 mod site;
 mod sized;
@@ -518,8 +519,13 @@ impl<'m, 'a> Importer<'m, 'a> {
             return Ok(vec![Some(Item::Tensor(made))]);
         }
         let attrs = Arc::new(attrs);
-        let made = self.add_sized(operator.into(), name, Arc::clone(&attrs), version, &ids, &node.outputs)?;
-        self.keep_places(operator.into(), (attrs, version), &ids, &made);
+        let of = (Arc::clone(&attrs), version);
+        let made = match self.by_position(operator.into(), name, of.clone(), &ids, &node.outputs)? {
+            Some(made) => vec![Some(made)],
+            None => self.add_sized(operator.into(), name, attrs, version, &ids, &node.outputs)?,
+        };
+        self.keep_repeated(operator.name, &ids, &made);
+        self.keep_places(operator.into(), of, &ids, &made);
         Ok(made.into_iter().map(|id| id.map(Item::Tensor)).collect())
     }
 

@@ -63,9 +63,11 @@ impl Importer<'_, '_> {
         for id in inputs.iter().flatten() {
             let value = &self.graph.values[*id];
             let tensor = placeholder(extents(&value.shape), stored(value.dtype), &value.name);
-            // Others may be shapes, whose elements no result reads.
-            if let Some(places) = self.places_of(*id) {
-                given.insert(tensor.op.clone(), places);
+            match self.places_of(*id) {
+                Some(places) => _ = given.insert(tensor.op.clone(), places),
+                // A shape, whose elements no result reads.
+                None if value.known.is_some() => {}
+                None => return,
             }
             tensors.insert(*id, tensor);
         }
@@ -188,9 +190,9 @@ impl Importer<'_, '_> {
         if is_last { node.inputs.iter().flatten().copied().collect() } else { Vec::new() }
     }
 
-    /// Returns the axes whose positions the columns of indices count, in ascending order. `outer` is
-    /// the shape of the indices without the columns, and `extents` has the extents that the columns
-    /// index.
+    /// Returns the axes whose positions the columns of indices count, in ascending order. `outer`
+    /// is the shape of the indices without the columns, and `extents` has the extents that the
+    /// columns index.
     fn columns_of(&self, indices: ValueId, outer: &[i64], extents: &[i64]) -> Columns {
         let mut from = 0;
         let column = |(column, extent): (usize, &i64)| {

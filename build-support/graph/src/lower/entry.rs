@@ -439,7 +439,7 @@ pub(super) fn call(runner: &str, arguments: impl IntoIterator<Item = Expr>) -> S
 /// workspace.
 fn entry(graph: &Graph, name: &str, runner: &str, arena: usize, steps: usize, linked: &Linked) -> LoweredFunc {
     let (params, addresses) = arguments(graph, |_, shape| extents(shape));
-    let (memory, address) = workspace(arena);
+    let (memory, address) = workspace(int(arena));
     let all = [address, Expr::int(0), int(steps)].into_iter().chain(linked.address.clone()).chain(addresses);
     let mut body = linked.statements.clone();
     body.extend(memory);

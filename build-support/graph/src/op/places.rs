@@ -2,8 +2,8 @@
 //! compute from `Range`, and masks that compare such indices.
 //!
 //! An exporter writes `mask[arange(batch)[:, None], arange(length)]` as `GatherND` of a tensor of
-//! indices: `Range`, `Unsqueeze`, `Expand` and `Concat`. The extents of these nodes are those of the
-//! batch, and so are the elements. [`Places`] is the formula of such an element: `[i0, i1]`.
+//! indices: `Range`, `Unsqueeze`, `Expand` and `Concat`. The extents of these nodes are those of
+//! the batch, and so are the elements. [`Places`] is the formula of such an element: `[i0, i1]`.
 
 use std::collections::HashMap;
 
@@ -13,13 +13,18 @@ use kernpack_compiler::ir::visit::uses_var;
 use kernpack_compiler::ir::{
     DataTypeExt, Expr, ExprNode, Mutate, Operation, OperationNode, Range, Tensor, Var, VarMap, substitute,
 };
+use kernpack_compiler::te::eval::Evaluator;
+use kernpack_compiler::with_reported;
 
-use super::call::flatten;
-use crate::constant::Constant;
+use super::call::{flatten, tensor};
+use crate::constant::{Constant, num_elements};
 
 /// The maximum number of tensors that are read on the way to an element, and of parts of its
 /// formula: others are computed when the model runs.
 const MOST_READS: usize = 64;
+
+/// The maximum number of elements that are computed when the model is imported.
+const MOST_ELEMENTS: usize = 1 << 22;
 
 /// The elements of a tensor, as a formula of their position.
 #[derive(Clone, Debug)]
@@ -93,6 +98,19 @@ impl Places {
     pub(crate) fn at(&self, position: &[Expr]) -> Expr {
         let values: VarMap = self.axes.iter().cloned().zip(position.iter().cloned()).collect();
         substitute(&self.element, &values)
+    }
+
+    /// Computes the elements once along each axis that they do not depend on. `None` if they depend
+    /// on all axes of this shape, or if they are too many.
+    pub(crate) fn once(&self, shape: &[i64]) -> Option<Constant> {
+        let own = |(axis, extent): (&Var, &i64)| if uses_var(&self.element, |var| var == axis) { *extent } else { 1 };
+        let narrow: Vec<i64> = self.axes.iter().zip(shape).map(own).collect();
+        if narrow == shape || shape.contains(&0) || num_elements(&narrow).ok()? > MOST_ELEMENTS {
+            return None;
+        }
+        let made = tensor(&narrow, |position| self.at(position));
+        let results = with_reported(|| Evaluator::new().run(core::slice::from_ref(&made))).ok()?;
+        Constant::from_elements(results.first()?).ok()
     }
 
     /// Returns the axes from `from` on whose positions the elements count, in row-major order: the

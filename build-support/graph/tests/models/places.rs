@@ -121,6 +121,44 @@ fn rows_by_their_numbers_are_a_batch() {
     check(&bytes, 20, &[1, 2, 7, 20], Threads::Kernels);
 }
 
+/// A causal mask that is repeated for each row and head, and a bias for each head behind it: with
+/// 16 rows, they have more than a mebibyte, and are nodes instead of known tensors.
+#[test]
+fn masks_that_repeat_are_read_once() {
+    let mut nodes = arange("one", "words");
+    nodes.extend([
+        node("Unsqueeze", &["words", "last"], &["from"]),
+        node("LessOrEqual", &["words", "from"], &["causal"]),
+        node("Shape", &["x"], &["all"]),
+        node("Slice", &["all", "start", "end"], &["count"]),
+        with_int(node("Concat", &["count", "heads", "length", "length"], &["wide"]), "axis", 0),
+        node("Expand", &["causal", "wide"], &["mask"]),
+        node("Not", &["mask"], &["others"]),
+        node("Where", &["others", "small", "bias"], &["biases"]),
+        node("Unsqueeze", &["x", "sides"], &["scores"]),
+        node("Add", &["scores", "biases"], &["masked"]),
+        node("ReduceMax", &["masked", "inner"], &["y"]),
+    ]);
+    let mut all = known();
+    all.extend([
+        ints("start", &[0]),
+        ints("end", &[1]),
+        ints("heads", &[2]),
+        ints("length", &[100]),
+        ints("sides", &[1, 2]),
+        ints("inner", &[3]),
+        super::weights("small", &[], &[-100.0]),
+        filled("bias", &[1, 2, 1, 100]),
+    ]);
+    let bytes = model(nodes, all, &[("x", &["batch", "100"])], &["y"]);
+    let graph = graph(&bytes, &options(64));
+    let names: Vec<&str> = graph.nodes.iter().map(|node| node.op.name()).collect();
+    assert_eq!(names, ["Unsqueeze", "Add", "ReduceMax"]);
+    let biases = graph.nodes[1].inputs[1].unwrap();
+    assert_eq!(graph.values[biases].shape, [1, 2, 100, 100]);
+    check(&bytes, 64, &[1, 5, 64], Threads::Kernels);
+}
+
 /// Rows by other numbers are read by them, and mix a batch.
 #[test]
 fn other_numbers_are_not_copies() {

@@ -89,6 +89,7 @@ impl Graph {
             })
             .collect();
         self.places.clear();
+        self.repeated.clear();
         self.of_failing.clear();
     }
 }

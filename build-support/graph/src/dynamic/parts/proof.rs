@@ -38,9 +38,9 @@ pub(super) fn shares(dim: &str, a: Sized, b: Sized) -> Result<Vec<i64>> {
     };
     let first = a.0;
     let mut given = Vec::new();
-    for id in &first.inputs {
+    for (id, other) in first.inputs.iter().zip(&b.0.inputs) {
         let place = || format!("input '{}'", first.values[*id].name);
-        let places = places(&first.values[*id].shape, a.1, &b.0.values[*id].shape, b.1);
+        let places = places(&first.values[*id].shape, a.1, &b.0.values[*other].shape, b.1);
         given.push(places.map_err(|why| refuse(&place(), why))?.first().copied());
     }
     let open = same_nodes(a, b, &given).map_err(|(place, why)| refuse(&place, why))?;

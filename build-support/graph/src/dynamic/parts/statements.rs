@@ -34,7 +34,8 @@ impl Axes {
                 is_other(0)?;
                 (vec![(0, at), (1, at), (2, at)], vec![at])
             }
-            // The indices count in the first axes of the data, and the updates have the others last.
+            // The indices count in the first axes of the data, and the updates have the others
+            // last.
             "ScatterND" => {
                 let indices = &graph.values[node.inputs.get(1).copied().flatten()?].shape;
                 let behind = at.checked_sub(usize::try_from(*indices.last()?).ok()?)?;
