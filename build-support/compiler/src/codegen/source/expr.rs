@@ -4,6 +4,7 @@
 use kernpack::DataType;
 
 use super::body::{Body, Text};
+use super::stmt::changes_memory;
 use super::vocabulary::{Vectors, lane_bits};
 use super::{literal, scalar, vector};
 use crate::codegen::parts::is_linear;
@@ -180,7 +181,8 @@ impl Body<'_> {
         Ok(Text { text, depth: left.depth.max(right.depth) + 2 })
     }
 
-    /// A connective. A right operand that reads memory is evaluated only where it matters.
+    /// A connective. A right operand that reads memory is evaluated only where it matters; one that
+    /// changes memory is always evaluated.
     fn logic(&mut self, op: LogicOp, dtype: DataType, a: &Expr, b: &Expr) -> Result<Text> {
         let words = self.unit.words;
         let reads = has_part(b, |part| match &**part {
@@ -199,7 +201,11 @@ impl Body<'_> {
             let op = if is_and { BinaryOp::BitAnd } else { BinaryOp::BitOr };
             return Ok(Text { text: vector::binary(self.unit, op, dtype, &left.text, &right.text)?, depth });
         }
-        let (right, lines) = if reads { self.apart_inside(|body| body.expr(b))? } else { (self.expr(b)?, Vec::new()) };
+        let (right, lines) = if reads && !has_part(b, changes_memory) {
+            self.apart_inside(|body| body.expr(b))?
+        } else {
+            (self.expr(b)?, Vec::new())
+        };
         if !lines.is_empty() {
             let name = self.names.unique("t");
             self.line(format!("{} {name} = {};", words.truth, left.text));

@@ -338,6 +338,6 @@ pub(crate) fn is_builtin(expr: &Expr, wanted: &str) -> bool {
 
 /// Returns true if a node may change memory, so that the surrounding expressions have to run in
 /// order.
-fn changes_memory(part: &Expr) -> bool {
+pub(crate) fn changes_memory(part: &Expr) -> bool {
     matches!(&**part, ExprNode::Call { kind, name, .. } if builtin::effect(*kind, name.as_str()) >= Effect::Updates)
 }
