@@ -99,8 +99,8 @@ impl Run<'_> {
         self.workspace.folder(&format!("ports/{}/{name}", self.port.name))
     }
 
-    /// Fetches, builds, tests and measures. Returns the row of the tables, and the tests that did not
-    /// end as expected.
+    /// Fetches, builds, tests and measures. Returns the row of the tables, and the tests that did
+    /// not end as expected.
     fn row(&self, program: &Path) -> Result<(Row, Vec<String>)> {
         let sdist = Sdist::prepare(self)?;
         let installed = Installed::prepare(self, program)?;
