@@ -74,7 +74,9 @@ pub(crate) fn run(names: &[&str]) -> Result {
             Err(error) => problems.push(format!("{}: {error}", port.name)),
         }
     }
-    println!("\n{}", report::tables(&rows));
+    if !rows.is_empty() {
+        println!("\n{}", report::tables(&rows));
+    }
     if !problems.is_empty() {
         return Err(format!("ports: failed:\n{}", problems.join("\n")).into());
     }
