@@ -415,9 +415,3 @@ def test_entries_of_mappings(objects):
     assert objects.entries(collections.ChainMap({"b": 3})) == [("b", 3)]
     with pytest.raises(AttributeError, match="'list' object has no attribute 'items'"):
         objects.entries([(1, 2)])
-
-
-def test_views_that_are_not_contiguous_raise_as_in_python(extmod):
-    assert extmod.byte_count(memoryview(b"abcd")[1:]) == 3
-    with pytest.raises(BufferError, match="not C-contiguous"):
-        extmod.byte_count(memoryview(b"abcd")[::2])

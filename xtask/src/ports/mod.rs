@@ -74,7 +74,9 @@ pub(crate) fn run(names: &[&str]) -> Result {
             Err(error) => problems.push(format!("{}: {error}", port.name)),
         }
     }
-    println!("\n{}", report::tables(&rows));
+    if !rows.is_empty() {
+        println!("\n{}", report::tables(&rows));
+    }
     if !problems.is_empty() {
         return Err(format!("ports: failed:\n{}", problems.join("\n")).into());
     }
@@ -99,8 +101,8 @@ impl Run<'_> {
         self.workspace.folder(&format!("ports/{}/{name}", self.port.name))
     }
 
-    /// Fetches, builds, tests and measures. Returns the row of the tables, and the tests that did not
-    /// end as expected.
+    /// Fetches, builds, tests and measures. Returns the row of the tables, and the tests that did
+    /// not end as expected.
     fn row(&self, program: &Path) -> Result<(Row, Vec<String>)> {
         let sdist = Sdist::prepare(self)?;
         let installed = Installed::prepare(self, program)?;

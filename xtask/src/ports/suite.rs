@@ -70,8 +70,8 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    /// Compares the outcomes. Ours must be theirs, except for the failures that the port lists; these
-    /// must fail.
+    /// Compares the outcomes. Ours must be theirs, except for the failures that the port lists;
+    /// these must fail.
     pub(super) fn of(port: &Port, ours: &Outcomes, theirs: &Outcomes) -> Self {
         let mut problems = Vec::new();
         for (id, ended) in theirs.iter().filter(|(_, ended)| fails(ended.outcome)) {

@@ -3,8 +3,8 @@
 use kernpack::python::{self, Object as PyObject};
 use kernpack::{Any, Function, Result, error};
 
-/// Calls a function with texts, and returns its text, or `None` if it returned None. If it raises or
-/// returns anything else, the error is reported with the arguments, and the result is `None`.
+/// Calls a function with texts, and returns its text, or `None` if it returned None. If it raises
+/// or returns anything else, the error is reported with the arguments, and the result is `None`.
 pub(crate) fn text<const N: usize>(name: &str, function: &Function, arguments: [&str; N]) -> Option<String> {
     called(name, function, arguments).unwrap_or_else(|error| {
         let shown = python::builtin("tuple").and_then(|tuple| tuple.call((arguments.to_vec(),)));

@@ -16,11 +16,8 @@ pub(crate) fn check(options: &Options) -> Result<()> {
 
 fn check_rel(options: &Options) -> Result<()> {
     let Some(attributes) = options.attributes.as_ref().filter(|_| options.link_rel.is_some()) else { return Ok(()) };
-    for (tag, _) in attributes.iter().filter(|(_, names)| names.contains("rel")) {
-        bail!(
-            ValueError,
-            "attributes: 'rel' of the tag '{tag}' is set by link_rel while link_rel is set; pass link_rel=None"
-        );
+    if let Some((tag, _)) = attributes.iter().find(|(_, names)| names.contains("rel")) {
+        bail!(ValueError, "attributes: '{tag}' allows 'rel' while link_rel is set; pass link_rel=None to allow it");
     }
     Ok(())
 }

@@ -77,9 +77,12 @@ impl Cleaner {
 
 /// Returns the fragment without what is not allowed.
 ///
+/// ```pycon
 /// >>> import nh3
 /// >>> nh3.clean("<b onclick='f()'>text<script>f()</script>")
 /// '<b>text</b>'
+///
+/// ```
 #[packed_func(
     name = "nh3.clean",
     detach = false,
@@ -124,9 +127,12 @@ pub fn clean(
 
 /// Returns a text as HTML that shows it, or a fragment with these tags alone, without attributes.
 ///
+/// ```pycon
 /// >>> import nh3
 /// >>> nh3.clean_text("a < b", tags=None)
 /// 'a&#32;&lt;&#32;b'
+///
+/// ```
 #[packed_func(name = "nh3.clean_text", signature = "(html, tags=None)")]
 pub fn clean_text(html: &str, tags: Option<HashSet<String>>) -> Result<String> {
     match tags {
@@ -155,7 +161,7 @@ pub fn is_html(html: &str) -> bool {
     ammonia::is_html(html)
 }
 
-/// The sets of the sanitizer without options: tags, tags whose contents are removed, and URL schemes.
+/// The sets of the sanitizer without options: tags, tags whose contents are removed, URL schemes.
 #[packed_func(name = "nh3._defaults")]
 pub fn defaults() -> [HashSet<String>; 3] {
     let builder = Builder::default();
