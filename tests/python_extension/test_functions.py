@@ -504,7 +504,7 @@ def test_tuples(extmod):
     assert extmod.parts(record)[5].shape == (2,)
     assert extmod.parts(record)[6].label == "a label"
     by_name, one = extmod.parts_by_name(record)
-    assert by_name[:4] == [7, 2.5, "a label", [1, 2]] and one == 1
+    assert by_name[:4] == (7, 2.5, "a label", (1, 2)) and one == 1
     assert extmod.eight_and_one() == ((1, 2, 3, 4, 5, 6, 7, 8), (9,))
     with pytest.raises(ValueError, match="a record without a count"):
         extmod.parts(extmod.Record(0, 2.5, "a label", (1, 2)))

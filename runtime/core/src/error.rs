@@ -303,6 +303,7 @@ impl Error {
     }
 
     /// Returns the same error with a text as its extra context.
+    #[inline]
     fn with_mark(self, mark: &[u8]) -> Self {
         // SAFETY: a new object, of which the error takes a reference; the first one is released
         // here.
@@ -330,6 +331,7 @@ impl Error {
 
     /// The object that the error carries beside its texts and its cause, borrowed; NULL if there is
     /// none.
+    #[inline]
     pub(crate) fn extra_context(&self) -> *mut TVMFFIObject {
         self.cell().extra_context
     }
@@ -338,6 +340,7 @@ impl Error {
     ///
     /// # Safety
     /// `context` is NULL or a live object.
+    #[inline]
     pub(crate) unsafe fn with_extra_context(&self, context: *mut TVMFFIObject) -> Self {
         let cell = self.cell();
         // SAFETY: the cell's strings live as long as the object; the new object takes its own

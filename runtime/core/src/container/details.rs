@@ -1,4 +1,5 @@
-//! The arguments, attributes and notes of the Python exception that an error becomes.
+//! The arguments, attributes and notes of the Python exception that an error becomes. All functions
+//! are inline: a library that does not call them does not have their unwind tables.
 
 use super::Array;
 use crate::abi::type_index;
@@ -29,6 +30,7 @@ pub struct Details {
 
 impl Details {
     /// The details of an error, and the error without them.
+    #[inline]
     #[must_use]
     pub fn of(error: &Error) -> Option<(Self, Error)> {
         let context = error.extra_context();
@@ -47,6 +49,7 @@ impl Details {
     }
 
     /// The error with these details.
+    #[inline]
     fn put(self, error: &Error) -> Error {
         let parts: Parts = (Str::from(MARK), self.args, self.attributes, self.notes, self.context);
         let parts = parts.into_any();
@@ -56,6 +59,7 @@ impl Details {
 }
 
 /// The object of a value; NULL without one.
+#[inline]
 fn object_in(value: &Any) -> *mut crate::abi::TVMFFIObject {
     value.as_view().object().unwrap_or(core::ptr::null_mut())
 }

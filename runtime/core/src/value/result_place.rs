@@ -111,6 +111,7 @@ impl ResultPlace {
     /// # Errors
     /// Returns the error.
     #[cold]
+    #[inline]
     pub fn inapplicable(self, error: Error) -> Result<TVMFFIAny, Error> {
         match (error.kind() == "TypeError", self.is_lent()) {
             (true, true) => Ok(Self::LENT),
