@@ -4,9 +4,8 @@ use core::ffi::c_void;
 use core::ptr::NonNull;
 
 use kernpack_core::abi::{TVMFFIAny, TVMFFIObject, TVMFFIOpaqueObjectCell, type_index};
-use kernpack_core::function::views;
 use kernpack_core::value::{AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Shown, Storage, ToArg, TypeSchema};
-use kernpack_core::{Any, Args, Error, Result, embedded};
+use kernpack_core::{Any, Error, Result, embedded};
 
 use super::{Object, absent, with};
 use crate::convert::{callback, from_python, to_python};
@@ -28,18 +27,6 @@ impl Object {
         let value = value.to_arg();
         // SAFETY: the argument is a valid view as long as it lives.
         with(|py| unsafe { converted(py, &value.as_raw()) }.map(Self::of))
-    }
-
-    /// Returns a tuple of Python with these elements, each converted as by [`new`](Self::new). An
-    /// element that is an `Object` is itself.
-    ///
-    /// # Errors
-    /// Returns an error for a value without a form in Python.
-    pub fn tuple(elements: impl Args) -> Result<Self> {
-        elements.with_raw(|elements| {
-            // SAFETY: the elements are valid views for the call.
-            with(|py| callback::tuple(py, unsafe { views(elements.as_ptr(), elements.len() as i32) }).map(Self::of))
-        })
     }
 
     /// Returns `None`.

@@ -67,7 +67,7 @@ fn tuple_class() -> Result<&'static PyObject> {
 
 /// Returns an entry as a tuple of Python.
 fn tuple(key: &Key, value: &PyObject) -> Result<PyObject> {
-    PyObject::tuple((&key.object, value))
+    PyObject::new((&key.object, value))
 }
 
 impl SetLike for KeysView {
