@@ -154,7 +154,7 @@ pub fn warned(category: &str, message: &str) -> Result<()> {
 /// A tuple of a number, a text and an object.
 #[packed_func(name = "extmod.objects_as_they_are.tuple_of")]
 pub fn tuple_of(number: i64, text: &str, object: &PyObject) -> Result<PyObject> {
-    PyObject::new((number, text, object))
+    PyObject::new((number, text, object.clone()))
 }
 
 /// Calls a function, and reports its exception with an object.

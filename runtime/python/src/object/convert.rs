@@ -8,7 +8,7 @@ use kernpack_core::value::{AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Sho
 use kernpack_core::{Any, Error, Result, embedded};
 
 use super::{Object, absent, with};
-use crate::convert::{callback, from_python, to_python};
+use crate::convert::{from_python, to_python};
 use crate::cpython::capi::Py;
 use crate::cpython::exception;
 use crate::cpython::interpreter::Lock;

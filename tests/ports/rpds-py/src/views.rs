@@ -67,7 +67,7 @@ fn tuple_class() -> Result<&'static PyObject> {
 
 /// Returns an entry as a tuple of Python.
 fn tuple(key: &Key, value: &PyObject) -> Result<PyObject> {
-    PyObject::new((&key.object, value))
+    PyObject::new((key.object.clone(), value.clone()))
 }
 
 impl SetLike for KeysView {
