@@ -146,6 +146,7 @@ pub(crate) struct Branch {
 
 /// The graphs inside a node.
 #[derive(Clone)]
+#[expect(clippy::large_enum_variant, reason = "nodes share it by a pointer")]
 pub(crate) enum Body {
     /// The body of a loop.
     Loop(NativeLoop),
