@@ -110,7 +110,7 @@ impl Kernel {
     #[doc(hidden)]
     #[track_caller]
     pub fn size_argument(&mut self, size: &Var) {
-        self.add(&size.name().to_owned(), KernelParamKind::Scalar(size.clone()));
+        self.add(size.name(), KernelParamKind::Scalar(size.clone()));
     }
 
     /// Declares a tensor that the kernel reads.

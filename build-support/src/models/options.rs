@@ -73,9 +73,9 @@ impl Model {
         self
     }
 
-    /// Makes a symbolic dimension dynamic, with any extent of a range: `.dim_range("batch", 1..=64)`.
-    /// Several dimensions can have ranges, on any axes. The model is compiled once: the extents are
-    /// arguments of its kernels.
+    /// Makes a symbolic dimension dynamic, with any extent of a range:
+    /// `.dim_range("batch", 1..=64)`. Several dimensions can have ranges, on any axes. The model is
+    /// compiled once: the extents are arguments of its kernels.
     #[must_use]
     pub fn dim_range(mut self, name: &str, extents: RangeInclusive<i64>) -> Self {
         self.options.ranges.push((name.to_owned(), *extents.start(), *extents.end()));

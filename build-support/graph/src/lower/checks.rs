@@ -80,8 +80,8 @@ impl Kernels<'_> {
         Ok(calls)
     }
 
-    /// Returns the call of a check. `place` is the index of its node, and its own among those of the
-    /// node.
+    /// Returns the call of a check. `place` is the index of its node, and its own among those of
+    /// the node.
     fn check(
         &mut self,
         graph: &Graph,

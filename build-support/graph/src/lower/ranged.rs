@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use kernpack::DataType;
 use kernpack_compiler::Kernel;
-use kernpack_compiler::ir::{DataTypeExt, Expr, FuncKind, LoweredFunc, LoweredFuncNode, Operation, Tensor, Var};
+use kernpack_compiler::ir::{
+    DataTypeExt, Expr, FuncKind, IterVar, LoweredFunc, LoweredFuncNode, Operation, Tensor, Var,
+};
 use kernpack_compiler::te::{compute_dyn, operation::post_order};
 use kernpack_compiler::text;
 
@@ -12,6 +14,7 @@ use super::kernel::{instantiate, places};
 use super::symbolic::Symbolic;
 use super::{Kernels, identifier};
 use crate::constant::{Constant, stored};
+use crate::dynamic::Formula;
 use crate::error::{Fix, Result, fail, require};
 use crate::fuse::Group;
 use crate::graph::{Graph, Ranges, ValueId};
@@ -19,6 +22,9 @@ use crate::op::extents as constants;
 
 /// Known values of all readings with more elements are not computed by a kernel.
 const LARGE: usize = 64;
+
+/// Returns the results of a kernel in a reading, from those of its group.
+type Make<'a> = dyn FnMut(&Graph, Vec<Tensor>) -> Result<Vec<Tensor>> + 'a;
 
 /// Creates variables for the extents of the dimensions.
 pub(super) fn variables(ranges: &Ranges) -> Vec<Var> {
@@ -54,13 +60,13 @@ fn lower_group(
     (graph, ranges): (&Graph, &Ranges),
     group: &Group,
     outputs: &[ValueId],
-    make: &mut dyn FnMut(&Graph, Vec<Tensor>) -> Result<Vec<Tensor>>,
+    make: &mut Make<'_>,
     name: &str,
     kernels: &Kernels<'_>,
 ) -> Result<(LoweredFunc, Vec<ValueId>)> {
-    let (mut all_stands, mut all_results): (Vec<Vec<(ValueId, Tensor)>>, Vec<Vec<Tensor>>) = Default::default();
+    let (mut all_stands, mut all_results) = (Vec::new(), Vec::new());
     for (_, graph) in ranges.readings(graph) {
-        let mut stands = Vec::new();
+        let mut stands: Vec<(ValueId, Tensor)> = Vec::new();
         let results = instantiate(graph, group, outputs, |id, stand| {
             stands.push((id, stand()));
             stands[stands.len() - 1].1.clone()
@@ -78,13 +84,27 @@ fn lower_group(
         kernel.schedule(|_, _| Ok(()));
     }
     let sizes = variables(ranges);
+    let formulas = |id: ValueId| -> Result<Vec<Expr>> {
+        Ok(graph.formulas(ranges, id)?.iter().map(|formula| formula.expr(&sizes)).collect())
+    };
     let (mut inputs, mut replaced): (Vec<ValueId>, Vec<(ValueId, Operation)>) = Default::default();
     for (id, _) in all_stands[0].iter().filter(|(_, tensor)| read.contains(&tensor.op)) {
         let value = &graph.values[*id];
         let dtype = stored(value.dtype);
         let shape = match known(graph, ranges, *id)? {
-            Known::No => graph.formulas(ranges, *id)?.iter().map(|formula| formula.expr(&sizes)).collect(),
+            Known::No => formulas(*id)?,
             Known::Corner => constants(&value.shape),
+            Known::Places(first, factors) => {
+                let shape: Vec<Expr> = formulas(*id)?;
+                let tensor = compute_dyn(shape, |axes: &[IterVar]| {
+                    let pairs = axes.iter().zip(&factors);
+                    pairs
+                        .fold(first.expr(&sizes), |sum, (axis, factor)| sum + axis.expr() * factor.expr(&sizes))
+                        .cast(dtype)
+                });
+                replaced.push((*id, tensor.op.clone()));
+                continue;
+            }
             Known::Computed(elements) => {
                 replaced.push((*id, computed(&value.shape, &elements, &sizes, dtype).op.clone()));
                 continue;
@@ -138,7 +158,10 @@ enum Known {
     /// largest extents.
     Corner,
     /// A few integers that follow from the extents.
-    Computed(Vec<crate::dynamic::Formula>),
+    Computed(Vec<Formula>),
+    /// Integers that are sums of the indices of their place, each with a factor: the first element,
+    /// and the factors.
+    Places(Formula, Vec<Formula>),
 }
 
 fn known(graph: &Graph, ranges: &Ranges, id: ValueId) -> Result<Known> {
@@ -158,16 +181,47 @@ fn known(graph: &Graph, ranges: &Ranges, id: ValueId) -> Result<Known> {
         };
         return (0..first.len()).map(formula).collect::<Result<_>>().map(Known::Computed);
     }
-    for other in &all[1..] {
-        let is_corner = first.corner(other.shape()).is_ok_and(|corner| corner == **other);
-        require!(is_corner, "the known value '{name}' has other elements for other extents of the dimensions");
+    if all[1..].iter().all(|other| first.corner(other.shape()).is_ok_and(|corner| corner == **other)) {
+        return Ok(Known::Corner);
     }
-    Ok(Known::Corner)
+    let places: Option<Vec<Vec<i64>>> = all.iter().map(|known| linear(known)).collect();
+    let Some(places) = places else {
+        fail!("the known value '{name}' has other elements for other extents of the dimensions");
+    };
+    let formula = |index: usize| {
+        let values: Vec<i64> = places.iter().map(|numbers| numbers[index]).collect();
+        ranges.formula(&values).map_err(|error| error.within(&format!("the known value '{name}'")))
+    };
+    let factors = (1..=first.shape().len()).map(formula).collect::<Result<_>>()?;
+    Ok(Known::Places(formula(0)?, factors))
+}
+
+/// Returns the first element of integers and the factor of each index, if each element is the sum
+/// of the first one and the products of its indices and their factors.
+fn linear(known: &Constant) -> Option<Vec<i64>> {
+    let values = if known.dtype().is_integer() { known.to_ints().ok()? } else { return None };
+    let first = *values.first()?;
+    let mut found = vec![first];
+    let mut stride = values.len();
+    for extent in known.shape() {
+        let extent = usize::try_from(*extent).ok()?;
+        stride /= extent.max(1);
+        found.push(if extent > 1 { values.get(stride)?.checked_sub(first)? } else { 0 });
+    }
+    let is_sum = |(number, value): (usize, &i64)| {
+        let (mut rest, mut sum) = (i64::try_from(number).unwrap_or(0), first);
+        for (extent, factor) in known.shape().iter().zip(&found[1..]).rev() {
+            sum = sum.wrapping_add((rest % extent).wrapping_mul(*factor));
+            rest /= extent;
+        }
+        sum == *value
+    };
+    values.iter().enumerate().all(is_sum).then_some(found)
 }
 
 /// Returns a tensor with these elements, which follow from the extents.
-fn computed(shape: &[i64], elements: &[crate::dynamic::Formula], sizes: &[Var], dtype: DataType) -> Tensor {
-    compute_dyn(constants(shape), |axes: &[kernpack_compiler::ir::IterVar]| {
+fn computed(shape: &[i64], elements: &[Formula], sizes: &[Var], dtype: DataType) -> Tensor {
+    compute_dyn(constants(shape), |axes: &[IterVar]| {
         let place = axes.iter().zip(shape).fold(Expr::int(0), |place, (axis, extent)| place * *extent + axis.expr());
         let element = |index: usize| elements[index].expr(sizes).cast(dtype);
         let last = elements.len() - 1;

@@ -154,6 +154,11 @@ fn rows() -> Vec<(&'static str, Vec<Message>, Vec<Message>)> {
         ("attention", attention_nodes(), vec![filled("q", &[4, 8]), filled("k", &[4, 8]), filled("v", &[4, 8])]),
         ("positions", position_nodes(), vec![scalar("zero", 0), scalar("one", 1), filled("table", &[40, 4])]),
         (
+            "flat places",
+            flat_place_nodes(),
+            vec![scalar("zero", 0), scalar("one", 1), ints("column", &[1]), ints("flat", &[-1, 4])],
+        ),
+        (
             "causal mask",
             causal_nodes(),
             vec![scalar("zero", 0), scalar("one", 1), ints("column", &[1]), ints("words", &[1])],
@@ -200,6 +205,22 @@ fn position_nodes() -> Vec<Message> {
         node("Range", &["zero", "m", "one"], &["places"]),
         with_int(node("Gather", &["table", "places"], &["rows"]), "axis", 0),
         node("Add", &["x", "rows"], &["y"]),
+    ]
+}
+
+/// Gathers the rows of all words, `batch * words + word`, from a matrix of them.
+fn flat_place_nodes() -> Vec<Message> {
+    vec![
+        node("Shape", &["x"], &["s"]),
+        with_int(node("Gather", &["s", "zero"], &["n"]), "axis", 0),
+        with_int(node("Gather", &["s", "one"], &["m"]), "axis", 0),
+        node("Range", &["zero", "n", "one"], &["texts"]),
+        node("Range", &["zero", "m", "one"], &["words"]),
+        node("Mul", &["texts", "m"], &["begins"]),
+        node("Unsqueeze", &["begins", "column"], &["rows"]),
+        node("Add", &["rows", "words"], &["places"]),
+        node("Reshape", &["x", "flat"], &["matrix"]),
+        with_int(node("Gather", &["matrix", "places"], &["y"]), "axis", 0),
     ]
 }
 
@@ -329,7 +350,7 @@ fn extents_of_calls_are_checked() {
     }
 }
 
-/// What is not the same for all extents is an error that names the node.
+/// A node that is not the same for all extents is an error with its name.
 #[test]
 fn nodes_that_are_refused() {
     let axis = |node: Message, axis: i64| with_int(node, "axis", axis);
@@ -387,4 +408,53 @@ fn temporary_memory_follows_the_extents() {
     let (small, one) = (lowered(&ranged(&DIMS)), lowered(&fixed(&DIMS, &[16, 40])));
     assert!(small.arena >= one.arena && small.arena <= 2 * one.arena, "{} {}", small.arena, one.arena);
     assert!(lowered(&ranged(&all)).arena > 1 << 33);
+}
+
+/// The option of other languages, and the largest extents of the arguments.
+#[test]
+fn the_option_of_from_onnx() {
+    let from_onnx = kernpack::Function::global("kernpack.graph.from_onnx").unwrap();
+    let read = |range: &[i64]| {
+        let batch: kernpack::Array<i64> = range.iter().copied().collect();
+        let words: kernpack::Array<i64> = [1, 40].into_iter().collect();
+        let ranges: kernpack::Map<kernpack::Str, kernpack::Array<i64>> =
+            [("batch".into(), batch), ("words".into(), words)].into_iter().collect();
+        let options: kernpack::Map<kernpack::Str, kernpack::Any> =
+            [("dims_range".into(), kernpack::Any::from(ranges))].into_iter().collect();
+        from_onnx.call_as::<kernpack::ObjRef<kernpack_graph::Model>>((kernpack::Bytes::from(elementwise()), options))
+    };
+    let model = read(&[1, 3]).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(model.inputs.get(0).unwrap().shape.to_vec(), [3, 40, 4]);
+    assert_eq!(model.outputs.get(0).unwrap().shape.to_vec(), [3, 40, 4]);
+    let wrong = read(&[3]).err().expect("an error").to_string();
+    assert!(wrong.contains("dims_range: the dimension 'batch' is given [3], and needs"), "{wrong}");
+}
+
+/// Indices into an axis with a range are checked against the extent of the call.
+#[test]
+fn indices_are_checked() {
+    let nodes = vec![with_int(node("Gather", &["x", "i"], &["y"]), "axis", 1)];
+    let indices = Message::default().int(1, 7).message(2, Message::default().message(1, Message::default().int(1, 2)));
+    let parts = nodes
+        .into_iter()
+        .fold(Message::default(), |graph, node| graph.message(1, node))
+        .message(11, super::parts::value("x", &["batch", "words", "4"]))
+        .message(11, Message::default().text(1, "i").message(2, Message::default().message(1, indices)))
+        .message(12, super::structures::undeclared("y"));
+    let bytes = Message::default().int(1, 8).message(7, parts).message(8, Message::default().text(1, "").int(2, 20)).0;
+    let any = graph(&bytes, &ranged(&DIMS));
+    let (module, _) = build(&any, "model", &Target::host(), LowerOptions::default()).unwrap();
+    let run = |words: i64, indices: [i64; 2]| {
+        let numbers: Vec<f32> = (0..2 * words * 4).map(|place| place as f32).collect();
+        let x = kernpack::Tensor::from_slice(&numbers, &[2, words, 4]).unwrap();
+        let i = kernpack::Tensor::from_slice(&indices, &[2]).unwrap();
+        call(&module, &[x, i], &[vec![2, 2, 4]]).map(|results| results[0][..8].to_vec())
+    };
+    assert_eq!(run(5, [4, -5]).unwrap(), [16., 17., 18., 19., 0., 1., 2., 3.]);
+    assert_eq!(run(40, [39, -40]).unwrap()[..4], [156., 157., 158., 159.]);
+    for (words, indices) in [(5, [5, 0]), (5, [0, -6]), (1, [1, 0]), (40, [40, 40])] {
+        let found = run(words, indices).unwrap_err().to_string();
+        let expected = "node 'y' (Gather): index out of range: an element of input 1 ('i') is not in the range -words to words - 1";
+        assert!(found.contains(expected), "{found}");
+    }
 }

@@ -130,8 +130,8 @@ impl Graph {
     }
 }
 
-/// Reads a model for all extents of the ranges of the build script. `read` reads it with the extents
-/// of its options.
+/// Reads a model for all extents of the ranges of the build script. `read` reads it with the
+/// extents of its options.
 ///
 /// # Errors
 /// Returns the errors of `read`, errors for invalid dimensions and ranges, and an error for a node
@@ -245,7 +245,7 @@ fn dims(options: &ModelOptions, named: &[String]) -> Result<Vec<RangeDim>> {
 /// Checks that a graph has only nodes that are supported with ranges.
 fn supported(graph: &Graph, dims: &[RangeDim]) -> Result<()> {
     let advice = Fix::Extents(dims[0].name.clone());
-    for node in graph.nodes.iter().filter(|node| node.body.is_some()) {
+    if let Some(node) = graph.nodes.iter().find(|node| node.body.is_some()) {
         let what = format!("{}: loops and branches are not supported with ranges of extents", node.place());
         return Err(GraphError::new(what).fix(&advice));
     }
