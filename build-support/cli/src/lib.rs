@@ -7,7 +7,8 @@
 //! - `doctor` reports the tools that a machine has or lacks;
 //! - `outputs` lists the files that builds made;
 //! - `sbom` lists the crates that a library consists of;
-//! - `model` finds the node of a model that computes wrong results, and writes weights for a library;
+//! - `model` finds the node of a model that computes wrong results, and writes weights for a
+//!   library;
 //! - `rpc` runs libraries on other machines.
 
 mod arguments;

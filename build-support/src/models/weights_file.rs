@@ -1,4 +1,5 @@
-//! Weights in a file beside the library, and the variables in the library that have their addresses.
+//! Weights in a file beside the library, and the variables in the library that have their
+//! addresses.
 
 use std::path::PathBuf;
 

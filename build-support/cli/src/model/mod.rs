@@ -1,6 +1,6 @@
-//! `cargo kernpack model`: `diff MODEL.onnx` compares the optimized model with the definitions of its
-//! nodes, and reports the first node whose result differs; `weights MODEL.onnx` writes weights for a
-//! library that is built already.
+//! `cargo kernpack model`: `diff MODEL.onnx` compares the optimized model with the definitions of
+//! its nodes, and reports the first node whose result differs; `weights MODEL.onnx` writes weights
+//! for a library that is built already.
 
 #[cfg(feature = "graph")]
 mod npy;

@@ -196,10 +196,10 @@ pub fn lower_apart(
     lower_with(graph, name, target, context, options, |weights| Data::Symbol(symbol(weights)))
 }
 
-/// Like [`lower()`], but the weights are in a file that is loaded at run time and may be replaced by
-/// the weights of another model with the same graph. The code reads their address from the pointer
-/// variable `symbol`, which other code of the library defines; as long as it is null, a call is an
-/// error.
+/// Like [`lower()`], but the weights are in a file that is loaded at run time and may be replaced
+/// by the weights of another model with the same graph. The code reads their address from the
+/// pointer variable `symbol`, which other code of the library defines; as long as it is null, a
+/// call is an error.
 ///
 /// # Errors
 /// As for [`lower()`].

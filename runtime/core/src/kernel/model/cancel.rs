@@ -17,8 +17,8 @@ pub const CANCEL_BYTES: usize = 64;
 ///
 /// A run looks for the request before each kernel. It ends with an error of the kind
 /// `CancelledError`, its outputs are incomplete, and the state can be used again. A request that
-/// arrives between runs ends the next one, unless it is withdrawn. With `Threads::Region` a run only
-/// looks for it when it begins.
+/// arrives between runs ends the next one, unless it is withdrawn. With `Threads::Region` a run
+/// only looks for it when it begins.
 #[derive(Clone, Debug)]
 pub struct Canceller(Arc<Flag>);
 
@@ -33,8 +33,8 @@ impl Flag {
         if self.0.len() < skipped.saturating_add(CANCEL_BYTES) {
             return None;
         }
-        // SAFETY: the aligned word is in the tensor, which this value keeps alive. Compiled code and
-        // this type only access it atomically.
+        // SAFETY: the aligned word is in the tensor, which this value keeps alive. Compiled code
+        // and this type only access it atomically.
         Some(unsafe { &*start.add(skipped).cast::<AtomicI64>() })
     }
 

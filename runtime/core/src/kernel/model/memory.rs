@@ -68,8 +68,8 @@ impl Memory {
 
     /// Maps a file, so that all processes share its memory.
     ///
-    /// Nobody may write to the file or shorten it afterwards: the documentation of `.weights_file()`
-    /// says so. A rename over its path is safe.
+    /// Nobody may write to the file or shorten it afterwards: the documentation of
+    /// `.weights_file()` says so. A rename over its path is safe.
     #[cfg(unix)]
     pub(super) fn of_file(path: &Path) -> Result<Self> {
         use std::os::fd::AsRawFd as _;
