@@ -328,7 +328,7 @@ fn extents_of_calls_are_checked() {
         let given = [x, z].map(|shape| kernpack::Tensor::zeros::<f32>(shape).unwrap());
         call(&module, &given, &[y.to_vec()]).unwrap_err().to_string()
     };
-    let rows: [([i64; 3], [i64; 3], [i64; 3], &str); 5] = [
+    let rows = [
         ([0, 3, 4], [0, 1, 4], [0, 3, 4], "model: x.shape[0], the dimension 'batch', has to be 1 to 16"),
         ([17, 3, 4], [17, 1, 4], [17, 3, 4], "model: x.shape[0], the dimension 'batch', has to be 1 to 16"),
         ([2, 41, 4], [2, 1, 4], [2, 41, 4], "model: x.shape[1], the dimension 'words', has to be 1 to 40"),
