@@ -186,7 +186,7 @@ mod tests {
             ("README.md", 1, 1),
             ("docs/coming-from-pyo3.md", 1, 0),
             ("docs/first-library.md", 1, 0),
-            ("docs/python.md", 11, 0),
+            ("docs/python.md", 12, 0),
             ("examples/imagekit/README.md", 1, 0),
         ];
         assert_eq!(found, expected);

@@ -26,6 +26,7 @@ pub struct Canceller(Arc<Flag>);
 struct Flag(Tensor);
 
 impl Flag {
+    #[inline]
     fn word(&self) -> Option<&AtomicI64> {
         let tensor = self.0.dl_tensor();
         let start = tensor.data.cast::<u8>();
@@ -38,6 +39,7 @@ impl Flag {
         Some(unsafe { &*start.add(skipped).cast::<AtomicI64>() })
     }
 
+    #[inline]
     fn set(&self, mark: i64) {
         if let Some(word) = self.word() {
             word.store(mark, Ordering::Relaxed);
@@ -46,6 +48,7 @@ impl Flag {
 }
 
 impl Drop for Flag {
+    #[inline]
     fn drop(&mut self) {
         // The memory may become that of another run.
         self.set(0);
@@ -57,6 +60,7 @@ impl Canceller {
     pub const KIND: ErrorKind = ErrorKind::new("CancelledError");
 
     /// Creates the canceller of a state with this memory.
+    #[inline]
     pub fn new(memory: &Tensor) -> Self {
         let flag = Flag(memory.clone());
         flag.set(0);
@@ -64,17 +68,20 @@ impl Canceller {
     }
 
     /// Ends the current run, or the next one if the state is not in use.
+    #[inline]
     pub fn cancel(&self) {
         self.0.set(CANCEL_MARK);
     }
 
     /// Withdraws a request that has not ended a run.
+    #[inline]
     pub fn withdraw(&self) {
         self.0.set(0);
     }
 
     /// Returns the error of a run. After a cancelled run, the state can be used again.
     #[doc(hidden)]
+    #[inline]
     pub fn ended(&self, error: Error) -> Error {
         if error.kind() == Self::KIND {
             self.withdraw();

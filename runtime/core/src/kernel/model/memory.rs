@@ -26,6 +26,7 @@ enum Origin {
 }
 
 impl Memory {
+    #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         // SAFETY: the memory has this size, is initialized, and lives as long as this value. See
         // `of_file` for files that change.
@@ -33,6 +34,7 @@ impl Memory {
     }
 
     /// Keeps the memory until the process ends.
+    #[inline]
     pub(super) fn keep(self) -> &'static [u8] {
         let (start, size) = (self.start, self.size);
         core::mem::forget(self);
@@ -41,6 +43,7 @@ impl Memory {
     }
 
     /// Returns bytes of the program: in place, or a copy if they are not aligned.
+    #[inline]
     pub(super) fn of_program(bytes: &'static [u8]) -> Result<Self> {
         if !bytes.as_ptr().addr().is_multiple_of(ALIGNMENT) {
             return Self::copy_of(bytes);
@@ -49,6 +52,7 @@ impl Memory {
     }
 
     /// Copies bytes into aligned memory.
+    #[inline]
     pub(super) fn copy_of(bytes: &[u8]) -> Result<Self> {
         let memory = Self::allocated(bytes.len())?;
         // SAFETY: the new memory has room for the bytes.
@@ -57,6 +61,7 @@ impl Memory {
     }
 
     /// Allocates aligned memory, which is not initialized.
+    #[inline]
     fn allocated(size: usize) -> Result<Self> {
         let none = || Error::new("MemoryError", format!("{size} bytes for weights"));
         // Also for no bytes, because an allocation cannot be empty.
@@ -71,6 +76,7 @@ impl Memory {
     /// Nobody may write to the file or shorten it afterwards: the documentation of
     /// `.weights_file()` says so. A rename over its path is safe.
     #[cfg(unix)]
+    #[inline]
     pub(super) fn of_file(path: &Path) -> Result<Self> {
         use std::os::fd::AsRawFd as _;
 
@@ -97,12 +103,14 @@ impl Memory {
 
     /// Reads a file.
     #[cfg(not(unix))]
+    #[inline]
     pub(super) fn of_file(path: &Path) -> Result<Self> {
         Self::copy_of(&std::fs::read(path).with_path(path)?)
     }
 }
 
 impl Drop for Memory {
+    #[inline]
     fn drop(&mut self) {
         match self.origin {
             Origin::Program => {}

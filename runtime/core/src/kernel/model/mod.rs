@@ -1,4 +1,6 @@
 //! Models that a build script compiled into this library: for generated code.
+//!
+//! The functions are inline: a library that does not call them does not have their unwind tables.
 
 mod cancel;
 mod memory;

@@ -23,6 +23,7 @@ impl WeightsSource {
     ///
     /// # Errors
     /// Returns a TypeError for other arguments.
+    #[inline]
     pub fn of_argument(name: &str, argument: &Any) -> Result<Self> {
         if let Ok(path) = argument.to::<String>() {
             return Ok(Self::Path(path.into()));
@@ -34,6 +35,7 @@ impl WeightsSource {
         Ok(Self::Bytes(Cow::Owned(bytes.as_ref().to_vec())))
     }
 
+    #[inline]
     pub(super) fn shown(&self) -> String {
         match self {
             Self::Path(path) => path.display().to_string(),
@@ -41,6 +43,7 @@ impl WeightsSource {
         }
     }
 
+    #[inline]
     pub(super) fn open(self) -> Result<Memory> {
         match self {
             Self::Path(path) => Memory::of_file(&path),
@@ -51,48 +54,56 @@ impl WeightsSource {
 }
 
 impl From<&Path> for WeightsSource {
+    #[inline]
     fn from(path: &Path) -> Self {
         Self::Path(path.to_owned())
     }
 }
 
 impl From<PathBuf> for WeightsSource {
+    #[inline]
     fn from(path: PathBuf) -> Self {
         Self::Path(path)
     }
 }
 
 impl From<&PathBuf> for WeightsSource {
+    #[inline]
     fn from(path: &PathBuf) -> Self {
         Self::Path(path.clone())
     }
 }
 
 impl From<&str> for WeightsSource {
+    #[inline]
     fn from(path: &str) -> Self {
         Self::Path(path.into())
     }
 }
 
 impl From<String> for WeightsSource {
+    #[inline]
     fn from(path: String) -> Self {
         Self::Path(path.into())
     }
 }
 
 impl From<&'static [u8]> for WeightsSource {
+    #[inline]
     fn from(bytes: &'static [u8]) -> Self {
         Self::Bytes(Cow::Borrowed(bytes))
     }
 }
 
 impl<const N: usize> From<&'static [u8; N]> for WeightsSource {
+    #[inline]
     fn from(bytes: &'static [u8; N]) -> Self {
         Self::Bytes(Cow::Borrowed(bytes))
     }
 }
 
 impl From<Vec<u8>> for WeightsSource {
+    #[inline]
     fn from(bytes: Vec<u8>) -> Self {
         Self::Bytes(Cow::Owned(bytes))
     }

@@ -33,6 +33,7 @@ impl WeightsSlot {
         Self(variable)
     }
 
+    #[inline]
     fn variable(&self) -> &AtomicPtr<c_void> {
         // SAFETY: promised to `new`.
         unsafe { &*self.0 }
@@ -65,6 +66,7 @@ impl ModelWeights {
     /// # Errors
     /// Returns an error if the file cannot be read, if it is not the file of this model, or if
     /// other weights are loaded.
+    #[inline]
     pub fn load(&self, source: WeightsSource) -> Result<()> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let shown = source.shown();
@@ -94,6 +96,7 @@ impl ModelWeights {
     }
 
     /// Returns true if the weights are loaded.
+    #[inline]
     pub fn are_loaded(&self) -> bool {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
