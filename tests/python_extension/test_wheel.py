@@ -55,8 +55,8 @@ def test_what_is_in_it(wheel):
     assert "-cp39-abi3-manylinux_" in wheel.name
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-        inside = ["conversions.pyi", "extmod.so", "identity.pyi", "objects.pyi", "objects_as_they_are.pyi", "py.typed", "text.pyi"]
-        assert names[:9] == [f"extmod/{name}" for name in ["__init__.py", "__init__.pyi", *inside]]
+        inside = ["conversions.pyi", "exceptions.pyi", "extmod.so", "identity.pyi", "objects.pyi", "objects_as_they_are.pyi", "py.typed", "text.pyi", "values.pyi"]
+        assert names[:11] == [f"extmod/{name}" for name in ["__init__.py", "__init__.pyi", *inside]]
         metadata = archive.read(next(name for name in names if name.endswith("/METADATA"))).decode()
         stub = archive.read("extmod/__init__.pyi").decode()
     assert "Requires-Dist" not in metadata and "Requires-Python: >=3.9" in metadata

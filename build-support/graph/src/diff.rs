@@ -16,8 +16,7 @@ use kernpack_compiler::{PassContext, PassOptions, TargetDescription};
 use crate::constant::{Constant, element_bytes, num_elements, stored};
 use crate::error::{Result, fail, require};
 use crate::graph::{Graph, ValueId};
-use crate::lower::{LowerOptions, Place, lower, state_bytes};
-use crate::plan::ALIGNMENT;
+use crate::lower::{LowerOptions, Place, arena_place, lower, state_bytes};
 
 /// Values by their names.
 pub type Values = BTreeMap<String, Constant>;
@@ -142,8 +141,7 @@ fn step_through(
                 Some(Place::Arena(offset)) => {
                     let view = memory.view::<u8>()?;
                     let all = view.as_slice()?;
-                    // The same as in the generated code.
-                    let start = all.as_ptr().addr().next_multiple_of(ALIGNMENT) - all.as_ptr().addr() + offset;
+                    let start = arena_place(all.as_ptr().addr()) + offset;
                     Constant::new(dtype, &value.shape, &all[start..start + count])?
                 }
                 Some(Place::Argument(number)) => {

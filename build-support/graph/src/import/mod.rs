@@ -515,6 +515,11 @@ impl<'m, 'a> Importer<'m, 'a> {
         let Some(operator) = op::find(&node.op_type) else {
             fail!("{}: operator {} is not supported", place(node), node.op_type)
         };
+        // With ranges of extents, the kernel's expressions have the places for any extents.
+        if self.options.plain || self.options.for_any_extents {
+            let made = self.add_sized(operator.into(), name, Arc::new(attrs), version, &ids, &node.outputs)?;
+            return Ok(made.into_iter().map(|id| id.map(Item::Tensor)).collect());
+        }
         if let Some(made) = self.selected(operator.name, name, &ids, &attrs)? {
             return Ok(vec![Some(Item::Tensor(made))]);
         }

@@ -501,6 +501,11 @@ impl Own {
     }
 }
 
+/// Returns the place of the temporary memory in a state at an address.
+pub fn arena_place(address: usize) -> usize {
+    address.next_multiple_of(ALIGNMENT) - address + CANCEL_BYTES
+}
+
 /// Returns the number of bytes of a state for this amount of temporary memory, at any address.
 pub fn state_bytes(arena: usize) -> usize {
     arena + ALIGNMENT + CANCEL_BYTES

@@ -23,7 +23,7 @@ use kernpack::{Any, Bytes};
 use kernpack_compiler::ir::{IrModule, LoweredFunc, LoweredFuncNode, NODES};
 use kernpack_compiler::{PassContext, TargetDescription, text};
 
-pub use entry::{Place, state_bytes};
+pub use entry::{Place, arena_place, state_bytes};
 pub use weights::Weights;
 
 use self::checks::CheckCall;

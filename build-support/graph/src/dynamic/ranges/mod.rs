@@ -149,6 +149,7 @@ pub(crate) fn read<T>(
     if dims.is_empty() {
         return read(&options);
     }
+    options.for_any_extents = true;
     let of = |extents: &[i64]| {
         let mut fixed = options.clone();
         fixed.dims.extend(dims.iter().zip(extents).map(|(dim, extent)| (dim.name.clone(), *extent)));

@@ -85,6 +85,7 @@ impl Recipe {
             allow_nan,
             operators: _,
             plain,
+            for_any_extents: _,
             dump: _,
         } = options;
         for (key, map) in [("dim", dims), ("up_to", up_to), ("bound", bounds)] {
