@@ -40,8 +40,8 @@ pub struct ModelOptions {
     pub operators: Vec<CustomOperator>,
     /// True to keep the nodes of the model instead of replacing them with faster equivalents.
     pub plain: bool,
-    /// True while a model is read for ranges of extents: the importer then does not replace nodes by
-    /// others that are right only for these extents.
+    /// True while a model is read for ranges of extents: the importer then does not replace nodes
+    /// by others that are right only for these extents.
     #[doc(hidden)]
     pub for_any_extents: bool,
     /// True to keep the text of the graph after each pass.
