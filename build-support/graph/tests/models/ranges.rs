@@ -372,7 +372,7 @@ fn nodes_that_are_refused() {
         (
             vec![node("Reshape", &["x", "half"], &["y"])],
             vec![ints("half", &[8, -1])],
-            "with batch = 11, words = 13: node 'y' (Reshape): the elements of [11, 13, 4] do not fill [8, -1]",
+            "with batch = 1, words = 1: node 'y' (Reshape): the elements of [1, 1, 4] do not fill [8, -1]",
         ),
         (
             vec![axis(node("Gather", &["x", "i"], &["y"]), 1)],
@@ -384,6 +384,53 @@ fn nodes_that_are_refused() {
         let bytes = model(nodes, known, &[("x", &["batch", "words", "4"])], &["y"]);
         let found = error_of(&bytes, &ranged(&DIMS));
         assert!(found.contains(expected) && found.contains(".dim_in("), "{found}\n{expected}");
+    }
+}
+
+/// Numbers that are formulas for all but the smallest extents.
+#[test]
+fn numbers_of_small_extents_are_compared() {
+    let words = || with_int(with_int(node("Shape", &["x"], &["s"]), "start", 1), "end", 2);
+    let rows = vec![
+        (
+            vec![
+                words(),
+                node("Max", &["s", "eight"], &["m"]),
+                with_int(node("Cast", &["m"], &["f"]), "to", 1),
+                node("Mul", &["x", "f"], &["y"]),
+            ],
+            "the known value 'f' is computed in another way with batch = 1, words = 1",
+        ),
+        (
+            vec![words(), node("Greater", &["s", "eight"], &["c"]), node("Where", &["c", "x", "other"], &["y"])],
+            "node 'y' (Where): it differs between batch = 8, words = 512 and batch = 1, words = 1",
+        ),
+    ];
+    for (nodes, expected) in rows {
+        let known = vec![ints("eight", &[8]), weights("other", &[1, 1], &[2.5])];
+        let bytes = model(nodes, known, &[("x", &["batch", "words"])], &["y"]);
+        let found = error_of(&bytes, &ranged(&[("batch", 1, 8), ("words", 1, 512)]));
+        assert!(found.contains(expected) && found.contains(".dim_in("), "{found}");
+        // From 8 words on, the first is a formula, and from 9 on, the second one is true.
+        import(&bytes, None, &ranged(&[("batch", 1, 8), ("words", 9, 512)])).unwrap();
+    }
+}
+
+/// The columns that are missing to a multiple of a number are the same for many extents, and the
+/// sum of a formula and this remainder is not a formula.
+#[test]
+fn remainders_of_extents_are_refused() {
+    for (by, most) in [(2, 63), (2, 9), (2, 301), (3, 63), (4, 61), (6, 301), (12, 301)] {
+        let nodes = vec![
+            with_int(with_int(node("Shape", &["x"], &["s"]), "start", 1), "end", 2),
+            node("Mod", &["s", "by"], &["m"]),
+            with_int(node("Concat", &["before", "m"], &["pads"]), "axis", 0),
+            node("Pad", &["x", "pads"], &["y"]),
+        ];
+        let known = vec![ints("by", &[by]), ints("before", &[0, 0, 0])];
+        let bytes = model(nodes, known, &[("x", &["2", "words"])], &["y"]);
+        let found = error_of(&bytes, &ranged(&[("words", 1, most)]));
+        assert!(found.contains("node 'y' (Pad)") && found.contains(".dim_in("), "{by} {most}: {found}");
     }
 }
 

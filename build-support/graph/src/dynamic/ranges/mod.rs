@@ -8,6 +8,7 @@
 
 mod formula;
 mod known;
+mod least;
 mod readings;
 
 use std::sync::Arc;
@@ -200,6 +201,7 @@ pub(crate) fn read<T>(
             return Err(value.producer.map_or(error.clone(), |node| error.within(&graph.nodes[node].place())));
         }
     }
+    least::same_known(&graph, &ranges, (&smallest, &least)).map_err(|error| error.fix(&advice))?;
     graph.ranges = Some(Arc::new(ranges));
     Ok((graph, other))
 }

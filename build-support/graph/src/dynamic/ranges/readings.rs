@@ -7,12 +7,17 @@ use crate::graph::RangeDim;
 const COUNT: usize = 5;
 /// Parts of the largest extent, in percent.
 const PARTS: [i64; COUNT - 1] = [73, 41, 19, 7];
+/// The part whose extent has small factors: a number that follows from a remainder of the extent,
+/// such as the columns that are missing to an even number of them, is another one there than for
+/// primes.
+const COMPOSITE: i64 = 41;
 
 /// Returns the extents of each reading, those of the first one the largest.
 ///
 /// They are within the ranges, except if a range has too few extents. None is 1, because an extent
 /// of 1 is broadcast. All but the largest are different for each dimension, and spread over the
-/// ranges, so that a number that is a formula only for large or small extents is noticed.
+/// ranges, so that a number that is a formula only for large or small extents is noticed. One is a
+/// multiple of 12, or of 2, and the others are prime, where the range has such extents.
 pub(super) fn readings(dims: &[RangeDim]) -> Vec<Vec<i64>> {
     let mut used: Vec<i64> = dims.iter().map(|dim| dim.most).collect();
     let mut columns = Vec::new();
@@ -28,8 +33,12 @@ pub(super) fn readings(dims: &[RangeDim]) -> Vec<Vec<i64>> {
             let free = |extent: &i64| !used.contains(extent) && !own.contains(extent);
             let below = (least..=near).rev().take(64).filter(free);
             let above = (near..=dim.most).take(64).filter(free);
-            let prime = below.clone().find(|extent| is_prime(*extent));
-            let found = prime.or_else(|| below.chain(above).next());
+            let wanted = if part == COMPOSITE {
+                below.clone().find(|extent| extent % 12 == 0).or_else(|| below.clone().find(|extent| extent % 2 == 0))
+            } else {
+                below.clone().find(|extent| is_prime(*extent))
+            };
+            let found = wanted.or_else(|| below.chain(above).next());
             let found = found.or_else(|| (dim.most + 1..).find(free));
             own.extend(found);
         }
@@ -75,6 +84,7 @@ mod tests {
             assert_eq!(found.len(), COUNT);
             for (dim, (_, most)) in ranges.iter().enumerate() {
                 let mut own: Vec<i64> = found.iter().map(|reading| reading[dim]).collect();
+                assert!(own.iter().any(|extent| extent % 2 == 0) && own.iter().any(|extent| extent % 2 == 1));
                 assert!(own[0] >= *most && own.iter().all(|extent| (2..=own[0]).contains(extent)), "{own:?}");
                 own.sort_unstable();
                 own.dedup();
