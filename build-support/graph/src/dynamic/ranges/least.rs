@@ -1,9 +1,8 @@
 //! Known values with the least extents: they have to follow from the extents as those of the
 //! readings do.
 //!
-//! The extents of the readings are spread over the ranges, so a number such as the larger one of
-//! `words` and 4, or whether there are more than 8 words, may be one formula in all of them and
-//! another number for small extents.
+//! None of the readings has an extent of 1, so a number such as the larger one of `words` and 2, or
+//! whether there is more than one word, may be one formula in all of them and another number there.
 
 use std::collections::HashSet;
 

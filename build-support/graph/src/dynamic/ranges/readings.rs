@@ -5,8 +5,8 @@ use crate::graph::RangeDim;
 /// The number of readings: one for the largest extents, and others that tell sums of products
 /// apart.
 const COUNT: usize = 5;
-/// Parts of the largest extent, in percent.
-const PARTS: [i64; COUNT - 1] = [73, 41, 19, 7];
+/// Parts of the largest extent, in percent. The last one is the least extent, or 2.
+const PARTS: [i64; COUNT - 1] = [73, 41, 19, 0];
 /// The part whose extent has small factors: a number that follows from a remainder of the extent,
 /// such as the columns that are missing to an even number of them, is another one there than for
 /// primes.
