@@ -377,7 +377,7 @@ fn nodes_that_are_refused() {
         (
             vec![axis(node("Gather", &["x", "i"], &["y"]), 1)],
             vec![scalar("i", 3)],
-            "with batch = 1, words = 1: node 'y' (Gather): index",
+            "words = 2: node 'y' (Gather): index",
         ),
     ];
     for (nodes, known, expected) in rows {
@@ -414,6 +414,26 @@ fn numbers_of_small_extents_are_compared() {
         // From 2 words on, the first is a formula, and the second one is true.
         import(&bytes, None, &ranged(&[("batch", 1, 8), ("words", 2, 512)])).unwrap();
     }
+}
+
+/// The larger one of two dimensions is a formula only if it is the same one in all calls.
+#[test]
+fn comparisons_of_dimensions_are_refused() {
+    let extent =
+        |axis: i64, name: &str| with_int(with_int(node("Shape", &["x"], &[name]), "start", axis), "end", axis + 1);
+    let nodes = vec![
+        extent(0, "rows"),
+        extent(1, "columns"),
+        node("Max", &["rows", "columns"], &["m"]),
+        with_int(node("Cast", &["m"], &["f"]), "to", 1),
+        node("Mul", &["x", "f"], &["y"]),
+    ];
+    let bytes = model(nodes, vec![], &[("x", &["batch", "words"])], &["y"]);
+    for (most, least) in [(8, 1), (64, 1), (512, 1), (512, 256)] {
+        let found = error_of(&bytes, &ranged(&[("batch", 1, most), ("words", least, 512)]));
+        assert!(found.contains("node 'y' (Mul)") && found.contains(".dim_in("), "{most} {least}: {found}");
+    }
+    check("the larger one", &bytes, &[("batch", 1, 8), ("words", 8, 20)], &[&[1, 8], &[8, 8], &[3, 20]]);
 }
 
 /// The columns that are missing to a multiple of a number are the same for many extents, and the

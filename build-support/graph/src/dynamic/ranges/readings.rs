@@ -15,47 +15,63 @@ const COMPOSITE: i64 = 41;
 /// Returns the extents of each reading, those of the first one the largest.
 ///
 /// They are within the ranges, except if a range has too few extents. None is 1, because an extent
-/// of 1 is broadcast. All but the largest are different for each dimension, and spread over the
-/// ranges, so that a number that is a formula only for large or small extents is noticed. One is a
-/// multiple of 12, or of 2, and the others are prime, where the range has such extents.
+/// of 1 is broadcast. In each reading but the first they are different for each dimension. They are
+/// spread over the ranges, so that a number that is a formula only for large or small extents is
+/// noticed; one is a multiple of 12, or of 2, and the others are prime, where the range has such
+/// extents. Every second dimension grows from reading to reading while the others become smaller,
+/// so that the larger one of two dimensions is not the same in all readings.
 pub(super) fn readings(dims: &[RangeDim]) -> Vec<Vec<i64>> {
-    let mut used: Vec<i64> = dims.iter().map(|dim| dim.most).collect();
-    let mut columns = Vec::new();
+    let mut columns: Vec<Vec<i64>> = Vec::new();
     for (number, dim) in dims.iter().enumerate() {
-        let mut own = Vec::new();
-        if dim.most >= 2 {
-            own.push(dim.most);
+        let mut own = extents(dim);
+        if number % 2 == 1 {
+            own[1..].reverse();
         }
-        let least = dim.least.max(2);
-        for part in PARTS {
-            let near = (i128::from(dim.most) * i128::from(part) / 100).try_into().unwrap_or(dim.most).max(least);
-            // The next free one, first below and then above.
-            let free = |extent: &i64| !used.contains(extent) && !own.contains(extent);
-            let below = (least..=near).rev().take(64).filter(free);
-            let above = (near..=dim.most).take(64).filter(free);
-            let wanted = if part == COMPOSITE {
-                below.clone().find(|extent| extent % 12 == 0).or_else(|| below.clone().find(|extent| extent % 2 == 0))
-            } else {
-                below.clone().find(|extent| is_prime(*extent))
-            };
-            let found = wanted.or_else(|| below.chain(above).next());
-            let found = found.or_else(|| (dim.most + 1..).find(free));
-            own.extend(found);
-        }
-        let mut next = dim.most + 1;
-        while own.len() < COUNT {
-            if !own.contains(&next) && !used.contains(&next) {
-                own.push(next);
+        own[1..].rotate_left(number / 2);
+        let is_used = |reading: usize, extent: i64| columns.iter().any(|column| column[reading] == extent);
+        let collides = |own: &[i64]| (1..COUNT).any(|reading| is_used(reading, own[reading]));
+        for _ in 1..COUNT {
+            if collides(&own) {
+                own[1..].rotate_left(1);
             }
-            next += 1;
         }
-        own.sort_unstable_by(|a, b| b.cmp(a));
-        used.extend(&own);
-        // Other dimensions have their extents in another order.
-        own[1..].rotate_left(number % (COUNT - 1));
+        for reading in 1..COUNT {
+            while is_used(reading, own[reading]) {
+                own[reading] = own.iter().max().map_or(2, |largest| largest + 1);
+            }
+        }
+        own[0] = own.iter().copied().max().unwrap_or(dim.most);
         columns.push(own);
     }
     (0..COUNT).map(|reading| columns.iter().map(|column| column[reading]).collect()).collect()
+}
+
+/// Returns different extents of a dimension, in descending order.
+fn extents(dim: &RangeDim) -> Vec<i64> {
+    let mut own = Vec::new();
+    if dim.most >= 2 {
+        own.push(dim.most);
+    }
+    let least = dim.least.max(2);
+    for part in PARTS {
+        let near = (i128::from(dim.most) * i128::from(part) / 100).try_into().unwrap_or(dim.most).max(least);
+        // The next free one, first below and then above.
+        let free = |extent: &i64| !own.contains(extent);
+        let below = (least..=near).rev().take(64).filter(free);
+        let above = (near..=dim.most).take(64).filter(free);
+        let wanted = if part == COMPOSITE {
+            below.clone().find(|extent| extent % 12 == 0).or_else(|| below.clone().find(|extent| extent % 2 == 0))
+        } else {
+            below.clone().find(|extent| is_prime(*extent))
+        };
+        let found = wanted.or_else(|| below.chain(above).next());
+        let found = found.or_else(|| (dim.most.max(1) + 1..).find(free));
+        own.extend(found);
+    }
+    let next = dim.most.max(1) + 1;
+    own.extend((next..).filter(|extent| !own.contains(extent)).take(COUNT - own.len()).collect::<Vec<_>>());
+    own.sort_unstable_by(|a, b| b.cmp(a));
+    own
 }
 
 fn is_prime(number: i64) -> bool {
