@@ -16,11 +16,12 @@ import tvm_ffi
 from compiler import PassContext, build, graph, module
 
 
-def from_onnx(source, *, dims=None, dims_up_to=None, dims_in=None, inputs=None, constants=None, sequences=None, bounds=None, absent=(), outputs=(), operators=None, weights=None, allow_nan=False, plain=False):
+def from_onnx(source, *, dims=None, dims_up_to=None, dims_in=None, dims_range=None, inputs=None, constants=None, sequences=None, bounds=None, absent=(), outputs=(), operators=None, weights=None, allow_nan=False, plain=False):
     """A model of ONNX, by the path of its file or by its bytes: a `kernpack.graph.Model`.
 
     `dims` has extents by the names of dimensions, `inputs` shapes by the names of inputs, for what the file leaves open. `dims_up_to={"batch": 64}` leaves a batch to
-    each call, up to a bound, and `dims_in={"sequence": [32, 64]}` compiles the model for several extents, one of which each call has. `constants` has arrays for inputs that
+    each call, up to a bound, and `dims_in={"sequence": [32, 64]}` compiles the model for several extents, one of which each call has.
+    `dims_range={"batch": [1, 8], "sequence": [1, 512]}` compiles it once for all extents of several dimensions. `constants` has arrays for inputs that
     always have this value. `sequences` has lists of shapes for inputs that are sequences; `bounds` the most rounds of loops by the names of their nodes,
     where only a call tells how many rounds there are; `absent` names optional inputs that are not there. `outputs` names the
     values that are wanted; without it, all outputs of the model. `operators` says what operators compute that ONNX does not have, by `"domain.name"`: a function of the
@@ -31,6 +32,7 @@ def from_onnx(source, *, dims=None, dims_up_to=None, dims_in=None, inputs=None, 
         "dims": dict(dims or {}),
         "dims_up_to": dict(dims_up_to or {}),
         "dims_in": {name: list(extents) for name, extents in (dims_in or {}).items()},
+        "dims_range": {name: list(extents) for name, extents in (dims_range or {}).items()},
         "inputs": {name: tvm_ffi.Shape(shape) for name, shape in (inputs or {}).items()},
         "constants": {name: tvm_ffi.from_dlpack(np.array(value, order="C")) for name, value in (constants or {}).items()},
         "sequences": {name: [tvm_ffi.Shape(shape) for shape in shapes] for name, shapes in (sequences or {}).items()},

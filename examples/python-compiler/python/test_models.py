@@ -217,6 +217,15 @@ def test_mistakes_are_named(tmp_path):
         assert expected in str(raised.value), str(raised.value)
 
 
+def test_any_extents_of_a_range():
+    run = models.compile(models.from_onnx(PERCEPTRON, dims_range={"batch": [1, 8]}))
+    for batch in [1, 2, 8]:
+        x = np.linspace(-3, 4, batch * 4, dtype=np.float32).reshape(batch, 4)
+        np.testing.assert_array_equal(run(x), models.compile(models.from_onnx(PERCEPTRON, dims={"batch": batch}))(x))
+    with pytest.raises(ValueError, match="the dimension 'batch' is 9, and has to be 1 to 8"):
+        run(np.zeros((9, 4), np.float32))
+
+
 def test_a_network_of_pytorch(tmp_path):
     system = os.environ.get("KERNPACK_TORCH_PYTHON")
     if not system:
