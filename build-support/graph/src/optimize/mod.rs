@@ -82,10 +82,11 @@ const PASSES: &[Pass] = &[
         leaves_dead_values: false,
     },
     // After all passes that read the matrix of a product, because panels are not a matrix. It also
-    // runs with `plain`, because it keeps the nodes.
+    // runs with `plain`, because it keeps the nodes. The rule for panels needs a known number of
+    // rows: with ranges of extents, products are those of the rule `gemm`, which reads matrices.
     Pass {
         name: "pack_matmul_weights",
-        applies: |_| true,
+        applies: |options| options.ranges.iter().all(|(_, least, most)| least == most),
         run: |graph, _| graph.pack_matmul_weights(),
         leaves_dead_values: false,
     },
