@@ -175,7 +175,7 @@ fn other_weights_for_the_same_code() {
     let info: String = module.function("perceptron_info").unwrap().call_as(()).unwrap();
     let text = info.split_once("\"recipe\":\"").unwrap().1.split_once('"').unwrap().0;
     let recipe = Recipe::parse(&text.replace("\\n", "\n")).unwrap();
-    // What the build does, another program does in the same way.
+    // Another program makes the same file as the build.
     let original = fs::read(package.dir.join("perceptron.onnx")).unwrap();
     let new = package.dir.join("new.weights");
     let made = |model: Vec<u8>| {

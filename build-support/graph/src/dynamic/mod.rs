@@ -12,7 +12,7 @@ mod sizes;
 
 pub use extent::{Extent, Extents, OpenDim};
 pub use ranges::Formula;
-pub(crate) use ranges::{Hidden, same_nodes};
+pub(crate) use ranges::{Hidden, same_nodes, whole};
 
 use crate::error::Result;
 use crate::graph::Graph;

@@ -13,6 +13,7 @@ use kernpack_compiler::ir::{
 use kernpack_compiler::te::operation::{post_order, replace_inputs};
 use kernpack_compiler::text;
 
+use crate::dynamic::whole;
 use crate::error::{Result, fail, require};
 use crate::graph::Ranges;
 
@@ -360,15 +361,6 @@ impl<'a> Symbolic<'a> {
             values[0]
         )
     }
-}
-
-/// Returns numbers as integers, if they are.
-fn whole(values: &[f64]) -> Option<Vec<i64>> {
-    /// Integers up to here are exact.
-    const EXACT: f64 = 9e15;
-    let is_whole = |value: &f64| value.fract() == 0.0 && value.abs() <= EXACT;
-    #[expect(clippy::cast_possible_truncation, reason = "these are integers of at most 2^53")]
-    values.iter().all(is_whole).then(|| values.iter().map(|value| *value as i64).collect())
 }
 
 /// The reason why a node is rejected whose expressions differ.

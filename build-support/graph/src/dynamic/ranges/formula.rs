@@ -129,6 +129,15 @@ impl Formula {
     }
 }
 
+/// Returns numbers as integers, if they are.
+pub(crate) fn whole(values: &[f64]) -> Option<Vec<i64>> {
+    /// Integers up to here are exact.
+    const EXACT: f64 = 9e15;
+    let is_whole = |value: &f64| value.fract() == 0.0 && value.abs() <= EXACT;
+    #[expect(clippy::cast_possible_truncation, reason = "these are integers of at most 2^53")]
+    values.iter().all(is_whole).then(|| values.iter().map(|value| *value as i64).collect())
+}
+
 /// Returns all products of up to [`DEGREE`] dimensions, short ones first.
 fn products(dims: usize) -> Vec<Vec<u32>> {
     let mut all: Vec<Vec<u32>> = Vec::new();

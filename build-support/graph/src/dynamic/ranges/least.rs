@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use kernpack_compiler::ir::DataTypeExt;
 
-use super::Formula;
+use super::{Formula, whole};
 use crate::constant::Constant;
 use crate::error::{Result, fail};
 use crate::graph::{Graph, Ranges, ValueId};
@@ -74,11 +74,6 @@ fn expected(ranges: &Ranges, values: &[f64], least: &[i64]) -> Option<f64> {
     if values.iter().all(|value| value.to_bits() == values[0].to_bits()) {
         return Some(values[0]);
     }
-    #[expect(clippy::cast_possible_truncation, reason = "these are whole")]
-    let whole = |values: &[f64]| -> Option<Vec<i64>> {
-        let is_whole = |value: &f64| value.fract() == 0.0 && value.abs() <= 9e15;
-        values.iter().all(is_whole).then(|| values.iter().map(|value| *value as i64).collect())
-    };
     #[expect(clippy::cast_precision_loss, reason = "numbers from extents are exact")]
     let at = |values: &[i64]| Some(Formula::find(&ranges.extents(), values)?.at(least)? as f64);
     if let Some(whole) = whole(values) {

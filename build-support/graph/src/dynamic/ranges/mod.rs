@@ -14,6 +14,7 @@ mod readings;
 use std::sync::Arc;
 
 pub use formula::Formula;
+pub(crate) use formula::whole;
 pub(crate) use known::Hidden;
 
 use self::readings::readings;
