@@ -178,6 +178,85 @@ fn batched_products() {
     }
 }
 
+/// Products of constant weights in panels, whose rows are those of two dimensions.
+#[test]
+fn products_in_panels() {
+    for (shape, depth, n) in [([0, 3], 5, 40), ([1, 1], 3, 17), ([1, 20], 4, 48), ([3, 5], 2, 100), ([4, 33], 3, 33)] {
+        for known in [[true, true], [false, true], [true, false], [false, false]] {
+            if shape[0] == 0 && known[0] {
+                continue;
+            }
+            let mut k = Kernel::new("f");
+            let [batch, words] = [("batch", 0), ("words", 1)].map(|(name, axis)| match known[axis] {
+                true => Expr::from(shape[axis]),
+                false => k.size(name).expr().clone(),
+            });
+            let a = k.input("a", (&batch, &words, depth), F32);
+            let panels = [(n + 15) / 16, depth, 16];
+            let b = k.input("b", panels, F32);
+            let residual = k.input("residual", (&batch, &words, n), F32);
+            let r = reduce_axis(0, depth, "r");
+            let c = compute((&batch, &words, n), |[i, j, m]| {
+                sum(a.at([&i, &j, &r]) * b.at([m.expr().floor_div(16), r.expr(), m.expr().floor_mod(16)]), &r)
+            })
+            .named("c");
+            let out = compute((&batch, &words, n), |[i, j, m]| c.at([&i, &j, &m]) + residual.at([&i, &j, &m]));
+            k.output("out", out);
+            let [batch, words] = shape;
+            check("product in panels", &k, &[&[batch, words, depth], &panels, &[batch, words, n]], 0.0);
+            let context = PassContext::default();
+            k.lower(&TargetDescription::x86_64_v4(), &context).unwrap();
+            assert!(context.take_notes().iter().any(|note| note.as_str().ends_with("rule `panels`")));
+        }
+    }
+}
+
+/// The products of attention with one set of kernels for all extents: `q k^T + mask` and `p v`.
+#[test]
+fn products_of_attention() {
+    let heads = 2;
+    for (batch, rows, columns, depth) in
+        [(0, 2, 2, 2), (1, 1, 1, 1), (1, 8, 20, 16), (2, 5, 33, 3), (3, 17, 16, 20), (1, 30, 70, 5)]
+    {
+        for is_transposed in [false, true] {
+            for known in [None, Some("depth"), Some("columns")] {
+                if columns == 0 || depth == 0 {
+                    continue;
+                }
+                let mut k = Kernel::new("f");
+                let n = k.size("n").expr().clone();
+                let m = k.size("m").expr().clone();
+                let is_known = |name: &str| known == Some(name);
+                let j = if is_known("columns") { Expr::from(columns) } else { k.size("j").expr().clone() };
+                let d = if is_known("depth") { Expr::from(depth) } else { k.size("d").expr().clone() };
+                let a = k.input("a", (&n, heads, &m, &d), F32);
+                let b = match is_transposed {
+                    true => k.input("b", (&n, heads, &j, &d), F32),
+                    false => k.input("b", (&n, heads, &d, &j), F32),
+                };
+                let mask = k.input("mask", (&n, 1, 1, &j), F32);
+                let r = reduce_axis(0, &d, "r");
+                let c = compute((&n, heads, &m, &j), |[n, h, i, j]| {
+                    let element = if is_transposed { b.at([&n, &h, &j, &r]) } else { b.at([&n, &h, &r, &j]) };
+                    sum(a.at([&n, &h, &i, &r]) * element, &r)
+                })
+                .named("c");
+                let zero = Expr::int(0);
+                k.output(
+                    "out",
+                    compute((&n, heads, &m, &j), |[n, h, i, j]| {
+                        c.at([&n, &h, &i, &j]) * 0.5 + mask.at([n.expr(), zero.clone(), zero.clone(), j.expr()])
+                    }),
+                );
+                let b_shape =
+                    if is_transposed { [batch, heads, columns, depth] } else { [batch, heads, depth, columns] };
+                let shapes: [&[i64]; 3] = [&[batch, heads, rows, depth], &b_shape, &[batch, 1, 1, columns]];
+                check("product of attention", &k, &shapes, 0.0);
+            }
+        }
+    }
+}
+
 #[test]
 fn rows() {
     let mut k = Kernel::new("softmax");

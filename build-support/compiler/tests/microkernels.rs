@@ -106,6 +106,47 @@ fn products() {
     check("product with rows of 4 KiB", &kernel, "x86-64-v4", &[8 * 2]);
 }
 
+/// Products with extents that are known only when they run: their last tiles do not spill either.
+#[test]
+fn products_of_any_extents() {
+    let attention = |is_transposed: bool| {
+        let mut k = Kernel::new("f");
+        let (n, m) = (k.size("n").expr().clone(), k.size("m").expr().clone());
+        let (depth, columns) = if is_transposed { (Expr::int(32), m.clone()) } else { (m.clone(), Expr::int(64)) };
+        let a = k.input("a", (&n, &m, &depth), F32);
+        let b = if is_transposed { (&n, &m, &depth) } else { (&n, &m, &columns) };
+        let b = k.input("b", b, F32);
+        let r = reduce_axis(0, &depth, "r");
+        k.output(
+            "c",
+            compute((&n, &m, &columns), |[n, i, j]| {
+                let element = if is_transposed { b.at([&n, &j, &r]) } else { b.at([&n, &r, &j]) };
+                sum(a.at([&n, &i, &r]) * element, &r)
+            }),
+        );
+        k
+    };
+    let panels = {
+        let mut k = Kernel::new("f");
+        let (n, m) = (k.size("n").expr().clone(), k.size("m").expr().clone());
+        let (a, b) = (k.input("a", (&n, &m, 384), F32), k.input("b", [24, 384, 16], F32));
+        let r = reduce_axis(0, 384, "r");
+        k.output(
+            "c",
+            compute((&n, &m, 384), |[n, i, j]| {
+                sum(a.at([&n, &i, &r]) * b.at([j.expr().floor_div(16), r.expr(), j.expr().floor_mod(16)]), &r)
+            }),
+        );
+        k
+    };
+    for (name, kernel) in
+        [("queries and keys", attention(true)), ("weights and values", attention(false)), ("panels", panels)]
+    {
+        check(name, &kernel, "x86-64-v4", &[14 * 2, 8 * 2, 14, 8, 4 * 2]);
+        check(name, &kernel, "x86-64-v3", &[6 * 2, 4 * 2]);
+    }
+}
+
 #[test]
 fn convolutions() {
     // 84 channels are 7 tiles of 12 rows or 14 of 6; 144 pixels have one vector more than whole

@@ -39,8 +39,8 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     };
     let dtype = product.sum.dtype();
     let vectors = Vectors { dtype, lanes: target.lanes(dtype.bits()) };
-    let rows: i64 = product.rows.iter().map(|(_, extent)| extent).product();
-    let (columns, terms) = (product.column.1, product.depth.1);
+    let Some(rows) = product.rows.count() else { decline!("an axis has no constant extent") };
+    let (columns, terms) = product.known_extents();
     let (height, wide) = tile(target, Some(rows), Some(terms * i64::from(dtype.bits()) / 8));
     let across = wide * vectors.lanes;
     if columns % across != 0 || rows < 2 * height {
@@ -68,7 +68,7 @@ impl Plan<'_> {
     fn group(&self, b: &Buffer, at: &Expr, rows: i64, code: &mut Code) {
         let Self { vectors, height, wide, group, .. } = *self;
         let across = wide * vectors.lanes;
-        let panel = self.product.depth.1 * across;
+        let panel = self.product.known_extents().1 * across;
         let packed = memory("packed", vectors.dtype, &[group * panel], "global");
         code.alloc(&packed);
         let start = code.bind("start", at * (group * across));
@@ -100,7 +100,7 @@ impl Plan<'_> {
         code: &mut Code,
     ) {
         let Self { vectors, wide, pitch, .. } = *self;
-        let Product { depth: (depth, terms), a, value, sum, .. } = self.product;
+        let Product { depth: (depth, terms), a, value, sum, rows, column: (column_axis, _), .. } = self.product;
         let lanes = vectors.lanes;
         let across = wide * lanes;
         let k = Var::index("k");
@@ -114,9 +114,9 @@ impl Plan<'_> {
         }
         vectors.tile(
             (height, wide),
-            (&[(k.clone(), *terms)], Some(each.finish())),
+            (&[(k.clone(), terms.clone())], Some(each.finish())),
             |row| {
-                let mut values = self.product.row(&(first + row));
+                let mut values = rows.at(&(first + row));
                 values.insert(depth.clone(), k.expr().clone());
                 self.inputs.loads(&substitute(a, &values))
             },
@@ -124,10 +124,10 @@ impl Plan<'_> {
             |row, vector, (sums, at)| {
                 let lane = Var::index("j");
                 let j = column + vector * lanes + &lane;
-                let mut values = self.product.row(&(first + row));
-                values.insert(self.product.column.0.clone(), j);
-                let axes = self.product.rows.iter().chain([&self.product.column]);
-                let indices: Vec<Expr> = axes.map(|(var, _)| substitute(var.expr(), &values)).collect();
+                let mut values = rows.at(&(first + row));
+                values.insert(column_axis.clone(), j);
+                let axes = rows.0.iter().map(|(var, _)| var).chain([column_axis]);
+                let indices: Vec<Expr> = axes.map(|var| substitute(var.expr(), &values)).collect();
                 let index = self.out.flat_index(&indices);
                 values.insert(sum.clone(), Expr::load(sums, at + &lane));
                 let store = Stmt::store(self.out.clone(), index, self.inputs.loads(&substitute(value, &values)));

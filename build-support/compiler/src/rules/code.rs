@@ -117,6 +117,14 @@ impl Vectors {
         Stmt::store(buffer.clone(), index.ramp(1, self.lanes as u16), value)
     }
 
+    /// The vector that starts at an element which is loaded from memory.
+    pub(crate) fn along(&self, element: &Expr) -> Expr {
+        match &**element {
+            ExprNode::Load { buffer, index, .. } => self.load(buffer, index.clone()),
+            _ => unreachable!("the element is loaded"),
+        }
+    }
+
     /// Stores the first `count` lanes.
     pub(crate) fn store_first(&self, buffer: &Buffer, index: Expr, value: Expr, count: i64) -> Stmt {
         if count >= self.lanes {
@@ -226,7 +234,7 @@ impl Vectors {
     pub(crate) fn tile(
         &self,
         (rows, vectors): (i64, i64),
-        (loops, each): (&[(Var, i64)], Option<Stmt>),
+        (loops, each): (&[(Var, Expr)], Option<Stmt>),
         a: impl Fn(i64) -> Expr,
         b: impl Fn(i64) -> Expr,
         done: impl Fn(i64, i64, (&Buffer, Expr)) -> Stmt,
@@ -254,7 +262,7 @@ impl Vectors {
         let body = loops
             .iter()
             .rev()
-            .fold(inner.finish(), |body, (var, extent)| Stmt::for_loop(var.clone(), 0, *extent, ForKind::Serial, body));
+            .fold(inner.finish(), |body, (var, extent)| Stmt::for_loop(var.clone(), 0, extent, ForKind::Serial, body));
         code.push(body);
         for (row, vector) in places() {
             code.push(done(row, vector, (&sums, place(row, vector))));

@@ -104,6 +104,12 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     if !dtype.is_float() {
         decline!("`{}` is a product of {}", op.name(), dtype.short_name());
     }
+    let mut extents = parts.axes.iter().chain(&parts.reduce_axes).map(extent_of);
+    if extents.any(|extent| extent.is_none())
+        && let Outcome::Applied = super::ranged::apply(schedule, id, target)?
+    {
+        return Ok(Outcome::Applied);
+    }
     let Some(out_parts) = computed(&out) else { decline!("`{}` has several results", out.name()) };
     let out_axes = out_parts.axes;
     let position = |axis: &IterVar| parts.axes.iter().position(|other| other == axis).expect("an axis of the product");

@@ -11,6 +11,7 @@ use super::few_bits::FewBits;
 use super::gemm::{core_of, reads_in_place};
 use super::pattern::{Computed, axis_of, computed, depends_on, extent_of, reads, with_sum};
 use super::reduction::source_of;
+use super::row_tiles::Rows;
 use super::tile::tile;
 use super::{Outcome, TargetDescription, decline, shared_kind};
 use crate::error::Result;
@@ -29,16 +30,24 @@ pub(crate) enum Lies {
     InPanels,
     /// In rows: `[k, column]`.
     InRows,
+    /// In any way; its reads may depend on further axes of the result.
+    Anyhow,
+}
+
+impl Lies {
+    /// Returns true if all extents have to be known, except those of rows.
+    fn needs_extents(self) -> bool {
+        self != Self::Anyhow
+    }
 }
 
 /// A product with fused operations, as functions of positions.
 pub(crate) struct Product {
     pub(crate) out: Operation,
-    /// All axes of the result except the last one, with their extents; then that one, and the
-    /// reduction axis.
-    pub(crate) rows: Vec<(Var, i64)>,
-    pub(crate) column: (Var, i64),
-    pub(crate) depth: (Var, i64),
+    /// All axes of the result except the last one; then that one, and the reduction axis.
+    pub(crate) rows: Rows,
+    pub(crate) column: (Var, Expr),
+    pub(crate) depth: (Var, Expr),
     pub(crate) a: Expr,
     pub(crate) b: Expr,
     /// The second factor, if it has a few bits.
@@ -112,6 +121,7 @@ fn factors(parts: &Computed, how: Lies) -> core::result::Result<(Expr, Expr), St
         let is_so = match how {
             Lies::InPanels => in_panels(factor, column, depth) || FewBits::of(factor, column, depth).is_some(),
             Lies::InRows => in_rows(factor, column, depth),
+            Lies::Anyhow => depends_on(factor, column),
         };
         is_so && !depends_on(other, column)
     };
@@ -164,18 +174,19 @@ fn describe(
 ) -> core::result::Result<Product, String> {
     let (a, b) = factors(parts, lies)?;
     let own: &[IterVar] = if is_whole { &parts.axes } else { &out.axes };
-    let constant = |axis: &IterVar| match (extent_of(axis), &axis.dom) {
-        (Some(extent), Some(dom)) if extent > 0 && dom.min.is_int(0) => Ok(extent),
-        _ => Err("an axis has no constant extent".to_owned()),
+    let extent = |axis: &IterVar| match extent_from_zero(axis)? {
+        extent if extent.as_int().is_none() && lies.needs_extents() => Err("an axis has no constant extent".to_owned()),
+        extent => Ok(extent),
     };
-    let mut axes = Vec::new();
-    for (axis, own) in parts.axes.iter().zip(own) {
-        axes.push((own.var.clone(), constant(axis)?));
+    let (last, outer) = parts.axes.split_last().expect("it has columns");
+    let mut rows = Rows::default();
+    for (axis, own) in outer.iter().zip(own) {
+        rows.0.push((own.var.clone(), extent_from_zero(axis)?));
     }
-    let column = axes.pop().expect("it has columns");
+    let column = (own[outer.len()].var.clone(), extent(last)?);
     let depth = &parts.reduce_axes[0];
-    let few_bits = parts.axes.last().and_then(|column| FewBits::of(&b, column, depth));
-    let depth = (depth.var.clone(), constant(depth)?);
+    let few_bits = FewBits::of(&b, last, depth);
+    let depth = (depth.var.clone(), extent(depth)?);
     let renamed: VarMap =
         parts.axes.iter().zip(own).map(|(axis, own)| (axis.var.clone(), own.var.expr().clone())).collect();
     let sum = Var::new("sum", core_op.output(0).dtype);
@@ -189,7 +200,18 @@ fn describe(
         body
     };
     let (a, b) = (substitute(&a, &renamed), substitute(&b, &renamed));
-    Ok(Product { out: out_op.clone(), rows: axes, column, depth, a, b, few_bits, value, sum })
+    Ok(Product { out: out_op.clone(), rows, column, depth, a, b, few_bits, value, sum })
+}
+
+/// Returns the extent of an axis: a positive number, or an expression of sizes.
+fn extent_from_zero(axis: &IterVar) -> core::result::Result<Expr, String> {
+    let Some(dom) = axis.dom.as_ref().filter(|dom| dom.min.is_int(0)) else {
+        return Err("an axis does not start at 0".into());
+    };
+    match dom.extent.as_int() {
+        Some(..=0) => Err("an axis has no elements".into()),
+        _ => Ok(dom.extent.clone()),
+    }
 }
 
 /// Returns true if an operand is widened from half precision.
@@ -198,64 +220,61 @@ fn is_half(operand: &Expr) -> bool {
 }
 
 /// The shape of a register tile: rows, and vectors of each row.
-fn shape(target: &TargetDescription, rows: i64, row_bytes: i64) -> (i64, i64) {
+fn shape(target: &TargetDescription, rows: Option<i64>, row_bytes: i64) -> (i64, i64) {
     match (rows, target.vector_registers) {
         // For one row, which is read once, several panels are read at a time.
-        (1, 32..) => (1, 8),
-        (1, _) => (1, 4),
-        _ => tile(target, Some(rows), Some(row_bytes)),
+        (Some(1), 32..) => (1, 8),
+        (Some(1), _) => (1, 4),
+        _ => tile(target, rows, Some(row_bytes)),
     }
 }
 
 fn operation(product: &Product, target: &TargetDescription) -> Operation {
     let dtype = product.sum.dtype();
-    let rows: i64 = product.rows.iter().map(|(_, extent)| extent).product();
+    let rows = product.rows.count();
     let mut vectors = Vectors { dtype, lanes: target.lanes(dtype.bits()).min(COLUMNS) };
-    if rows == 1 && dtype == F32 && is_half(&product.b) {
+    if rows == Some(1) && dtype == F32 && is_half(&product.b) {
         // Sixteen halves are widened in several steps, eight in one: 784 x 512 takes 13.7 us with
         // the former and 9.3 us with the latter on a fourth-generation AMD EPYC.
         vectors.lanes = vectors.lanes.min(8);
     }
-    let (columns, terms) = (product.column.1, product.depth.1);
+    let (columns, terms) = product.known_extents();
     let (height, wide) = shape(target, rows, terms * i64::from(dtype.bits()) / 8);
     // Panels contain whole vectors, also after the last column.
     let all = (columns + vectors.lanes - 1) / vectors.lanes;
     let wide = wide.min(all);
-    let (groups, tiles) = ((all + wide - 1) / wide, (rows + height - 1) / height);
-    let (last_wide, last_height) = (all - wide * (groups - 1), rows - height * (tiles - 1));
+    let groups = (all + wide - 1) / wide;
+    let last_wide = all - wide * (groups - 1);
+    let tiles = product.rows.tiles(height);
     // The cost of a product with one row is that of reading the matrix; others execute several
     // multiply-adds in that time.
-    let work = rows.saturating_mul(columns).saturating_mul(terms) / if rows == 1 { 1 } else { 4 };
-    let kind = shared_kind(target, Some(work));
+    let work = rows.map(|rows| rows.saturating_mul(columns).saturating_mul(terms) / if rows == 1 { 1 } else { 4 });
+    let kind = shared_kind(target, work);
     let inputs = Inputs::of([&product.a, &product.b, &product.value]);
     inputs.operation(&format!("{}.panels", product.out.name()), &product.out, |inputs, out| {
-        for_each("tile", groups * tiles, kind, |number, code| {
-            let (group, tile) = (number.floor_div(tiles), number.floor_mod(tiles));
+        for_each("tile", &tiles * groups, kind, |number, code| {
+            let (group, tile) = (number.floor_div(&tiles), number.floor_mod(&tiles));
             let (first, start) = (&tile * height, &group * (wide * vectors.lanes));
             // Each tile prefetches a panel of the next group, which would otherwise cause stalls:
             // weights of a whole model come from the last-level cache.
             let panels = wide * vectors.lanes / COLUMNS;
-            let ahead = (panels > 0 && tiles >= panels).then(|| {
+            let ahead = (panels > 0 && tiles.as_int().is_none_or(|tiles| tiles >= panels)).then(|| {
                 let next = (&group + 1) * panels + tile.min(panels - 1);
                 next.min((columns + COLUMNS - 1) / COLUMNS - 1) * terms * COLUMNS
             });
-            let one = |height: i64, wide: i64| {
-                let mut code = Code::default();
-                let block = Block { product, inputs, vectors, first: &first, start: &start, ahead: ahead.as_ref() };
-                block.write(height, wide, out, &mut code);
-                code.finish()
-            };
-            let of_height = |height: i64| {
+            let of_height = |first: &Expr, height: i64| {
+                let one = |wide: i64| {
+                    let mut code = Code::default();
+                    let block = Block { product, inputs, vectors, first, start: &start, ahead: ahead.as_ref() };
+                    block.write(height, wide, out, &mut code);
+                    code.finish()
+                };
                 if last_wide == wide {
-                    return one(height, wide);
+                    return one(wide);
                 }
-                Stmt::if_then(group.less(groups - 1), one(height, wide), Some(one(height, last_wide)))
+                Stmt::if_then(group.less(groups - 1), one(wide), Some(one(last_wide)))
             };
-            code.push(if last_height == height {
-                of_height(height)
-            } else {
-                Stmt::if_then(first.less(rows - last_height), of_height(height), Some(of_height(last_height)))
-            });
+            code.push(product.rows.tile(&first, height, of_height));
         })
     })
 }
@@ -272,37 +291,55 @@ struct Block<'a> {
 }
 
 impl Product {
-    /// The values of the axes of the result for a linear row index.
-    pub(crate) fn row(&self, number: &Expr) -> VarMap {
-        let mut rest = number.clone();
-        let mut values = VarMap::new();
-        let mut left: i64 = self.rows.iter().map(|(_, extent)| extent).product();
-        for (var, extent) in self.rows.iter().rev() {
-            left /= extent.max(&1);
-            let value = match (*extent, left) {
-                (1, _) => Expr::int(0),
-                (_, 1) => rest.clone(),
-                _ => rest.floor_mod(*extent),
-            };
-            if *extent != 1 && left != 1 {
-                rest = rest.floor_div(*extent);
-            }
-            values.insert(var.clone(), value);
-        }
-        values
+    /// The number of columns, and of terms of a sum. Those of a product in panels or rows are known.
+    pub(crate) fn known_extents(&self) -> (i64, i64) {
+        let known = |extent: &Expr| extent.as_int().expect("the extent of a product in panels or rows is known");
+        (known(&self.column.1), known(&self.depth.1))
+    }
+
+    /// Emits the results of a tile, whose sums are in `block`: rows of `wide` vectors. `row` returns
+    /// the values of the axes of the rows, and `start` is the first column. With `is_cut`, columns
+    /// after the last one are not stored.
+    pub(crate) fn store(
+        &self,
+        (inputs, out): (&Inputs, &Buffer),
+        (block, height, wide, lanes): (&Buffer, i64, i64, i64),
+        row: impl Fn(&Expr) -> VarMap,
+        (start, is_cut): (&Expr, bool),
+        code: &mut Code,
+    ) {
+        let (column, columns) = &self.column;
+        code.push(serial("row", height, |own, code| {
+            let row = row(own);
+            code.push(serial("j.outer", wide, |outer, code| {
+                let lane = Var::index("j");
+                let at = outer * lanes + &lane;
+                let j = start + &at;
+                let mut values = row.clone();
+                values.insert(column.clone(), j.clone());
+                let rows = self.rows.0.iter().map(|(var, _)| var);
+                let indices: Vec<Expr> = rows.chain([column]).map(|var| substitute(var.expr(), &values)).collect();
+                values.insert(self.sum.clone(), Expr::load(block, own * (wide * lanes) + &at));
+                let written = inputs.loads(&substitute(&self.value, &values));
+                let store = Stmt::store(out.clone(), out.flat_index(&indices), written);
+                let store = if is_cut { Stmt::if_then(j.less(columns).likely(), store, None) } else { store };
+                code.push(Stmt::for_loop(lane, 0, lanes, ForKind::Vectorized, store));
+            }));
+        }));
     }
 }
 
 impl Block<'_> {
     fn write(&self, height: i64, wide: i64, out: &Buffer, code: &mut Code) {
-        let Product { column: (column, columns), depth: (depth, terms), a, b, few_bits, value, sum, .. } = self.product;
+        let Product { depth: (depth, _), a, b, few_bits, rows, .. } = self.product;
+        let (columns, terms) = self.product.known_extents();
         let lanes = self.vectors.lanes;
         let across = wide * lanes;
         let block = memory("block", self.vectors.dtype, &[height, across], "local");
         code.alloc(&block);
         let k = Var::index("k");
         let element = |row: i64, k: &Expr| {
-            let mut values = self.product.row(&(self.first + row));
+            let mut values = rows.at(&(self.first + row));
             values.insert(depth.clone(), k.clone());
             self.inputs.loads(&substitute(a, &values))
         };
@@ -314,9 +351,9 @@ impl Block<'_> {
             let term = outer.expr() * bits.block + k.expr();
             let load = |at: i64| {
                 let from = self.start + at * lanes;
-                bits.load(self.inputs, self.vectors, &from, (outer.expr(), k.expr()), *terms)
+                bits.load(self.inputs, self.vectors, &from, (outer.expr(), k.expr()), terms)
             };
-            let loops = [(outer.clone(), *terms / bits.block), (k.clone(), bits.block)];
+            let loops = [(outer.clone(), Expr::int(terms / bits.block)), (k.clone(), Expr::int(bits.block))];
             self.vectors.tile((height, wide), (&loops, None), |row| element(row, &term), load, done, code);
         } else {
             let loaded = match &**b {
@@ -327,30 +364,15 @@ impl Block<'_> {
             let panels = self.inputs.buffer(tensor);
             let load = |at: i64| {
                 let from = self.start + at * lanes;
-                let place = (from.floor_div(COLUMNS) * *terms + k.expr()) * COLUMNS + from.floor_mod(COLUMNS);
+                let place = (from.floor_div(COLUMNS) * terms + k.expr()) * COLUMNS + from.floor_mod(COLUMNS);
                 Expr::load(&panels, place.ramp(1, lanes as u16)).cast(self.vectors.dtype)
             };
             let ahead = self.ahead.map(|ahead| prefetch_later(&panels, ahead + k.expr() * COLUMNS));
-            let loops = [(k.clone(), *terms)];
+            let loops = [(k.clone(), Expr::int(terms))];
             self.vectors.tile((height, wide), (&loops, ahead), |row| element(row, k.expr()), load, done, code);
         }
+        let row = |own: &Expr| rows.at(&(self.first + own));
         let is_cut = columns % across != 0;
-        code.push(serial("row", height, |own, code| {
-            let row = self.product.row(&(self.first + own));
-            code.push(serial("j.outer", wide, |outer, code| {
-                let lane = Var::index("j");
-                let at = outer * lanes + &lane;
-                let j = self.start + &at;
-                let mut values = row.clone();
-                values.insert(column.clone(), j.clone());
-                let rows = self.product.rows.iter().map(|(var, _)| var);
-                let indices: Vec<Expr> = rows.chain([column]).map(|var| substitute(var.expr(), &values)).collect();
-                values.insert(sum.clone(), Expr::load(&block, own * across + &at));
-                let written = self.inputs.loads(&substitute(value, &values));
-                let store = Stmt::store(out.clone(), out.flat_index(&indices), written);
-                let store = if is_cut { Stmt::if_then(j.less(*columns).likely(), store, None) } else { store };
-                code.push(Stmt::for_loop(lane, 0, lanes, ForKind::Vectorized, store));
-            }));
-        }));
+        self.product.store((self.inputs, out), (&block, height, wide, lanes), row, (self.start, is_cut), code);
     }
 }

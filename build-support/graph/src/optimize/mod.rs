@@ -82,11 +82,10 @@ const PASSES: &[Pass] = &[
         leaves_dead_values: false,
     },
     // After all passes that read the matrix of a product, because panels are not a matrix. It also
-    // runs with `plain`, because it keeps the nodes. The rule for panels needs a known number of
-    // rows: with ranges of extents, products are those of the rule `gemm`, which reads matrices.
+    // runs with `plain`, because it keeps the nodes.
     Pass {
         name: "pack_matmul_weights",
-        applies: |options| options.ranges.iter().all(|(_, least, most)| least == most),
+        applies: |_| true,
         run: |graph, _| graph.pack_matmul_weights(),
         leaves_dead_values: false,
     },

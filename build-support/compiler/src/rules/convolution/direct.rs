@@ -236,7 +236,8 @@ impl Image<'_> {
         let (convolution, vectors, copied) = (self.convolution, self.plan.vectors, &self.plan.copied);
         let [rows, columns] = &convolution.spatial;
         let (c, ky, kx) = (Var::index("c"), Var::index("ky"), Var::index("kx"));
-        let loops = [(c.clone(), convolution.depth), (ky.clone(), rows.window), (kx.clone(), columns.window)];
+        let loops = [(&c, convolution.depth), (&ky, rows.window), (&kx, columns.window)]
+            .map(|(var, extent)| (var.clone(), Expr::int(extent)));
         let base = copied.place(convolution, c.expr(), ky.expr(), kx.expr()) + start;
         vectors.tile(
             (height, wide),

@@ -144,7 +144,8 @@ impl Plan {
         }
         let tile = |y: &Expr, count: i64, code: &mut Code| {
             let (c, ky, kx) = (Var::index("c"), Var::index("ky"), Var::index("kx"));
-            let all = [(c.clone(), convolution.depth), (ky.clone(), rows.window), (kx.clone(), columns.window)];
+            let all = [(&c, convolution.depth), (&ky, rows.window), (&kx, columns.window)]
+                .map(|(var, extent)| (var.clone(), Expr::int(extent)));
             let (loops, term) = match copied {
                 Some(_) => (&all[..], (c.expr() * rows.window + ky.expr()) * columns.window + kx.expr()),
                 None => (&all[..1], c.expr().clone()),

@@ -224,7 +224,7 @@ impl Part<'_> {
         });
         vectors.tile(
             (height, wide),
-            (&[(c.clone(), self.plan.depth)], next),
+            (&[(c.clone(), Expr::int(self.plan.depth))], next),
             |row| self.inputs.loads(&convolution.weight(&(first + row), c.expr(), &zero, &zero)),
             |vector| match (&*source, edge) {
                 (_, Some(_)) => vectors.load(self.ends, (self.image * self.plan.depth + c.expr()) * vectors.lanes),

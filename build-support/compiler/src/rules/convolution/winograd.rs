@@ -436,7 +436,7 @@ impl Plan {
                 };
                 vectors.tile(
                     (height, panel / lanes),
-                    (&[(c.clone(), *depth)], ahead),
+                    (&[(c.clone(), Expr::int(*depth))], ahead),
                     |row| Expr::load(tiles, place * (count * depth + GAP) + (&start + row) * *depth + &c),
                     |vector| match weights {
                         Weights::Own(buffer, base) => {
