@@ -15,6 +15,9 @@ pub(super) const OPERATORS: &[Operator] = &[Operator { name: "Conv", pattern: Pa
 /// panels, else the side of a tile.
 pub(crate) const LAID_OUT: &str = "weights before they were laid out";
 
+/// The attribute of a convolution of images whose extents follow from those of dynamic dimensions.
+pub(crate) const ANY_EXTENTS: &str = "an image of any extents";
+
 /// Windows over spatial axes, of convolutions and pooling.
 pub(super) struct Windows {
     /// Extents of a window.

@@ -135,7 +135,7 @@ const DOMAINS: &[(&str, &[&str])] = &[
 ];
 
 /// Attributes that passes of this crate set, and that a model must not have.
-pub(crate) const OWN_ATTRIBUTES: &[&str] = &[conv::LAID_OUT, matmul::PANELS];
+pub(crate) const OWN_ATTRIBUTES: &[&str] = &[conv::LAID_OUT, conv::ANY_EXTENTS, matmul::PANELS];
 
 /// Returns the domain of an operator. "" is that of ONNX itself.
 pub(crate) fn domain_of(name: &str) -> &'static str {

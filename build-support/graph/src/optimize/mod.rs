@@ -126,6 +126,7 @@ pub(crate) fn run(graph: &mut Graph, options: &ModelOptions, dumps: &mut Vec<Dum
     let mut driver = Driver { passes: PASSES, options, dumps };
     let Some(mut ranges) = graph.ranges.take() else { return driver.run(graph, "") };
     let hidden = Hidden::new(graph, &mut ranges);
+    graph.mark_any_extents(Arc::make_mut(&mut ranges));
     graph.ranges = Some(ranges);
     driver.run(graph, "")?;
     let Some(mut ranges) = graph.ranges.take() else { return Ok(()) };

@@ -11,8 +11,8 @@ use kernpack_compiler::rules::{FilterForm, Filters};
 use crate::attrs::Attr;
 use crate::constant::Constant;
 use crate::error::Result;
-use crate::graph::{Graph, Node, ValueId};
-use crate::op::conv::LAID_OUT;
+use crate::graph::{Graph, Node, Ranges, ValueId};
+use crate::op::conv::{ANY_EXTENTS, LAID_OUT};
 use crate::tensors::{bytes_of, tensor_of};
 
 /// The maximum number of bytes that transformed weights may add to a model. Further weights are
@@ -20,7 +20,8 @@ use crate::tensors::{bytes_of, tensor_of};
 const GROWTH: usize = 64 << 20;
 
 impl Graph {
-    /// Packs known weights of convolutions, so that no call transposes or transforms them.
+    /// Packs known weights of convolutions, so that no call transposes or transforms them. The
+    /// rules read those of images of any extents as the model has them.
     ///
     /// # Errors
     /// Only errors of tensors.
@@ -33,7 +34,7 @@ impl Graph {
         for number in 0..self.nodes.len() {
             let node = &self.nodes[number];
             let Some(Some(id)) = node.inputs.get(1).copied() else { continue };
-            if node.op.name() != "Conv" || others[id] {
+            if node.op.name() != "Conv" || others[id] || node.attrs.get(ANY_EXTENTS).is_some() {
                 continue;
             }
             let Some((filters, known)) = self.filters_of(node, id)? else { continue };
@@ -78,6 +79,25 @@ impl Graph {
             self.replace_input(&mut reads, number, 1, laid_out);
         }
         Ok(())
+    }
+
+    /// Marks convolutions of images whose extents differ between readings of the model.
+    pub(crate) fn mark_any_extents(&mut self, ranges: &mut Ranges) {
+        let image = |graph: &Graph, node: usize| {
+            let node = graph.nodes.get(node).filter(|node| node.op.name() == "Conv")?;
+            let output = node.outputs.first().copied().flatten()?;
+            graph.values[output].shape.get(2..).map(<[i64]>::to_vec)
+        };
+        let is_any = |node: &usize| ranges.others.iter().any(|(_, other)| image(other, *node) != image(self, *node));
+        let found: Vec<usize> = (0..self.nodes.len()).filter(is_any).collect();
+        for graph in [self].into_iter().chain(ranges.others.iter_mut().map(|(_, other)| other)) {
+            for &node in &found {
+                let node = &mut graph.nodes[node];
+                let mut attrs = (*node.attrs).clone();
+                attrs.set(ANY_EXTENTS, Attr::Int(1));
+                node.attrs = Arc::new(attrs);
+            }
+        }
     }
 
     /// Returns the filters of a convolution with one group over two dimensions and known weights in

@@ -313,7 +313,7 @@ pub(super) fn over_batch(extents: &[Expr], indices: &mut Vec<Expr>, body: &dyn F
 }
 
 /// The rows and vectors of a tile, for `rows` rows in total.
-fn shape(target: &TargetDescription, rows: i64, row_bytes: i64, vectors: i64) -> (i64, i64) {
+pub(super) fn shape(target: &TargetDescription, rows: i64, row_bytes: i64, vectors: i64) -> (i64, i64) {
     let (mut height, mut wide) = tile(target, Some(rows), Some(row_bytes));
     if vectors <= 4 && vectors > 2 && target.vector_registers >= 32 {
         // All columns at once, so that the weights are read once.

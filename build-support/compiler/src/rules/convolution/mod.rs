@@ -8,6 +8,7 @@ mod few_pixels;
 mod filters;
 mod planes;
 mod pointwise;
+mod ranged;
 mod winograd;
 
 pub use filters::{FilterForm, Filters};
@@ -30,12 +31,15 @@ use crate::schedule::{Attach, Schedule, StageId};
 /// The number of output channels that are adjacent in packed weights.
 const PANEL: i64 = 16;
 
+/// The reason why rules for known extents decline a convolution.
+const OF_ANY_EXTENTS: &str = "the extents of its image are known only when it runs";
+
 /// The reason why the other rules decline a depthwise convolution.
 const OF_EACH_CHANNEL: &str = "its source depends on the output channel";
 
 /// A spatial dimension of the image.
 pub(crate) struct Spatial {
-    /// The number of result pixels.
+    /// The number of result pixels, or 0 if it is known only when the kernel runs.
     pub(crate) extent: i64,
     /// The stride, in pixels of the source.
     pub(crate) stride: i64,
@@ -64,6 +68,8 @@ pub(crate) struct Convolution {
     pub(crate) depth: i64,
     /// The rows and the columns.
     pub(crate) spatial: [Spatial; 2],
+    /// The number of rows, and of columns, of the result.
+    image: [Expr; 2],
     batch_vars: Vec<Var>,
     channel: Var,
     depth_var: Var,
@@ -86,6 +92,11 @@ fn with(pairs: impl IntoIterator<Item = (Var, Expr)>, expr: &Expr) -> Expr {
 }
 
 impl Convolution {
+    /// Returns true if the extents of the image are known only when the kernel runs.
+    fn has_any_extents(&self) -> bool {
+        self.image.iter().any(|extent| extent.as_int().is_none())
+    }
+
     fn batched<'a>(&'a self, batch: &'a [Expr]) -> impl Iterator<Item = (Var, Expr)> + 'a {
         self.batch_vars.iter().cloned().zip(batch.iter().cloned())
     }
@@ -217,6 +228,13 @@ impl Convolution {
 pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
     let convolution = match find(schedule, id)? {
         Ok(convolution) if convolution.is_depthwise => decline!("{OF_EACH_CHANNEL}"),
+        Ok(convolution) if convolution.has_any_extents() => {
+            match ranged::operation(&convolution, target) {
+                Ok(operation) => schedule.replace(id, &operation)?,
+                Err(reason) => decline!("{reason}"),
+            }
+            return Ok(Outcome::Applied);
+        }
         Ok(convolution) => convolution,
         Err(reason) => decline!("{reason}"),
     };
@@ -235,6 +253,9 @@ pub(crate) fn apply_depthwise(schedule: &mut Schedule, id: StageId, target: &Tar
         Ok(convolution) => convolution,
         Err(reason) => decline!("{reason}"),
     };
+    if convolution.has_any_extents() {
+        decline!("{OF_ANY_EXTENTS}");
+    }
     match depthwise::operation(&convolution, target) {
         Ok(operation) => schedule.replace(id, &operation)?,
         Err(reason) => decline!("{reason}"),
@@ -250,6 +271,9 @@ pub(crate) fn apply_winograd(schedule: &mut Schedule, id: StageId, target: &Targ
         Ok(convolution) => convolution,
         Err(reason) => decline!("{reason}"),
     };
+    if convolution.has_any_extents() {
+        decline!("{OF_ANY_EXTENTS}");
+    }
     match winograd::operation(&convolution, target) {
         Ok(operation) => schedule.replace(id, &operation)?,
         Err(reason) => decline!("{reason}"),
@@ -417,18 +441,25 @@ fn describe(
     let mut values = VarMap::new();
     let analyzer = Analyzer::new();
     let (mut spatial, mut positions, mut windows, mut pixels) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut image = Vec::new();
     let mut has_window = inner == 2;
     if inner == 1 {
         spatial.push(Spatial { extent: 1, stride: 1, dilation: 1, window: 1 });
         positions.push(Var::index("y"));
         windows.push(Var::index("ky"));
         pixels.push(Var::index("oy"));
+        image.push(Expr::int(1));
     }
     for place in channel + 1..role.len() {
         let result_axis = &result_axes[place];
-        let Some(extent) = extent_of(result_axis).filter(|extent| *extent > 0) else {
-            return fail("its image has no constant extents");
+        let Some(total) = result_axis.dom.as_ref().map(|dom| dom.extent.clone()) else {
+            return fail("its image has no extents");
         };
+        let extent = total.as_int().unwrap_or(0);
+        if total.as_int().is_some_and(|extent| extent < 1) {
+            return fail("its image has no pixels");
+        }
+        image.push(total);
         let position = Var::index(if place + 1 == role.len() { "x" } else { "y" });
         pixels.push(result_axis.var.clone());
         let Some(axis) = &role[place] else {
@@ -529,6 +560,7 @@ fn describe(
         channels: count,
         depth,
         spatial: spatial.try_into().map_err(|_| "it has no two dimensions")?,
+        image: image.try_into().map_err(|_| "it has no two dimensions")?,
         batch_vars: batch.iter().map(|axis| axis.var.clone()).collect(),
         channel: channel_axis.var.clone(),
         depth_var,

@@ -1,0 +1,162 @@
+//! Convolution of images whose extents are known only when the kernel runs: direct, as a product of
+//! the weights of output channels with the pixels of the window.
+//!
+//! A task computes some rows of an image. It copies the pixels that they need, with the padding, as
+//! many rows as half of the L2 cache holds. Tiles of channels x pixels stay in registers over all
+//! input channels and the window; a last tile with few pixels has one vector.
+
+use super::super::code::{Code, Inputs, Vectors, for_each, serial};
+use super::super::row_tiles::Rows;
+use super::super::{TargetDescription, shared_kind};
+use super::{Convolution, direct};
+use crate::ir::{Buffer, Expr, ForKind, Operation, Stmt, Var, substitute};
+
+/// The maximum number of rows of a task.
+const MOST_ROWS: i64 = 16;
+
+/// The tiling of the convolution.
+struct Plan<'a> {
+    convolution: &'a Convolution,
+    vectors: Vectors,
+    /// The output channels and vectors of a register tile.
+    height: i64,
+    wide: i64,
+}
+
+/// Rows of an image.
+struct Band<'a> {
+    plan: &'a Plan<'a>,
+    inputs: &'a Inputs,
+    out: &'a Buffer,
+    /// The indices of the image.
+    image: Vec<Expr>,
+    /// The first row of the result.
+    first: Expr,
+    /// The number of rows of the source for each input channel, and of pixels of a row.
+    rows: Expr,
+    pitch: Expr,
+    /// The copied pixels: `[input channel][row][pixel]`.
+    pixels: Buffer,
+}
+
+/// Returns the operation, or the reason why there is none.
+pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -> Result<Operation, String> {
+    let [rows, columns] = &convolution.spatial;
+    if columns.stride != 1 {
+        return Err("the extents of its image are not known, and its columns have a stride".into());
+    }
+    let dtype = convolution.out.output(0).dtype;
+    let vectors = Vectors { dtype, lanes: target.lanes(dtype.bits()) };
+    let bytes = i64::from(dtype.bits()) / 8;
+    let terms = convolution.depth * rows.window * columns.window;
+    let (height, wide) = direct::shape(target, convolution.channels, terms * bytes, 2);
+    let plan = Plan { convolution, vectors, height, wide };
+    let kind = shared_kind(target, None);
+    Ok(convolution.operation("ranged", |inputs, out| {
+        let mut code = Code::default();
+        let [all, width] = &convolution.image;
+        let reach = rows.dilation * (rows.window - 1);
+        let pitch = code.bind("pitch", width + columns.dilation * (columns.window - 1));
+        // As many rows as half of the cache holds, with those that the window needs besides.
+        let held = Expr::int(target.l2_bytes / 2).floor_div((&pitch * (convolution.depth * bytes)).max(1));
+        let count = (held - reach).floor_div(rows.stride).max(1).min(MOST_ROWS).min(all.max(1));
+        let count = code.bind("rows", count);
+        let bands = code.bind("bands", (all + &count - 1).floor_div(&count));
+        let images = Rows(convolution.batch_vars.iter().cloned().zip(convolution.batch.iter().cloned()).collect());
+        code.push(for_each("band", images.total() * &bands, kind, |number, code| {
+            let values = images.at(&number.floor_div(&bands));
+            let first = code.bind("first", number.floor_mod(&bands) * &count);
+            let own = code.bind("own", count.min(all - &first));
+            let source_rows = code.bind("source_rows", (&own - 1) * rows.stride + (reach + 1));
+            let size = &source_rows * &pitch * convolution.depth;
+            let pixels = Buffer::new("pixels", dtype, [&size + wide * vectors.lanes], "global");
+            code.alloc(&pixels);
+            let image = images.0.iter().map(|(var, _)| substitute(var.expr(), &values)).collect();
+            let band = Band { plan: &plan, inputs, out, image, first, rows: source_rows, pitch: pitch.clone(), pixels };
+            band.copy(code);
+            // The last vectors also load elements after the last row. Their results are not stored.
+            for vector in 0..wide {
+                code.push(vectors.store(&band.pixels, &size + vector * vectors.lanes, vectors.splat(0.0)));
+            }
+            band.tiles(&own, code);
+        }));
+        code.finish()
+    }))
+}
+
+impl Band<'_> {
+    /// Emits the copy of the source.
+    fn copy(&self, code: &mut Code) {
+        let Plan { convolution, vectors, .. } = self.plan;
+        let start = &self.first * convolution.spatial[0].stride;
+        code.push(serial("c", convolution.depth, |c, code| {
+            code.push(serial("row", self.rows.clone(), |row, code| {
+                let place = code.bind("place", (c * &self.rows + row) * &self.pitch);
+                code.push(serial("x.outer", self.pitch.ceil_div(vectors.lanes), |outer, code| {
+                    let lane = Var::index("x");
+                    let x = outer * vectors.lanes + &lane;
+                    let pixel = self.inputs.loads(&convolution.source(&self.image, c, &(&start + row), &x));
+                    let store = Stmt::store(self.pixels.clone(), &place + &x, pixel);
+                    let store = Stmt::if_then(x.less(&self.pitch).likely(), store, None);
+                    code.push(Stmt::for_loop(lane, 0, vectors.lanes, ForKind::Vectorized, store));
+                }));
+            }));
+        }));
+    }
+
+    /// Emits the results of all channels of some rows.
+    fn tiles(&self, rows: &Expr, code: &mut Code) {
+        let Plan { convolution, vectors, height, wide } = *self.plan;
+        let (width, across) = (&convolution.image[1], wide * vectors.lanes);
+        let channels = Rows(vec![(convolution.channel.clone(), Expr::int(convolution.channels))]);
+        code.push(serial("tile", channels.tiles(height), |tile, code| {
+            let channel = code.bind("channel", tile * height);
+            code.push(channels.tile(&channel, height, |channel, height| {
+                serial("y", rows.clone(), |y, code| {
+                    code.push(serial("panel", width.ceil_div(across), |panel, code| {
+                        let x = code.bind("x", panel * across);
+                        let of_width = |wide: i64| {
+                            let mut code = Code::default();
+                            self.tile((channel, height), (y, &x), wide, &mut code);
+                            code.finish()
+                        };
+                        let is_narrow = (width - &x).less_equal(vectors.lanes);
+                        code.push(match wide {
+                            1 => of_width(1),
+                            _ => Stmt::if_then(is_narrow, of_width(1), Some(of_width(wide))),
+                        });
+                    }));
+                })
+            }));
+        }));
+    }
+
+    /// Emits a register tile of channels and pixels of a row.
+    fn tile(&self, (channel, height): (&Expr, i64), (y, x): (&Expr, &Expr), wide: i64, code: &mut Code) {
+        let Plan { convolution, vectors, .. } = *self.plan;
+        let [rows, columns] = &convolution.spatial;
+        let (c, ky, kx) = (Var::index("c"), Var::index("ky"), Var::index("kx"));
+        let loops = [(&c, convolution.depth), (&ky, rows.window), (&kx, columns.window)]
+            .map(|(var, extent)| (var.clone(), Expr::int(extent)));
+        let row = y * rows.stride + ky.expr() * rows.dilation;
+        let base = (c.expr() * &self.rows + row) * &self.pitch + x + kx.expr() * columns.dilation;
+        let y = code.bind("y", &self.first + y);
+        vectors.tile(
+            (height, wide),
+            (&loops, None),
+            |number| self.inputs.loads(&convolution.weight(&(channel + number), c.expr(), ky.expr(), kx.expr())),
+            |vector| vectors.load(&self.pixels, &base + vector * vectors.lanes),
+            |number, vector, (sums, at)| {
+                let lane = Var::index("x");
+                let (pixel, channel) = (x + vector * vectors.lanes + &lane, channel + number);
+                let sum = Expr::load(sums, at + &lane);
+                let value = convolution.value(&self.image, &channel, &y, &pixel, &sum);
+                let index = self.out.flat_index(&convolution.indices(&self.image, &channel, &y, &pixel));
+                let store = Stmt::store(self.out.clone(), index, self.inputs.loads(&value));
+                let store = Stmt::if_then(pixel.less(&convolution.image[1]).likely(), store, None);
+                Stmt::for_loop(lane, 0, vectors.lanes, ForKind::Vectorized, store)
+            },
+            code,
+        );
+    }
+}
