@@ -23,6 +23,8 @@ struct Case {
     packed: bool,
     /// True if the result is a rounded multiple of the sum, saturated to a byte.
     quantized: bool,
+    /// True if the kernel is one for any number of rows, and of products in a batch.
+    any_rows: bool,
 }
 
 impl Case {
@@ -39,13 +41,21 @@ impl Case {
 
     fn kernel(&self) -> Kernel {
         let mut k = Kernel::new("product");
-        let [a_shape, b_shape] = self.shapes();
-        let a = k.input("a", extents(&a_shape), self.a);
-        let b = k.input("b", extents(&b_shape), self.b);
+        let [_, b_shape] = self.shapes();
+        let (batch, rows) = match self.any_rows {
+            true => (k.size("batch").expr().clone(), k.size("rows").expr().clone()),
+            false => (self.batch.into(), self.rows.into()),
+        };
+        let a = k.input("a", (&batch, &rows, self.depth), self.a);
+        let mut b_extents: Vec<Expr> = b_shape.iter().map(|extent| Expr::from(*extent)).collect();
+        if !self.packed && self.batch > 1 {
+            b_extents[0] = batch.clone();
+        }
+        let b = k.input("b", b_extents, self.b);
         // An unused argument is an error.
         let scale = self.quantized.then(|| k.input("scale", [self.columns], F32));
         let r = reduce_axis(0, self.depth, "r");
-        let sums = compute((self.batch, self.rows, self.columns), |[n, i, j]| {
+        let sums = compute((&batch, &rows, self.columns), |[n, i, j]| {
             let b = if self.packed {
                 let r = r.expr();
                 b.at([j.expr().floor_div(16), r.floor_div(4), j.expr().floor_mod(16), r.floor_mod(4)])
@@ -58,7 +68,7 @@ impl Case {
         })
         .named("sums");
         let out = if let Some(scale) = scale {
-            compute((self.batch, self.rows, self.columns), |[n, i, j]| {
+            compute((&batch, &rows, self.columns), |[n, i, j]| {
                 let scaled: Expr = round(sums.at([&n, &i, &j]).cast(F32) * scale.at([&j])) + 100.0;
                 scaled.max(0.0).min(255.0).cast(U8)
             })
@@ -112,7 +122,9 @@ fn cases() -> Vec<Case> {
             }
             for packed in [false, true] {
                 let quantized = (at + usize::from(packed)) % 2 == 0;
-                cases.push(Case { batch, rows, columns, depth, a, b, packed, quantized });
+                for any_rows in [false, true] {
+                    cases.push(Case { batch, rows, columns, depth, a, b, packed, quantized, any_rows });
+                }
             }
         }
     }
@@ -124,7 +136,17 @@ fn few_columns() -> Vec<Case> {
     let mut cases = Vec::new();
     for (columns, depth) in [(1, 15), (1, 16), (1, 31), (2, 16), (2, 64), (3, 16), (4, 32), (5, 64)] {
         for packed in [false, true] {
-            cases.push(Case { batch: 1, rows: 2, columns, depth, a: I8, b: I8, packed, quantized: false });
+            cases.push(Case {
+                batch: 1,
+                rows: 2,
+                columns,
+                depth,
+                a: I8,
+                b: I8,
+                packed,
+                quantized: false,
+                any_rows: false,
+            });
         }
     }
     cases
@@ -311,7 +333,17 @@ fn convolutions() {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn instructions() {
-    let case = Case { batch: 1, rows: 24, columns: 64, depth: 64, a: U8, b: I8, packed: true, quantized: false };
+    let case = Case {
+        batch: 1,
+        rows: 24,
+        columns: 64,
+        depth: 64,
+        a: U8,
+        b: I8,
+        packed: true,
+        quantized: false,
+        any_rows: false,
+    };
     let triple = Target::host().triple;
     for (features, expected) in [("+avx512vnni", "vpdpbusd"), ("", "vpmaddwd")] {
         let target = Target::llvm(&triple, "x86-64-v4", features);

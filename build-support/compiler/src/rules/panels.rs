@@ -9,7 +9,7 @@
 use super::code::{Code, Inputs, Vectors, current, for_each, memory, prefetch_later, serial};
 use super::few_bits::FewBits;
 use super::gemm::{core_of, reads_in_place};
-use super::pattern::{Computed, axis_of, computed, depends_on, extent_of, reads, with_sum};
+use super::pattern::{Computed, axis_of, computed, depends_on, extent_from_zero, extent_of, reads, with_sum};
 use super::reduction::source_of;
 use super::row_tiles::Rows;
 use super::tile::tile;
@@ -201,17 +201,6 @@ fn describe(
     };
     let (a, b) = (substitute(&a, &renamed), substitute(&b, &renamed));
     Ok(Product { out: out_op.clone(), rows, column, depth, a, b, few_bits, value, sum })
-}
-
-/// Returns the extent of an axis: a positive number, or an expression of sizes.
-fn extent_from_zero(axis: &IterVar) -> core::result::Result<Expr, String> {
-    let Some(dom) = axis.dom.as_ref().filter(|dom| dom.min.is_int(0)) else {
-        return Err("an axis does not start at 0".into());
-    };
-    match dom.extent.as_int() {
-        Some(..=0) => Err("an axis has no elements".into()),
-        _ => Ok(dom.extent.clone()),
-    }
 }
 
 /// Returns true if an operand is widened from half precision.

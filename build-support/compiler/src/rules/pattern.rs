@@ -61,6 +61,17 @@ pub(crate) fn extent_of(axis: &IterVar) -> Option<i64> {
     axis.dom.as_ref()?.extent.as_int()
 }
 
+/// Returns the extent of an axis: a positive number, or an expression of sizes.
+pub(crate) fn extent_from_zero(axis: &IterVar) -> core::result::Result<Expr, String> {
+    let Some(dom) = axis.dom.as_ref().filter(|dom| dom.min.is_int(0)) else {
+        return Err("an axis does not start at 0".into());
+    };
+    match dom.extent.as_int() {
+        Some(..=0) => Err("an axis has no elements".into()),
+        _ => Ok(dom.extent.clone()),
+    }
+}
+
 /// The axis that equals an index.
 pub(crate) fn axis_of<'a>(index: &Expr, axes: &'a [IterVar]) -> Option<&'a IterVar> {
     axes.iter().find(|axis| axis.var.expr() == index)

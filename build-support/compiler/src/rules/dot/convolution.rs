@@ -10,6 +10,7 @@
 use super::super::TargetDescription;
 use super::super::code::{Code, Inputs, for_each, in_vectors, memory, serial};
 use super::super::pattern::{Computed, axis_of, depends_on, extent_of};
+use super::super::row_tiles::Rows;
 use super::super::shared_kind;
 use super::{DEPTH, factors, kernel, written};
 use crate::arith::{Analyzer, detect_linear};
@@ -122,12 +123,13 @@ impl Convolution {
             return Err("it has no channels and pixels".into());
         };
         let columns = (height - 1) * self.pitch + width;
-        let shape = kernel::Shape::of(target, *channels, true);
+        let shape = kernel::Shape::of(target, Some(*channels), true);
         let panel = shape.columns(shape.units);
         if columns < panel {
             return Err(format!("its image has fewer than {panel} pixels"));
         }
         let images: i64 = batch.iter().map(|(_, extent)| extent).product();
+        let batch = Rows(batch.iter().map(|(var, extent)| (var.clone(), Expr::int(*extent))).collect());
         let terms: i64 = self.loops.iter().map(|(_, extent)| extent).product::<i64>() * DEPTH;
         let work = images.saturating_mul(channels * columns).saturating_mul(terms) / if shape.bytes { 32 } else { 8 };
         let kind = shared_kind(target, Some(work));
@@ -137,7 +139,7 @@ impl Convolution {
         let last_height = channels - shape.height * (tiles - 1);
         Ok(inputs.operation(&format!("{}.dot", self.out.name()), &self.out, |inputs, out| {
             for_each("image", images, outer, |image, code| {
-                let image = Image { of: self, shape: &shape, inputs, out, batch: super::positions(batch, image) };
+                let image = Image { of: self, shape: &shape, inputs, out, batch: batch.at(image) };
                 code.push(for_each("tile", tiles, inner, |tile, code| {
                     let first = tile * shape.height;
                     let of_height = |height: i64| {

@@ -3,7 +3,7 @@
 
 use super::super::code::{Code, Inputs, for_each, memory, serial};
 use super::super::{TargetDescription, shared_kind};
-use super::{COLUMNS, DEPTH, Product, positions};
+use super::{COLUMNS, DEPTH, Product};
 use crate::ir::builtin::{DOT, REINTERPRET};
 use crate::ir::{
     Buffer, DataTypeExt, Expr, ExprNode, ForKind, I8, I16, I32, I64, Operation, Stmt, U8, Var, VarMap, substitute,
@@ -24,13 +24,13 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Returns the shape for a first factor with this number of rows. `bytes`: one factor is
-    /// unsigned bytes, the other one signed bytes.
-    pub(super) fn of(target: &TargetDescription, rows: i64, bytes: bool) -> Self {
+    /// Returns the shape for a first factor with this number of rows, if it is known. `bytes`: one
+    /// factor is unsigned bytes, the other one signed bytes.
+    pub(super) fn of(target: &TargetDescription, rows: Option<i64>, bytes: bool) -> Self {
         let lanes = target.lanes(32).clamp(4, 16);
         let bytes = target.vnni && bytes;
         let (height, units) = match (bytes, target.vector_registers) {
-            (true, 32..) if rows == 1 => (1, 4),
+            (true, 32..) if rows == Some(1) => (1, 4),
             (true, 32..) => (12, 2),
             (true, _) => (6, 2),
             (false, 32..) if lanes == 16 => (10, 2),
@@ -38,8 +38,10 @@ impl Shape {
             (false, _) if lanes == 8 => (5, 2),
             (false, _) => (2, 4),
         };
-        let tiles = (rows + height - 1) / height;
-        Self { lanes, unit: if bytes { lanes } else { lanes / 2 }, height: (rows + tiles - 1) / tiles, units, bytes }
+        // Rows are divided evenly.
+        let even = |rows: i64| (rows + (rows + height - 1) / height - 1) / ((rows + height - 1) / height);
+        let height = rows.filter(|rows| *rows > 0).map_or(height, even);
+        Self { lanes, unit: if bytes { lanes } else { lanes / 2 }, height, units, bytes }
     }
 
     /// The number of columns of a tile with this number of vectors in a row.
@@ -50,18 +52,21 @@ impl Shape {
 
 /// Creates an operation from the loops.
 pub(super) fn operation(product: &Product, target: &TargetDescription) -> Operation {
-    let shape = Shape::of(target, product.row_count(), product.a.dtype() == U8 && product.b.dtype() == I8);
-    let (rows, columns, terms) = (product.row_count(), product.column.1, product.depth.1);
-    let matrices: i64 = product.batch.iter().map(|(_, extent)| extent).product();
+    let (rows, columns, terms) = (product.rows.count(), product.column.1, product.depth.1);
+    let shape = Shape::of(target, rows, product.a.dtype() == U8 && product.b.dtype() == I8);
+    let matrices = product.batch.count();
     // A dozen or more multiply-adds take as long as one other operation.
-    let work = |per: i64| shared_kind(target, Some(matrices.saturating_mul(per)));
-    let all = work(rows.saturating_mul(columns).saturating_mul(terms) / if shape.bytes { 32 } else { 8 });
+    let work = |per_row: i64, by: i64| {
+        let all = matrices.zip(rows).map(|(matrices, rows)| matrices.saturating_mul(rows.saturating_mul(per_row) / by));
+        shared_kind(target, all)
+    };
+    let all = work(columns.saturating_mul(terms), if shape.bytes { 32 } else { 8 });
     // Several matrices are distributed as wholes.
-    let (outer, inner) = if matrices > 1 { (all, ForKind::Serial) } else { (ForKind::Serial, all) };
-    let copying = if matrices > 1 { ForKind::Serial } else { work(rows.saturating_mul(terms)) };
+    let (outer, inner) = if matrices == Some(1) { (ForKind::Serial, all) } else { (all, ForKind::Serial) };
+    let copying = if matrices == Some(1) { work(terms, 1) } else { ForKind::Serial };
     product.operation(|inputs, out| {
-        for_each("matrix", matrices, outer, |matrix, code| {
-            let matrix = Matrix { product, shape: &shape, inputs, out, batch: positions(&product.batch, matrix) };
+        for_each("matrix", product.batch.total(), outer, |matrix, code| {
+            let matrix = Matrix { product, shape: &shape, inputs, out, batch: product.batch.at(matrix) };
             let a = matrix.first_operand(copying, code);
             let b = matrix.panels(code);
             matrix.tiles(&a, &b, inner, code);
@@ -90,7 +95,7 @@ impl Matrix<'_> {
     fn at(&self, expr: &Expr, row: Option<&Expr>, others: &[(&Var, &Expr)]) -> Expr {
         let mut values = self.batch.clone();
         if let Some(row) = row {
-            values.extend(positions(&self.product.rows, row));
+            values.extend(self.product.rows.at(row));
         }
         values.extend(others.iter().map(|(var, value)| ((*var).clone(), (*value).clone())));
         self.inputs.loads(&substitute(expr, &values))
@@ -106,7 +111,7 @@ impl Matrix<'_> {
             let (depth, own) = (depth.clone(), buffer.clone());
             let row = move |row: &Expr| {
                 let mut values = batch.clone();
-                values.extend(positions(&rows, row));
+                values.extend(rows.at(row));
                 values.insert(depth.clone(), Expr::int(0));
                 match &*substitute(&a, &values) {
                     ExprNode::TensorRead { indices, .. } => own.flat_index(&indices.to_vec()),
@@ -116,8 +121,8 @@ impl Matrix<'_> {
             return First { buffer, row: Box::new(row) };
         }
         let dtype = if self.shape.bytes { U8 } else { I16 };
-        let count = self.product.row_count();
-        let copy = memory("rows", dtype, &[count, padded], "global");
+        let count = rows.total();
+        let copy = Buffer::new("rows", dtype, [&count * padded], "global");
         code.alloc(&copy);
         let lanes = self.shape.lanes * i64::from(32 / dtype.bits());
         let target = copy.clone();
@@ -180,9 +185,8 @@ impl Matrix<'_> {
     /// Emits all tiles of the result.
     fn tiles(&self, a: &First, b: &Buffer, kind: ForKind, code: &mut Code) {
         let shape = self.shape;
-        let (rows, columns) = (self.product.row_count(), self.product.column.1);
-        let count = (rows + shape.height - 1) / shape.height;
-        let last_height = rows - shape.height * (count - 1);
+        let Product { rows, column: (_, columns), .. } = self.product;
+        let count = rows.tiles(shape.height);
         // Vectors without any existing column are not computed; panels consist of whole vectors.
         let vectors = (columns + shape.unit - 1) / shape.unit;
         // Widened sums are combined in pairs.
@@ -190,24 +194,21 @@ impl Matrix<'_> {
         let units = shape.units.min(vectors);
         let groups = (vectors + units - 1) / units;
         let last_units = vectors - units * (groups - 1);
-        code.push(for_each("tile", count * groups, kind, |tile, code| {
-            let (group, first) = (tile.floor_div(count), tile.floor_mod(count) * shape.height);
-            let tile = |height: i64, units_here: i64| {
-                let mut code = Code::default();
-                self.tile(a, b, (&first, height), (&(&group * shape.columns(units)), units_here), &mut code);
-                code.finish()
-            };
-            let of_height = |height: i64| {
+        code.push(for_each("tile", &count * groups, kind, |tile, code| {
+            let (group, first) = (tile.floor_div(&count), tile.floor_mod(&count) * shape.height);
+            let start = &group * shape.columns(units);
+            let of_height = |first: &Expr, height: i64| {
+                let tile = |units: i64| {
+                    let mut code = Code::default();
+                    self.tile(a, b, (first, height), (&start, units), &mut code);
+                    code.finish()
+                };
                 if last_units == units {
-                    return tile(height, units);
+                    return tile(units);
                 }
-                Stmt::if_then(group.less(groups - 1), tile(height, units), Some(tile(height, last_units)))
+                Stmt::if_then(group.less(groups - 1), tile(units), Some(tile(last_units)))
             };
-            code.push(if last_height == shape.height {
-                of_height(shape.height)
-            } else {
-                Stmt::if_then(first.less(rows - last_height), of_height(shape.height), Some(of_height(last_height)))
-            });
+            code.push(rows.tile(&first, shape.height, of_height));
         }));
     }
 
@@ -258,7 +259,7 @@ impl Matrix<'_> {
     /// The indices of an element of the result.
     fn indices(&self, row: &Expr, column: &Expr) -> Vec<Expr> {
         let mut values = self.batch.clone();
-        values.extend(positions(&self.product.rows, row));
+        values.extend(self.product.rows.at(row));
         values.insert(self.product.column.0.clone(), column.clone());
         self.product.axes.iter().map(|axis| substitute(axis.expr(), &values)).collect()
     }

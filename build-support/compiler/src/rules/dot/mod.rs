@@ -14,9 +14,11 @@ mod kernel;
 use super::code::{Inputs, current};
 use super::gemm::reads_in_place;
 use super::pattern::{
-    Computed, axis_of, computed, depends_on, extent_of, is_injective, is_reduction, readers, reads, with_sum,
+    Computed, axis_of, computed, depends_on, extent_from_zero, extent_of, is_injective, is_reduction, readers, reads,
+    with_sum,
 };
 use super::reduction::source_of;
+use super::row_tiles::Rows;
 use super::{Outcome, TargetDescription, decline};
 use crate::error::Result;
 use crate::ir::{
@@ -35,10 +37,10 @@ struct Product {
     out: Operation,
     /// The axes of the operation.
     axes: Vec<Var>,
-    /// The axes of the result that both operands have, and their extents.
-    batch: Vec<(Var, i64)>,
+    /// The axes of the result that both operands have.
+    batch: Rows,
     /// The axes of the result that only the first operand has.
-    rows: Vec<(Var, i64)>,
+    rows: Rows,
     /// The last axis.
     column: (Var, i64),
     /// The reduction axis.
@@ -52,33 +54,6 @@ struct Product {
     /// The value that is written, given the sum.
     value: Expr,
     sum: Var,
-}
-
-impl Product {
-    /// The number of rows of one matrix.
-    fn row_count(&self) -> i64 {
-        self.rows.iter().map(|(_, extent)| extent).product()
-    }
-}
-
-/// The values of axes for a linear index over all of them.
-fn positions(axes: &[(Var, i64)], number: &Expr) -> VarMap {
-    let mut rest = number.clone();
-    let mut left: i64 = axes.iter().map(|(_, extent)| extent).product();
-    let mut values = VarMap::new();
-    for (var, extent) in axes.iter().rev() {
-        left /= extent.max(&1);
-        let value = match (*extent, left) {
-            (1, _) => Expr::int(0),
-            (_, 1) => rest.clone(),
-            _ => rest.floor_mod(*extent),
-        };
-        if *extent != 1 && left != 1 {
-            rest = rest.floor_div(*extent);
-        }
-        values.insert(var.clone(), value);
-    }
-    values
 }
 
 /// Schedules a product of bytes that is an output, or an output whose elements are expressions of a
@@ -205,21 +180,20 @@ fn describe(
     if !depends_on(&a, depth) || !depends_on(&b, depth) {
         return fail("a factor does not depend on what is summed over");
     }
-    let constant = |axis: &IterVar| match (extent_of(axis), &axis.dom) {
-        (Some(extent), Some(dom)) if extent > 0 && dom.min.is_int(0) => Ok(extent),
-        _ => Err("an axis has no constant extent".to_owned()),
+    let constant = |axis: &IterVar| {
+        extent_from_zero(axis)?.as_int().ok_or_else(|| "its columns or its terms have no constant extent".to_owned())
     };
     // The axes of the result, in their order, by those of the product.
     let own: &[IterVar] = if is_whole { &parts.axes } else { &out.axes };
     let renamed: VarMap =
         parts.axes.iter().zip(own).map(|(axis, own)| (axis.var.clone(), own.var.expr().clone())).collect();
-    let (mut batch, mut rows) = (Vec::new(), Vec::new());
+    let (mut batch, mut rows) = (Rows::default(), Rows::default());
     let last = parts.axes.len() - 1;
     for (axis, own) in parts.axes.iter().zip(own).take(last) {
-        let entry = (own.var.clone(), constant(axis)?);
+        let entry = (own.var.clone(), extent_from_zero(axis)?);
         // An axis that only the second factor has is also a batch axis: the first factor is the
         // same for all of it.
-        if depends_on(&b, axis) { batch.push(entry) } else { rows.push(entry) }
+        if depends_on(&b, axis) { batch.0.push(entry) } else { rows.0.push(entry) }
     }
     let column = (own[last].var.clone(), constant(column)?);
     let extents = (column.1, constant(depth)?);
