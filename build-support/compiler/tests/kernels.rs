@@ -697,37 +697,48 @@ struct Window {
     images: i64,
     /// True if the number of images is known at compile time.
     fixed: bool,
+    /// True if the kernel is one for images of any extents. The stride is 1 then.
+    any_extents: bool,
 }
 
 /// `NCHW`, as in models; optionally with an epilogue.
 fn convolution(of: Window, epilogue: bool, channels_last_weights: bool) -> (Kernel, Vec<Vec<i64>>) {
-    let Window { channels, depth, image: [height, width], window: [kh, kw], stride, dilation, padding, images, fixed } =
+    let Window { channels, depth, image: [height, width], window: [kh, kw], stride, dilation, padding, images, .. } =
         of;
     let out = |size: i64, window: i64| (size + 2 * padding - dilation * (window - 1) - 1) / stride + 1;
     let (oh, ow) = (out(height, kh), out(width, kw));
     let mut k = Kernel::new("conv");
-    let n = if fixed { Expr::int(images) } else { k.size("n").into() };
-    let x = k.input("x", (&n, depth, height, width), F32);
+    let n = if of.fixed { Expr::int(images) } else { k.size("n").into() };
+    let [h, w] = [(height, "h"), (width, "w")].map(|(extent, name)| match of.any_extents {
+        true => k.size(name).into(),
+        false => Expr::int(extent),
+    });
+    let [out_h, out_w] = [(oh, &h, kh), (ow, &w, kw)].map(|(extent, size, window)| match of.any_extents {
+        true => size + (2 * padding - dilation * (window - 1)),
+        false => Expr::int(extent),
+    });
+    let x = k.input("x", (&n, depth, &h, &w), F32);
     let shape = if channels_last_weights { [kh, kw, depth, channels] } else { [channels, depth, kh, kw] };
-    let w = k.input("w", shape, F32);
-    let padded = compute((&n, depth, height + 2 * padding, width + 2 * padding), |[n, c, y, x_]| {
-        let inside = y.greater_equal(padding).and(y.less(height + padding));
-        let inside = inside.and(x_.greater_equal(padding)).and(x_.less(width + padding));
+    let weights = k.input("weights", shape, F32);
+    let padded = compute((&n, depth, &h + 2 * padding, &w + 2 * padding), |[n, c, y, x_]| {
+        let inside = y.greater_equal(padding).and(y.less(&h + padding));
+        let inside = inside.and(x_.greater_equal(padding)).and(x_.less(&w + padding));
         Expr::if_then_else(inside, x.at((&n, &c, &y - padding, &x_ - padding)), 0.0)
     })
     .named("padded");
     let (rc, ry, rx) = (reduce_axis(0, depth, "rc"), reduce_axis(0, kh, "ry"), reduce_axis(0, kw, "rx"));
-    let conv = compute((&n, channels, oh, ow), |[n, o, y, x]| {
-        let weight = if channels_last_weights { w.at([&ry, &rx, &rc, &o]) } else { w.at([&o, &rc, &ry, &rx]) };
+    let conv = compute((&n, channels, &out_h, &out_w), |[n, o, y, x]| {
+        let weight =
+            if channels_last_weights { weights.at([&ry, &rx, &rc, &o]) } else { weights.at([&o, &rc, &ry, &rx]) };
         sum(padded.at((&n, &rc, &y * stride + &ry * dilation, &x * stride + &rx * dilation)) * weight, [&rc, &ry, &rx])
     })
     .named("conv");
     let mut shapes = vec![vec![images, depth, height, width], shape.to_vec()];
     let out = if epilogue {
         let bias = k.input("bias", [channels], F32);
-        let residual = k.input("residual", (&n, channels, oh, ow), F32);
+        let residual = k.input("residual", (&n, channels, &out_h, &out_w), F32);
         shapes.extend([vec![channels], vec![images, channels, oh, ow]]);
-        compute((&n, channels, oh, ow), |[n, o, y, x]| {
+        compute((&n, channels, &out_h, &out_w), |[n, o, y, x]| {
             max(conv.at([&n, &o, &y, &x]) + bias.at([&o]) + residual.at([&n, &o, &y, &x]), 0.0)
         })
     } else {
@@ -767,6 +778,7 @@ fn convolutions_with_channels_first() {
         padding: 1,
         images: 2,
         fixed: false,
+        any_extents: false,
     };
     for (name, of) in [
         ("3x3", plain),
@@ -791,6 +803,19 @@ fn convolutions_with_channels_first() {
     ] {
         checked_convolution(&targets(), name, of, false, true, "convolution", 0.0);
         checked_convolution(&targets()[1..3], name, of, true, false, "convolution", 0.0);
+    }
+    let any = Window { any_extents: true, ..plain };
+    for (name, of) in [
+        ("3x3", any),
+        ("few pixels", Window { channels: 31, image: [1, 1], images: 1, ..any }),
+        ("no images", Window { images: 0, ..any }),
+        ("several tasks", Window { image: [35, 17], depth: 1, images: 1, fixed: true, ..any }),
+        ("a vector and one pixel", Window { image: [3, 33], depth: 2, channels: 14, ..any }),
+        ("1x1", Window { window: [1, 1], padding: 0, ..any }),
+        ("without padding", Window { window: [2, 3], padding: 0, ..any }),
+        ("dilation", Window { dilation: 2, padding: 2, ..any }),
+    ] {
+        checked_convolution(&targets(), name, of, true, false, "convolution", 0.0);
     }
 }
 
@@ -857,6 +882,7 @@ fn convolutions_with_few_pixels() {
         padding: 1,
         images: 2,
         fixed: true,
+        any_extents: false,
     };
     let wide = &targets()[2..3];
     for (name, of) in [
@@ -887,6 +913,7 @@ fn convolutions_by_winograd() {
         padding: 1,
         images: 1,
         fixed: false,
+        any_extents: false,
     };
     let all = targets();
     for (name, of, epilogue, channels_last_weights, targets) in [
@@ -987,7 +1014,18 @@ fn small_windows() {
 #[test]
 fn convolutions_of_each_channel() {
     let own = |image: [i64; 2], window: [i64; 2], stride: i64, dilation: i64, padding: i64| {
-        let image = Window { channels: 2, depth: 1, image, window, stride, dilation, padding, images: 1, fixed: true };
+        let image = Window {
+            channels: 2,
+            depth: 1,
+            image,
+            window,
+            stride,
+            dilation,
+            padding,
+            images: 1,
+            fixed: true,
+            any_extents: false,
+        };
         (image, 1)
     };
     let images = |(of, times): (Window, i64), images: i64| (Window { images, ..of }, times);
