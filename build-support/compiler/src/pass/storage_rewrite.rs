@@ -6,6 +6,9 @@
 //! and writes `b[i]`, where `a` is not used afterwards, works in place. A use of an alias is a use
 //! of the memory. Local memory is not shared, because it is intended for registers, and neither is
 //! memory of at most 32 bytes.
+//!
+//! Memory whose size is known only when the function runs is allocated by a call. If the size is
+//! the same in all iterations of a serial loop, it is allocated once, in front of the loop.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,8 +19,10 @@ use super::pipeline::on_functions;
 use crate::error::Result;
 use crate::ir::mutate::mutate_stmt_parts;
 use crate::ir::refresh::Replace;
-use crate::ir::visit::{Visit, for_each_stmt, walk_expr, walk_stmt};
-use crate::ir::{Buffer, BufferNode, DataTypeExt, Expr, ExprNode, LoweredFunc, MutateStmts, Stmt, StmtNode, Var};
+use crate::ir::visit::{Visit, for_each_stmt, uses_var, walk_expr, walk_stmt};
+use crate::ir::{
+    Buffer, BufferNode, DataTypeExt, Expr, ExprNode, ForKind, LoweredFunc, MutateStmts, Stmt, StmtNode, Var,
+};
 
 /// The maximum ratio between the size of memory and the size of its user.
 const WINDOW: i64 = 16;
@@ -42,8 +47,34 @@ struct Bodies;
 impl Bodies {
     fn body(&mut self, body: &Stmt) -> Result<Stmt> {
         let inner = mutate_stmt_parts(self, body)?;
-        Ok(share(&inner))
+        Ok(share(&allocated_once(inner)))
     }
+}
+
+/// A serial loop with the memory of its iterations in front of it, where calls allocate it and its
+/// size does not depend on the iteration.
+fn allocated_once(stmt: Stmt) -> Stmt {
+    let StmtNode::For { var, min, extent, kind: ForKind::Serial, annotations, body } = &*stmt else { return stmt };
+    let stmts = body.to_stmts();
+    let is_own = |used: &Var| {
+        used == var || stmts.iter().any(|stmt| matches!(&**stmt, StmtNode::Bind { var, .. } if var == used))
+    };
+    let is_once = |stmt: &Stmt| match &**stmt {
+        StmtNode::Alloc { buffer, annotations } => {
+            annotations.is_empty()
+                && buffer.scope.as_str() == "global"
+                && elements(buffer).is_none()
+                && !buffer.shape.iter().any(|extent| uses_var(&extent, is_own))
+        }
+        _ => false,
+    };
+    let (mut front, rest): (Vec<Stmt>, Vec<Stmt>) = stmts.iter().cloned().partition(is_once);
+    if front.is_empty() {
+        return stmt;
+    }
+    let rest = Stmt::seq(rest);
+    front.push(Stmt::for_with(var.clone(), min, extent, ForKind::Serial, annotations.clone(), rest));
+    Stmt::seq(front)
 }
 
 impl MutateStmts for Bodies {

@@ -7,7 +7,10 @@ use super::CodeGenLLVM;
 use super::emit::{Value, confused, is_shuffle};
 use crate::codegen::parts::is_linear;
 use crate::error::{CompileError, ErrorKind, Result, fail};
-use crate::ir::{DataTypeExt, Expr, ExprNode, LogicOp, Var, with_stack};
+use crate::ir::{CompareOp, DataTypeExt, Expr, ExprNode, I8, I64, LogicOp, Var, with_stack};
+
+/// The number of lanes up to which positions are compared as integers of 64 bits.
+const FEW_POSITIONS: u16 = 8;
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
     /// Emits an expression.
@@ -81,10 +84,13 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                 let right = self.value(b)?;
                 self.binary(*op, *dtype, left, (right, b), nsw)?
             }
-            ExprNode::Compare { op, a, b } => {
-                let (left, right) = (self.value(a)?, self.value(b)?);
-                self.compare(*op, a.dtype(), left, right)?
-            }
+            ExprNode::Compare { op, a, b } => match self.compare_positions(*op, a, b)? {
+                Some(mask) => mask,
+                None => {
+                    let (left, right) = (self.value(a)?, self.value(b)?);
+                    self.compare(*op, a.dtype(), left, right)?
+                }
+            },
             ExprNode::Logic { op, a, b } => {
                 let (a, b) = (self.value(a)?, self.value(b)?);
                 let opcode = if *op == LogicOp::And { InstructionOpcode::And } else { InstructionOpcode::Or };
@@ -219,6 +225,41 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         let (base, stride) = (self.splat(base, lanes)?, self.splat(stride, lanes)?);
         let offsets = self.int_op(InstructionOpcode::Mul, steps, stride, nsw)?;
         self.int_op(InstructionOpcode::Add, base, offsets, nsw)
+    }
+
+    /// Emits the comparison of adjacent positions with a number: of the lanes with the distance from
+    /// the first position, as bytes. A vector of positions has eight times as many. Returns `None`
+    /// for other operands, and for few lanes.
+    fn compare_positions(&mut self, op: CompareOp, a: &Expr, b: &Expr) -> Result<Option<Value<'ctx>>> {
+        let (is_left, first, lanes, number) = match (&**a, &**b) {
+            (ExprNode::Ramp { base, stride, lanes }, ExprNode::Broadcast { value, .. }) if stride.is_int(1) => {
+                (true, base, *lanes, value)
+            }
+            (ExprNode::Broadcast { value, .. }, ExprNode::Ramp { base, stride, lanes }) if stride.is_int(1) => {
+                (false, base, *lanes, value)
+            }
+            _ => return Ok(None),
+        };
+        let is_wanted = FEW_POSITIONS < lanes && lanes <= 64 && first.dtype() == I64 && number.dtype() == I64;
+        // The positions themselves do not wrap.
+        let wraps = first.as_int().is_some_and(|first| first > i64::MAX - i64::from(lanes));
+        if !is_wanted || wraps || !self.state.index_facts.is_index(first) {
+            return Ok(None);
+        }
+        let (wide, byte) = (self.context.i64_type(), self.context.i8_type());
+        let (first, number) = (self.value(first)?, self.value(number)?);
+        let distance = self.intrinsic("llvm.ssub.sat", &[wide.into()], wide.into(), &[number, first])?;
+        // Distances in front of the first lane, and behind the last one, are the same for all lanes.
+        let least = self.int_constant(I64, -1)?;
+        let most = self.int_constant(I64, i64::from(lanes))?;
+        let distance = self.intrinsic("llvm.smax", &[wide.into()], wide.into(), &[distance, least])?;
+        let distance = self.intrinsic("llvm.smin", &[wide.into()], wide.into(), &[distance, most])?;
+        let Value::IntValue(distance) = distance else { fail!(Internal, "a distance that is not an integer") };
+        let distance = self.splat(self.builder.build_int_truncate(distance, byte, "")?.into(), lanes)?;
+        let places: Vec<_> = (0..lanes).map(|lane| byte.const_int(u64::from(lane), false)).collect();
+        let places: Value<'ctx> = inkwell::types::VectorType::const_vector(&places).into();
+        let (left, right) = if is_left { (places, distance) } else { (distance, places) };
+        self.compare(op, I8.with_lanes(lanes), left, right).map(Some)
     }
 
     fn if_then_else(&mut self, condition: &Expr, then_value: &Expr, else_value: &Expr) -> Result<Value<'ctx>> {

@@ -39,6 +39,18 @@ pub(super) fn place(index: &Expr) -> Place {
     }
 }
 
+/// Returns true if all lanes of an access lie in local memory of a known size, at a known place.
+/// LLVM keeps such memory in registers if no access has a mask: sums of a last, partial vector would
+/// go through memory otherwise.
+pub(super) fn is_in_registers(buffer: &Buffer, base: &Expr, lanes: u16) -> bool {
+    let count = buffer.shape.iter().try_fold(1_i64, |count, extent| count.checked_mul(extent.as_int()?));
+    let is_inside = |(first, count): (i64, i64)| first >= 0 && first <= count - i64::from(lanes);
+    buffer.scope.as_str() == "local"
+        && buffer.dtype.is_scalar()
+        && buffer.strides.is_empty()
+        && base.as_int().zip(count).is_some_and(is_inside)
+}
+
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
     /// The data pointer of a buffer.
     pub(super) fn data_pointer(&self, buffer: &Buffer) -> Result<PointerValue<'ctx>> {
@@ -117,9 +129,14 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             }
             (Place::Contiguous(base), Some(mask)) if index.lanes() > 1 => {
                 let address = self.element_address(buffer, &base)?;
-                let mask = self.value(mask)?;
                 let ty = self.memory_type(dtype)?;
-                self.masked_load(buffer, ty, address, mask, self.alignment(buffer, &base))?
+                let align = self.alignment(buffer, &base);
+                if is_in_registers(buffer, &base, index.lanes()) {
+                    self.plain_load(buffer, ty, address, align)?
+                } else {
+                    let mask = self.value(mask)?;
+                    self.masked_load(buffer, ty, address, mask, align)?
+                }
             }
             (Place::Reversed(base), mask) => {
                 let lanes = index.lanes();
@@ -257,7 +274,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     }
 
     /// A load instruction.
-    fn plain_load(
+    pub(super) fn plain_load(
         &self,
         buffer: &Buffer,
         ty: BasicTypeEnum<'ctx>,

@@ -5,7 +5,7 @@ use kernpack::DataType;
 
 use super::CodeGenLLVM;
 use super::emit::Value;
-use super::memory::{Place, lane_alignment, place, set_alignment};
+use super::memory::{Place, is_in_registers, lane_alignment, place, set_alignment};
 use crate::error::{Result, fail};
 use crate::ir::{Buffer, DataTypeExt, Expr};
 
@@ -48,7 +48,13 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             (Place::Contiguous(base), Some(mask)) => {
                 let address = self.element_address(buffer, &base)?;
                 let mask = self.value(mask)?;
-                self.masked_store(buffer, address, value, mask, self.alignment(buffer, &base))
+                let align = self.alignment(buffer, &base);
+                if is_in_registers(buffer, &base, lanes) {
+                    let before = self.plain_load(buffer, value.get_type(), address, align)?;
+                    let value = self.select(mask, value, before)?;
+                    return self.plain_store(buffer, address, value, align);
+                }
+                self.masked_store(buffer, address, value, mask, align)
             }
             (Place::Reversed(base), mask) => {
                 let address = self.element_address(buffer, &(base - i64::from(lanes - 1)))?;
