@@ -48,6 +48,9 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     }
     let ExprNode::TensorRead { tensor, .. } = &*product.b else { decline!("its second operand is cast") };
     let (tensor, panels) = (tensor.clone(), columns / across);
+    let Some(pitch) = tensor.shape.get(1).and_then(|extent| extent.as_int()) else {
+        decline!("the rows of its second operand have no constant length");
+    };
     let bytes = terms * across * i64::from(dtype.bits()) / 8;
     let most = if rows <= FEW_ROWS { 1 } else { (target.l2_bytes / 2 / bytes.max(1)).clamp(1, panels) };
     // The groups have the same size.
@@ -56,7 +59,7 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     let inputs = Inputs::of([&product.a, &product.b, &product.value]);
     let name = format!("{}.blocks", product.out.name());
     let operation = inputs.operation(&name, &product.out, |inputs, out| {
-        let plan = Plan { product: &product, inputs, out, vectors, height, wide, group, pitch: columns };
+        let plan = Plan { product: &product, inputs, out, vectors, height, wide, group, pitch };
         for_each("group", panels / group, kind, |at, code| plan.group(&inputs.buffer(&tensor), at, rows, code))
     });
     schedule.replace(id, &operation)?;

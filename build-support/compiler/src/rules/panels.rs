@@ -178,14 +178,15 @@ fn describe(
         extent if extent.as_int().is_none() && lies.needs_extents() => Err("an axis has no constant extent".to_owned()),
         extent => Ok(extent),
     };
-    let (last, outer) = parts.axes.split_last().expect("it has columns");
+    // The result may have fewer rows and columns than the product.
+    let (last, outer) = own.split_last().expect("it has columns");
     let mut rows = Rows::default();
-    for (axis, own) in outer.iter().zip(own) {
-        rows.0.push((own.var.clone(), extent_from_zero(axis)?));
+    for axis in outer {
+        rows.0.push((axis.var.clone(), extent_from_zero(axis)?));
     }
-    let column = (own[outer.len()].var.clone(), extent(last)?);
+    let column = (last.var.clone(), extent(last)?);
     let depth = &parts.reduce_axes[0];
-    let few_bits = FewBits::of(&b, last, depth);
+    let few_bits = parts.axes.last().and_then(|column| FewBits::of(&b, column, depth));
     let depth = (depth.var.clone(), extent(depth)?);
     let renamed: VarMap =
         parts.axes.iter().zip(own).map(|(axis, own)| (axis.var.clone(), own.var.expr().clone())).collect();

@@ -55,8 +55,6 @@ struct Panel<'a> {
     batch: VarMap,
     /// The first column.
     start: Expr,
-    /// The packed panel: `[term][column]`.
-    packed: Option<Buffer>,
 }
 
 /// Schedules a product that is an output, or an output whose elements are expressions of a
@@ -119,7 +117,6 @@ impl Plan<'_> {
                     out,
                     batch: self.batch.at(&number.floor_div(&panels)),
                     start: code.bind("start", own * across),
-                    packed: None,
                 }
             };
             let all = self.batch.total() * &panels;
@@ -128,17 +125,19 @@ impl Plan<'_> {
                 return for_each("tile", all * &tiles, kind, |number, code| {
                     let panel = panel(&number.floor_div(&tiles), code);
                     let first = code.bind("first", number.floor_mod(&tiles) * self.height);
-                    code.push(panel.rows(&first, self.wide));
+                    code.push(panel.rows(&first, self.wide, None));
                 });
             }
             for_each("panel", all, kind, |number, code| {
-                let mut panel = panel(number, code);
-                panel.pack(code);
+                let panel = panel(number, code);
                 code.push(panel.by_width(columns, |wide| {
-                    serial("tile", tiles.clone(), |tile, code| {
+                    let mut code = Code::default();
+                    let packed = panel.packed(wide, &mut code);
+                    code.push(serial("tile", tiles.clone(), |tile, code| {
                         let first = code.bind("first", tile * self.height);
-                        code.push(panel.rows(&first, wide));
-                    })
+                        code.push(panel.rows(&first, wide, Some(&packed)));
+                    }));
+                    code.finish()
                 }));
             })
         })
@@ -156,12 +155,12 @@ impl Panel<'_> {
         }
     }
 
-    /// Emits the results of some rows and all columns of the panel.
-    fn rows(&self, first: &Expr, wide: i64) -> Stmt {
+    /// Emits the results of some rows and all columns of the panel, from its packed columns.
+    fn rows(&self, first: &Expr, wide: i64, packed: Option<&Buffer>) -> Stmt {
         let plan = self.plan;
         plan.rows.tile(first, plan.height, |first, height| {
             let mut code = Code::default();
-            self.tile((first, height), wide, &mut code);
+            self.tile((first, height), wide, packed, &mut code);
             code.finish()
         })
     }
@@ -176,7 +175,7 @@ impl Panel<'_> {
     }
 
     /// Emits a register tile.
-    fn tile(&self, (first, height): (&Expr, i64), wide: i64, code: &mut Code) {
+    fn tile(&self, (first, height): (&Expr, i64), wide: i64, packed: Option<&Buffer>, code: &mut Code) {
         let Plan { product, vectors, rows, .. } = self.plan;
         let Product { depth: (depth, terms), column: (_, columns), a, .. } = product;
         let (lanes, across) = (vectors.lanes, wide * vectors.lanes);
@@ -196,8 +195,8 @@ impl Panel<'_> {
                 values.insert(depth.clone(), k.expr().clone());
                 self.inputs.loads(&substitute(a, &values))
             },
-            |vector| match &self.packed {
-                Some(packed) => vectors.load(packed, k.expr() * self.plan.across() + vector * lanes),
+            |vector| match packed {
+                Some(packed) => vectors.load(packed, k.expr() * across + vector * lanes),
                 None => vectors.along(&self.element(k.expr(), &(&self.start + vector * lanes))),
             },
             |row, vector, (sums, place)| {
@@ -209,11 +208,11 @@ impl Panel<'_> {
         product.store((self.inputs, self.out), (&block, height, wide, lanes), row, (&self.start, is_cut), code);
     }
 
-    /// Emits the packing of the panel.
-    fn pack(&mut self, code: &mut Code) {
+    /// Emits the packing of the panel, or of its first vectors: `[term][column]`.
+    fn packed(&self, wide: i64, code: &mut Code) -> Buffer {
         let Plan { product, order, vectors, .. } = self.plan;
         let (terms, columns) = (&product.depth.1, &product.column.1);
-        let across = self.plan.across();
+        let across = wide * vectors.lanes;
         let packed = Buffer::new("packed", vectors.dtype, [terms * across], "global");
         code.alloc(&packed);
         // Columns after the last one are copies of it: their sums are not stored.
@@ -222,7 +221,7 @@ impl Panel<'_> {
             Order::Columns => {
                 let copy = |is_whole: bool| {
                     serial("k", terms.clone(), |k, code| {
-                        code.push(serial("vector", self.plan.wide, |vector, code| {
+                        code.push(serial("vector", wide, |vector, code| {
                             let (lane, from) = (Var::index("j"), vector * vectors.lanes);
                             let column = &self.start + &from + &lane;
                             let place = k * across + &from;
@@ -243,7 +242,7 @@ impl Panel<'_> {
             Order::Terms => {
                 let lanes = vectors.lanes;
                 let blocks = terms.floor_div(lanes);
-                code.push(serial("vector", self.plan.wide, |vector, code| {
+                code.push(serial("vector", wide, |vector, code| {
                     let from = code.bind("from", vector * lanes);
                     code.push(serial("block", blocks.clone(), |block, code| {
                         let term = code.bind("term", block * lanes);
@@ -271,6 +270,6 @@ impl Panel<'_> {
                 }));
             })),
         }
-        self.packed = Some(packed);
+        packed
     }
 }

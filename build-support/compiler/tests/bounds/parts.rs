@@ -121,6 +121,37 @@ pub(crate) fn rows() -> Vec<Row> {
             ],
         },
         Row {
+            name: "some rows of a product in panels",
+            make: |k| {
+                let m = k.size("m");
+                let (a, b) = (k.input("a", (&m, 3), F32), k.input("b", [2, 3, 16], F32));
+                let r = reduce_axis(0, 3, "r");
+                let product = compute((&m, 20), |[i, j]| {
+                    let weight = b.at([j.expr().floor_div(16), r.expr(), j.expr().floor_mod(16)]);
+                    sum(a.at((&i, &r)) * weight, &r)
+                })
+                .named("product");
+                k.output("out", compute((m.expr() - 1, 18), |[i, j]| product.at([&i, &j]) + 1.0));
+            },
+            fate: Proved,
+            calls: &[
+                (&[&[1, 3], &[2, 3, 16], &[0, 18]], true),
+                (&[&[2, 3], &[2, 3, 16], &[1, 18]], true),
+                (&[&[16, 3], &[2, 3, 16], &[15, 18]], true),
+            ],
+        },
+        Row {
+            name: "some rows of a product of known extents",
+            make: |k| {
+                let (a, b) = (k.input("a", [64, 8], F32), k.input("b", [8, 256], F32));
+                let r = reduce_axis(0, 8, "r");
+                let product = compute([64, 256], |[i, j]| sum(a.at((&i, &r)) * b.at([&r, &j]), &r)).named("product");
+                k.output("out", compute([63, 128], |[i, j]| product.at([&i, &j]) + 1.0));
+            },
+            fate: Proved,
+            calls: &[(&[&[64, 8], &[8, 256], &[63, 128]], true)],
+        },
+        Row {
             name: "some steps of a scan",
             make: |k| {
                 let (m, n) = (k.size("m"), k.size("n"));

@@ -92,8 +92,9 @@ pub(super) fn describe(
         _ => Err("an axis has no constant extent".to_owned()),
     };
     let (mut axes, mut sums) = (Vec::new(), Vec::new());
-    for (axis, own) in parts.axes.iter().zip(own) {
-        axes.push((own.var.clone(), constant(axis)?));
+    // The result may have fewer channels and pixels than the convolution.
+    for axis in own {
+        axes.push((axis.var.clone(), constant(axis)?));
     }
     for axis in loops {
         sums.push((axis.var.clone(), constant(axis)?));

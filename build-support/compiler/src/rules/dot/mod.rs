@@ -190,13 +190,14 @@ fn describe(
     let (mut batch, mut rows) = (Rows::default(), Rows::default());
     let last = parts.axes.len() - 1;
     for (axis, own) in parts.axes.iter().zip(own).take(last) {
-        let entry = (own.var.clone(), extent_from_zero(axis)?);
+        // The result may have fewer rows and columns than the product.
+        let entry = (own.var.clone(), extent_from_zero(own)?);
         // An axis that only the second factor has is also a batch axis: the first factor is the
         // same for all of it.
         if depends_on(&b, axis) { batch.0.push(entry) } else { rows.0.push(entry) }
     }
-    let column = (own[last].var.clone(), constant(column)?);
-    let extents = (column.1, constant(depth)?);
+    let extents = (constant(column)?, constant(depth)?);
+    let column = (own[last].var.clone(), constant(&own[last])?);
     let panels = panels_of(&b, &parts.axes[last], depth, extents);
     let sum = Var::new("sum", I32);
     let value = written(out, core_op, &sum, is_whole)?;
