@@ -33,7 +33,7 @@ impl Stream {
 }
 
 /// A tensor of bytes.
-fn bytes(name: &str, dtype: DataType, dims: &[i64], values: &[i64]) -> Message {
+pub(super) fn bytes(name: &str, dtype: DataType, dims: &[i64], values: &[i64]) -> Message {
     let raw: Vec<u8> = values.iter().map(|value| *value as u8).collect();
     let tensor = dims.iter().fold(Message::default(), |tensor, dim| tensor.int(1, *dim));
     tensor.int(2, if dtype == U8 { 2 } else { 3 }).text(8, name).bytes(9, &raw)
