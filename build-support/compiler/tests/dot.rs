@@ -264,22 +264,34 @@ fn machine_code_computes_what_the_graph_says() {
 /// dimension.
 #[test]
 fn convolutions() {
-    for (filters, blocks, rows, columns) in [(13, 2, 5, 9), (1, 1, 4, 16), (25, 3, 7, 7)] {
+    // Kernels for images of any extents also compute those that are smaller than a panel.
+    let known = [(13, 2, 5, 9), (1, 1, 4, 16), (25, 3, 7, 7)].map(|case| (case, false));
+    let any = [(13, 2, 5, 9), (5, 1, 1, 3), (25, 3, 7, 17)].map(|case| (case, true));
+    for ((filters, blocks, rows, columns), any_extents) in known.into_iter().chain(any) {
         let image = [2, blocks, 1, 2, rows + 2, columns + 1, 4];
         let weights = [filters, blocks, 3, 3, 4];
         let mut k = Kernel::new("convolution");
-        let (x, w) = (k.input("x", extents(&image), U8), k.input("w", extents(&weights), I8));
+        let mut sizes = Vec::new();
+        let mut size = |name: &str, extent: i64| match any_extents {
+            true => {
+                sizes.push((k.size(name), extent));
+                sizes[sizes.len() - 1].0.expr().clone()
+            }
+            false => Expr::int(extent),
+        };
+        let (n, h, v) = (size("n", 2), size("h", rows), size("v", columns));
+        let x = k.input("x", (&n, blocks, 1, 2, &h + 2, &v + 1, 4), U8);
+        let w = k.input("w", extents(&weights), I8);
         let scale = k.input("scale", [filters], F32);
         let axes = [blocks, 3, 3, 4].map(|extent| reduce_axis(0, extent, "r"));
-        let sums = compute((2, filters, rows, columns), |[n, o, y, x_]| {
+        let sums = compute((&n, filters, &h, &v), |[n, o, y, x_]| {
             let [c, ky, kx, part] = axes.each_ref().map(|axis| axis.expr());
             let row = y.expr() + &ky;
             let at = [n.expr(), c.clone(), 0.into(), kx.floor_mod(2), row, x_.expr() + kx.floor_div(2), part.clone()];
             sum(x.at(at).cast(I32) * w.at([o.expr(), c, ky, kx, part]).cast(I32), &axes[..])
         })
         .named("sums");
-        let out =
-            compute((2, filters, rows, columns), |[n, o, y, x]| sums.at([&n, &o, &y, &x]).cast(F32) * scale.at([&o]));
+        let out = compute((&n, filters, &h, &v), |[n, o, y, x]| sums.at([&n, &o, &y, &x]).cast(F32) * scale.at([&o]));
         k.output("out", out.clone());
         let (pixels, bytes) = (Case::bytes(image.iter().product(), 1), Case::bytes(weights.iter().product(), 2));
         let scales = scales(filters);
@@ -290,6 +302,9 @@ fn convolutions() {
         ]
         .into_iter();
         let mut evaluator = Evaluator::new();
+        for (size, extent) in &sizes {
+            evaluator = evaluator.scalar(size, *extent as f64);
+        }
         for param in k.params() {
             if let KernelParamKind::Input(tensor) = &param.kind {
                 evaluator = evaluator.input(tensor, given.next().unwrap());

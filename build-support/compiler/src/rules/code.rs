@@ -66,14 +66,13 @@ pub(crate) fn serial(name: &str, extent: impl Into<Expr>, body: impl FnOnce(&Exp
 
 /// Emits a vectorized loop over `0 .. extent`: the body gets the index, and is a single statement.
 /// The last vector has a mask.
-pub(crate) fn in_vectors(name: &str, extent: i64, lanes: i64, body: impl FnOnce(&Expr) -> Stmt) -> Stmt {
-    let lane = Var::index(name);
-    let vectors = (extent + lanes - 1) / lanes;
-    serial(&format!("{name}.outer"), vectors, |outer, code| {
+pub(crate) fn in_vectors(name: &str, extent: impl Into<Expr>, lanes: i64, body: impl FnOnce(&Expr) -> Stmt) -> Stmt {
+    let (lane, extent) = (Var::index(name), extent.into());
+    serial(&format!("{name}.outer"), extent.ceil_div(lanes), |outer, code| {
         let index = outer * lanes + &lane;
         let mut inner = body(&index);
-        if extent % lanes != 0 {
-            inner = Stmt::if_then(index.less(extent).likely(), inner, None);
+        if extent.as_int().is_none_or(|extent| extent % lanes != 0) {
+            inner = Stmt::if_then(index.less(&extent).likely(), inner, None);
         }
         code.push(Stmt::for_loop(lane.clone(), 0, lanes, ForKind::Vectorized, inner));
     })

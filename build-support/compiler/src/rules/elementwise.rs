@@ -10,6 +10,12 @@ use crate::schedule::{Schedule, StageId};
 /// The number of elements per chunk of a thread, for a tensor with one dimension.
 const CHUNK: i64 = 4096;
 
+/// The number of iterations of the parallel loop that is enough for all threads. Dimensions behind
+/// are loops of their own: the index of a fused loop is divided for each dimension. The image of a
+/// convolution of bytes (32 channels, 96 x 100 pixels), with all dimensions fused: 491 microseconds
+/// for the whole convolution, in place of 337.
+const ENOUGH: i64 = 256;
+
 /// Schedules a stage elementwise.
 pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
     let op = schedule[id].operation().clone();
@@ -53,10 +59,21 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         stage.vectorize(&row)?;
     }
     if is_large && !outer.is_empty() {
-        let all_const = outer.len() == 1 || outer[1..].iter().all(|axis| extent_of(axis).is_some());
-        let first = outer[0].clone();
-        let outermost = if all_const && parts.reduce_axes.is_empty() { stage.fuse_all(&outer)? } else { first };
+        let fused = fused_dimensions(&outer);
+        let outermost = if parts.reduce_axes.is_empty() { stage.fuse_all(&outer[..fused])? } else { outer[0].clone() };
         stage.parallel(&outermost)?;
     }
     Ok(Outcome::Applied)
+}
+
+/// The number of outer dimensions that together have enough iterations, as far as their extents are
+/// known.
+fn fused_dimensions(outer: &[IterVar]) -> usize {
+    let mut iterations = extent_of(&outer[0]).unwrap_or(ENOUGH);
+    let more = outer[1..].iter().take_while(|axis| {
+        let extent = extent_of(axis).filter(|_| iterations < ENOUGH);
+        iterations = iterations.saturating_mul(extent.unwrap_or(1));
+        extent.is_some()
+    });
+    1 + more.count()
 }

@@ -5,7 +5,7 @@
 //! many rows as half of the L2 cache holds. Tiles of channels x pixels stay in registers over all
 //! input channels and the window; a last tile with few pixels has one vector.
 
-use super::super::code::{Code, Inputs, Vectors, for_each, serial};
+use super::super::code::{Code, Inputs, Vectors, for_each, in_vectors, serial};
 use super::super::row_tiles::Rows;
 use super::super::{TargetDescription, shared_kind};
 use super::{Convolution, direct};
@@ -92,13 +92,9 @@ impl Band<'_> {
         code.push(serial("c", convolution.depth, |c, code| {
             code.push(serial("row", self.rows.clone(), |row, code| {
                 let place = code.bind("place", (c * &self.rows + row) * &self.pitch);
-                code.push(serial("x.outer", self.pitch.ceil_div(vectors.lanes), |outer, code| {
-                    let lane = Var::index("x");
-                    let x = outer * vectors.lanes + &lane;
-                    let pixel = self.inputs.loads(&convolution.source(&self.image, c, &(&start + row), &x));
-                    let store = Stmt::store(self.pixels.clone(), &place + &x, pixel);
-                    let store = Stmt::if_then(x.less(&self.pitch).likely(), store, None);
-                    code.push(Stmt::for_loop(lane, 0, vectors.lanes, ForKind::Vectorized, store));
+                code.push(in_vectors("x", self.pitch.clone(), vectors.lanes, |x| {
+                    let pixel = self.inputs.loads(&convolution.source(&self.image, c, &(&start + row), x));
+                    Stmt::store(self.pixels.clone(), &place + x, pixel)
                 }));
             }));
         }));

@@ -8,8 +8,8 @@
 //! previous ones, so that nothing is read after the image.
 
 use super::super::TargetDescription;
-use super::super::code::{Code, Inputs, for_each, in_vectors, memory, serial};
-use super::super::pattern::{Computed, axis_of, depends_on, extent_of};
+use super::super::code::{Code, Inputs, for_each, in_vectors, serial};
+use super::super::pattern::{Computed, axis_of, depends_on, extent_from_zero, extent_of};
 use super::super::row_tiles::Rows;
 use super::super::shared_kind;
 use super::{DEPTH, factors, kernel, written};
@@ -22,15 +22,15 @@ use crate::ir::{
 pub(super) struct Convolution {
     out: Operation,
     /// The axes of the result: those of the batch, the output channel, the row and the pixel; and
-    /// their extents.
-    axes: Vec<(Var, i64)>,
+    /// their extents. That of the output channel is known.
+    axes: Vec<(Var, Expr)>,
     /// The reduction axes without the last one, which has the four channels.
     loops: Vec<(Var, i64)>,
     part: Var,
     pub(super) source: Expr,
     pub(super) weight: Expr,
     /// The number of pixels in a row of the image.
-    pitch: i64,
+    pitch: Expr,
     pub(super) value: Expr,
     sum: Var,
 }
@@ -84,18 +84,16 @@ pub(super) fn describe(
             return fail("its image depends on the output channel");
         }
     }
-    let Some(pitch) = tensor.shape.get(last - 1).and_then(|extent| extent.as_int()) else {
-        return fail("its image has no constant extents");
-    };
-    let constant = |axis: &IterVar| match (extent_of(axis), &axis.dom) {
-        (Some(extent), Some(dom)) if extent > 0 && dom.min.is_int(0) => Ok(extent),
-        _ => Err("an axis has no constant extent".to_owned()),
+    let Some(pitch) = tensor.shape.get(last - 1) else { return fail("its image has no rows") };
+    let constant = |axis: &IterVar| {
+        extent_from_zero(axis)?.as_int().ok_or_else(|| "its channels or its window have no constant extent".to_owned())
     };
     let (mut axes, mut sums) = (Vec::new(), Vec::new());
     // The result may have fewer channels and pixels than the convolution.
     for axis in own {
-        axes.push((axis.var.clone(), constant(axis)?));
+        axes.push((axis.var.clone(), extent_from_zero(axis)?));
     }
+    constant(&own[own.len() - 3])?;
     for axis in loops {
         sums.push((axis.var.clone(), constant(axis)?));
     }
@@ -123,36 +121,32 @@ impl Convolution {
         let [batch @ .., (_, channels), (_, height), (_, width)] = &self.axes[..] else {
             return Err("it has no channels and pixels".into());
         };
-        let columns = (height - 1) * self.pitch + width;
-        let shape = kernel::Shape::of(target, Some(*channels), true);
+        let Some(channels) = channels.as_int() else { return Err("its channels have no constant extent".into()) };
+        let columns = (height - 1) * &self.pitch + width;
+        let shape = kernel::Shape::of(target, Some(channels), true);
         let panel = shape.columns(shape.units);
-        if columns < panel {
+        if columns.as_int().is_some_and(|columns| columns < panel) {
             return Err(format!("its image has fewer than {panel} pixels"));
         }
-        let images: i64 = batch.iter().map(|(_, extent)| extent).product();
-        let batch = Rows(batch.iter().map(|(var, extent)| (var.clone(), Expr::int(*extent))).collect());
+        let batch = Rows(batch.to_vec());
         let terms: i64 = self.loops.iter().map(|(_, extent)| extent).product::<i64>() * DEPTH;
-        let work = images.saturating_mul(channels * columns).saturating_mul(terms) / if shape.bytes { 32 } else { 8 };
-        let kind = shared_kind(target, Some(work));
-        let (outer, inner) = if images > 1 { (kind, ForKind::Serial) } else { (ForKind::Serial, kind) };
+        let work = batch.count().zip(columns.as_int()).map(|(images, columns)| {
+            images.saturating_mul(channels * columns).saturating_mul(terms) / if shape.bytes { 32 } else { 8 }
+        });
+        let kind = shared_kind(target, work);
+        let (outer, inner) = if batch.count() == Some(1) { (ForKind::Serial, kind) } else { (kind, ForKind::Serial) };
         let inputs = Inputs::of([&self.source, &self.weight, &self.value]);
-        let tiles = (channels + shape.height - 1) / shape.height;
-        let last_height = channels - shape.height * (tiles - 1);
+        let tiles = Rows(vec![(Var::index("channel"), Expr::int(channels))]);
         Ok(inputs.operation(&format!("{}.dot", self.out.name()), &self.out, |inputs, out| {
-            for_each("image", images, outer, |image, code| {
+            for_each("image", batch.total(), outer, |image, code| {
                 let image = Image { of: self, shape: &shape, inputs, out, batch: batch.at(image) };
-                code.push(for_each("tile", tiles, inner, |tile, code| {
-                    let first = tile * shape.height;
-                    let of_height = |height: i64| {
+                code.push(for_each("tile", tiles.tiles(shape.height), inner, |tile, code| {
+                    let first = code.bind("first", tile * shape.height);
+                    code.push(tiles.tile(&first, shape.height, |first, height| {
                         let mut code = Code::default();
-                        image.channels(&first, height, columns, &mut code);
+                        image.channels(first, height, &columns, &mut code);
                         code.finish()
-                    };
-                    code.push(if last_height == shape.height {
-                        of_height(shape.height)
-                    } else {
-                        Stmt::if_then(tile.less(tiles - 1), of_height(shape.height), Some(of_height(last_height)))
-                    });
+                    }));
                 }));
             })
         }))
@@ -181,21 +175,29 @@ impl Image<'_> {
     }
 
     /// Emits some output channels of all pixels.
-    fn channels(&self, first: &Expr, height: i64, columns: i64, code: &mut Code) {
+    fn channels(&self, first: &Expr, height: i64, columns: &Expr, code: &mut Code) {
         let Convolution { axes, pitch, value, sum, .. } = self.of;
         let [.., (channel, _), (row, rows), (pixel, width)] = &axes[..] else { unreachable!("it has pixels") };
         let panel = self.shape.columns(self.shape.units);
-        let panels = (columns + panel - 1) / panel;
-        let sums = memory("rows", I32, &[height, columns], "global");
+        let sums = Buffer::new("rows", I32, [columns * height], "global");
         code.alloc(&sums);
-        code.push(serial("panel", panels, |at, code| {
+        let panels = serial("panel", columns.ceil_div(panel), |at, code| {
             let start = code.bind("start", (at * panel).min(columns - panel));
             self.tile(first, height, &start, (&sums, columns), code);
-        }));
+        });
+        code.push(match columns.as_int() {
+            Some(_) => panels,
+            // Panels do not fit into a small image.
+            None => Stmt::if_then(
+                columns.greater_equal(panel),
+                panels,
+                Some(self.few_pixels(first, height, (&sums, columns))),
+            ),
+        });
         code.push(serial("row", height, |own, code| {
-            code.push(serial("y", *rows, |y, code| {
-                code.push(in_vectors("x", *width, self.shape.lanes, |x| {
-                    let element = Expr::load(&sums, own * columns + y * *pitch + x);
+            code.push(serial("y", rows.clone(), |y, code| {
+                code.push(in_vectors("x", width, self.shape.lanes, |x| {
+                    let element = Expr::load(&sums, own * columns + y * pitch + x);
                     let mut values = self.batch.clone();
                     values.extend([
                         (channel.clone(), first + own),
@@ -211,34 +213,69 @@ impl Image<'_> {
         }));
     }
 
-    /// Emits the sums of some output channels and a panel of pixels.
-    fn tile(&self, first: &Expr, height: i64, start: &Expr, (sums, columns): (&Buffer, i64), code: &mut Code) {
-        let Convolution { axes, loops, part, source, weight, .. } = self.of;
-        let [.., (channel, _), (row, _), (pixel, _)] = &axes[..] else { unreachable!("it has pixels") };
+    /// Variables for the loops of the sum, and the values of all axes but the output channel at the
+    /// first pixel.
+    fn terms(&self) -> (Vec<(Var, i64)>, VarMap) {
+        let Convolution { axes, loops, part, .. } = self.of;
+        let [.., (row, _), (pixel, _)] = &axes[..] else { unreachable!("it has pixels") };
         let vars: Vec<(Var, i64)> = loops.iter().map(|(var, extent)| (Var::index(var.name()), *extent)).collect();
         let mut values = self.batch.clone();
         values.extend([(row.clone(), Expr::int(0)), (pixel.clone(), Expr::int(0)), (part.clone(), Expr::int(0))]);
         values.extend(loops.iter().zip(&vars).map(|((var, extent), (own, _))| {
             (var.clone(), if *extent == 1 { Expr::int(0) } else { own.expr().clone() })
         }));
-        let (image, from) = self.buffer_and_index(source, &values);
-        let elements = |own: i64| {
-            let mut values = values.clone();
-            values.insert(channel.clone(), first + own);
-            self.buffer_and_index(weight, &values)
-        };
+        (vars, values)
+    }
+
+    /// The weights of an output channel.
+    fn weights(&self, values: &VarMap, channel: Expr) -> (Buffer, Expr) {
+        let [.., (own, _), _, _] = &self.of.axes[..] else { unreachable!("it has pixels") };
+        let mut values = values.clone();
+        values.insert(own.clone(), channel);
+        self.buffer_and_index(&self.of.weight, &values)
+    }
+
+    /// Emits the sums of some output channels and a panel of pixels.
+    fn tile(&self, first: &Expr, height: i64, start: &Expr, (sums, columns): (&Buffer, &Expr), code: &mut Code) {
+        let (vars, values) = self.terms();
+        let (image, from) = self.buffer_and_index(&self.of.source, &values);
         let tile = kernel::Tile::new(self.shape, height, self.shape.units, code);
         let mut inner = Code::default();
         let columns_of = |at: i64| (image.clone(), &from + (start + at * self.shape.unit) * DEPTH);
-        tile.add(columns_of, elements, &mut inner);
-        let body =
-            vars.iter().rev().filter(|(_, extent)| *extent != 1).fold(inner.finish(), |body, (var, extent)| {
-                Stmt::for_loop(var.clone(), 0, *extent, ForKind::Serial, body)
-            });
-        code.push(body);
+        tile.add(columns_of, |own| self.weights(&values, first + own), &mut inner);
+        code.push(around(&vars, inner.finish()));
         for (row, at, vector) in tile.sums() {
-            let index = (start + (row * columns + at)).ramp(1, self.shape.lanes as u16);
+            let index = (start + columns * row + at).ramp(1, self.shape.lanes as u16);
             code.push(Stmt::store(sums.clone(), index, vector));
         }
     }
+
+    /// Emits the sums of some output channels and all pixels, one after another.
+    fn few_pixels(&self, first: &Expr, height: i64, (sums, columns): (&Buffer, &Expr)) -> Stmt {
+        let (vars, values) = self.terms();
+        let (image, from) = self.buffer_and_index(&self.of.source, &values);
+        serial("row", height, |own, code| {
+            let (weights, begin) = self.weights(&values, first + own);
+            code.push(serial("pixel", columns.clone(), |pixel, code| {
+                let place = code.bind("place", own * columns + pixel);
+                code.push(Stmt::store(sums.clone(), place.clone(), Expr::constant(I32, 0)));
+                let inner = serial("k", DEPTH, |part, code| {
+                    let pixel = Expr::load(&image, &from + pixel * DEPTH + part).cast(I32);
+                    let weight = Expr::load(&weights, &begin + part).cast(I32);
+                    code.push(Stmt::store(
+                        sums.clone(),
+                        place.clone(),
+                        Expr::load(sums, place.clone()) + pixel * weight,
+                    ));
+                });
+                code.push(around(&vars, inner));
+            }));
+        })
+    }
+}
+
+/// Emits loops around a body; those with one iteration are left out.
+fn around(vars: &[(Var, i64)], body: Stmt) -> Stmt {
+    let loops = vars.iter().rev().filter(|(_, extent)| *extent != 1);
+    loops.fold(body, |body, (var, extent)| Stmt::for_loop(var.clone(), 0, *extent, ForKind::Serial, body))
 }
