@@ -11,7 +11,7 @@ use super::few_bits::FewBits;
 use super::gemm::{core_of, reads_in_place};
 use super::pattern::{Computed, axis_of, computed, depends_on, extent_from_zero, extent_of, reads, with_sum};
 use super::reduction::source_of;
-use super::row_tiles::Rows;
+use super::row_tiles::{RowTile, Rows};
 use super::tile::tile;
 use super::{Outcome, TargetDescription, decline, shared_kind};
 use crate::error::Result;
@@ -252,11 +252,11 @@ fn operation(product: &Product, target: &TargetDescription) -> Operation {
                 let next = (&group + 1) * panels + tile.min(panels - 1);
                 next.min((columns + COLUMNS - 1) / COLUMNS - 1) * terms * COLUMNS
             });
-            let of_height = |first: &Expr, height: i64| {
+            let of_rows = |rows: &RowTile<'_>| {
                 let one = |wide: i64| {
                     let mut code = Code::default();
-                    let block = Block { product, inputs, vectors, first, start: &start, ahead: ahead.as_ref() };
-                    block.write(height, wide, out, &mut code);
+                    let block = Block { product, inputs, vectors, rows, start: &start, ahead: ahead.as_ref() };
+                    block.write(wide, out, &mut code);
                     code.finish()
                 };
                 if last_wide == wide {
@@ -264,7 +264,7 @@ fn operation(product: &Product, target: &TargetDescription) -> Operation {
                 }
                 Stmt::if_then(group.less(groups - 1), one(wide), Some(one(last_wide)))
             };
-            code.push(product.rows.tile(&first, height, of_height));
+            code.push(product.rows.tile(&first, height, of_rows));
         })
     })
 }
@@ -274,32 +274,33 @@ struct Block<'a> {
     product: &'a Product,
     inputs: &'a Inputs,
     vectors: Vectors,
-    first: &'a Expr,
+    rows: &'a RowTile<'a>,
     start: &'a Expr,
     /// The first element of a panel that is read later.
     ahead: Option<&'a Expr>,
 }
 
 impl Product {
-    /// The number of columns, and of terms of a sum. Those of a product in panels or rows are known.
+    /// The number of columns, and of terms of a sum. Those of a product in panels or rows are
+    /// known.
     pub(crate) fn known_extents(&self) -> (i64, i64) {
         let known = |extent: &Expr| extent.as_int().expect("the extent of a product in panels or rows is known");
         (known(&self.column.1), known(&self.depth.1))
     }
 
-    /// Emits the results of a tile, whose sums are in `block`: rows of `wide` vectors. `row` returns
-    /// the values of the axes of the rows, and `start` is the first column. With `is_cut`, columns
-    /// after the last one are not stored.
+    /// Emits the results of a tile, whose sums are in `block`: rows of `wide` vectors. `row`
+    /// returns the values of all other axes for each of `count` rows, and `start` is the first
+    /// column. With `is_cut`, columns after the last one are not stored.
     pub(crate) fn store(
         &self,
         (inputs, out): (&Inputs, &Buffer),
-        (block, height, wide, lanes): (&Buffer, i64, i64, i64),
+        (block, count, wide, lanes): (&Buffer, &Expr, i64, i64),
         row: impl Fn(&Expr) -> VarMap,
         (start, is_cut): (&Expr, bool),
         code: &mut Code,
     ) {
         let (column, columns) = &self.column;
-        code.push(serial("row", height, |own, code| {
+        code.push(serial("row", count, |own, code| {
             let row = row(own);
             code.push(serial("j.outer", wide, |outer, code| {
                 let lane = Var::index("j");
@@ -320,16 +321,17 @@ impl Product {
 }
 
 impl Block<'_> {
-    fn write(&self, height: i64, wide: i64, out: &Buffer, code: &mut Code) {
-        let Product { depth: (depth, _), a, b, few_bits, rows, .. } = self.product;
+    fn write(&self, wide: i64, out: &Buffer, code: &mut Code) {
+        let Product { depth: (depth, _), a, b, few_bits, .. } = self.product;
         let (columns, terms) = self.product.known_extents();
+        let RowTile { height, ref count, .. } = *self.rows;
         let lanes = self.vectors.lanes;
         let across = wide * lanes;
         let block = memory("block", self.vectors.dtype, &[height, across], "local");
         code.alloc(&block);
         let k = Var::index("k");
         let element = |row: i64, k: &Expr| {
-            let mut values = rows.at(&(self.first + row));
+            let mut values = self.rows.at(row);
             values.insert(depth.clone(), k.clone());
             self.inputs.loads(&substitute(a, &values))
         };
@@ -361,8 +363,8 @@ impl Block<'_> {
             let loops = [(k.clone(), Expr::int(terms))];
             self.vectors.tile((height, wide), (&loops, ahead), |row| element(row, k.expr()), load, done, code);
         }
-        let row = |own: &Expr| rows.at(&(self.first + own));
+        let row = |own: &Expr| self.rows.existing(own);
         let is_cut = columns % across != 0;
-        self.product.store((self.inputs, out), (&block, height, wide, lanes), row, (self.start, is_cut), code);
+        self.product.store((self.inputs, out), (&block, count, wide, lanes), row, (self.start, is_cut), code);
     }
 }

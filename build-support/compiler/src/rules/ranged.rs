@@ -9,7 +9,7 @@
 
 use super::code::{Code, Inputs, Vectors, for_each, memory, serial};
 use super::panels::{Lies, Product, find};
-use super::row_tiles::Rows;
+use super::row_tiles::{RowTile, Rows};
 use super::tile::tile;
 use super::{Outcome, TargetDescription, decline, shared_kind};
 use crate::error::Result;
@@ -158,9 +158,9 @@ impl Panel<'_> {
     /// Emits the results of some rows and all columns of the panel, from its packed columns.
     fn rows(&self, first: &Expr, wide: i64, packed: Option<&Buffer>) -> Stmt {
         let plan = self.plan;
-        plan.rows.tile(first, plan.height, |first, height| {
+        plan.rows.tile(first, plan.height, |rows| {
             let mut code = Code::default();
-            self.tile((first, height), wide, packed, &mut code);
+            self.tile(rows, wide, packed, &mut code);
             code.finish()
         })
     }
@@ -175,23 +175,22 @@ impl Panel<'_> {
     }
 
     /// Emits a register tile.
-    fn tile(&self, (first, height): (&Expr, i64), wide: i64, packed: Option<&Buffer>, code: &mut Code) {
-        let Plan { product, vectors, rows, .. } = self.plan;
+    fn tile(&self, rows: &RowTile<'_>, wide: i64, packed: Option<&Buffer>, code: &mut Code) {
+        let Plan { product, vectors, .. } = self.plan;
+        let RowTile { height, ref count, .. } = *rows;
         let Product { depth: (depth, terms), column: (_, columns), a, .. } = product;
         let (lanes, across) = (vectors.lanes, wide * vectors.lanes);
         let block = memory("block", vectors.dtype, &[height, across], "local");
         code.alloc(&block);
-        let row = |number: &Expr| {
-            let mut values = self.batch.clone();
-            values.extend(rows.at(&(first + number)));
-            values
+        let with_batch = |row: VarMap| {
+            self.batch.iter().map(|(var, value)| (var.clone(), value.clone())).chain(row).collect::<VarMap>()
         };
         let k = Var::index("k");
         vectors.tile(
             (height, wide),
             (&[(k.clone(), terms.clone())], None),
             |number| {
-                let mut values = row(&Expr::int(number));
+                let mut values = with_batch(rows.at(number));
                 values.insert(depth.clone(), k.expr().clone());
                 self.inputs.loads(&substitute(a, &values))
             },
@@ -205,7 +204,8 @@ impl Panel<'_> {
             code,
         );
         let is_cut = columns.as_int().is_none_or(|columns| columns % across != 0);
-        product.store((self.inputs, self.out), (&block, height, wide, lanes), row, (&self.start, is_cut), code);
+        let row = |own: &Expr| with_batch(rows.existing(own));
+        product.store((self.inputs, self.out), (&block, count, wide, lanes), row, (&self.start, is_cut), code);
     }
 
     /// Emits the packing of the panel, or of its first vectors: `[term][column]`.

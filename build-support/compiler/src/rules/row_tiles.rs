@@ -1,6 +1,6 @@
 //! The rows of a product, whose number may be known only when the kernel runs, and their tiles.
 
-use super::code::Code;
+use super::code::{Code, serial};
 use crate::ir::{Expr, Stmt, Var, VarMap};
 
 /// Axes of a result, from the outer to the inner one, with their extents. A row is an element of
@@ -28,32 +28,39 @@ impl Rows {
         }
     }
 
-    /// Emits a tile by `rows`, which gets the first row and the number of rows.
+    /// Emits a tile from its first row on, by `rows`.
     ///
-    /// The last tile may have fewer rows, and code of its own. If the number of rows is not known,
-    /// it is divided into tiles of powers of two, so that it costs little more than what it
-    /// computes.
-    pub(crate) fn tile(&self, first: &Expr, height: i64, rows: impl Fn(&Expr, i64) -> Stmt) -> Stmt {
+    /// The last tile may have fewer rows, and code of its own. If their number is not known, they
+    /// are computed in tiles of powers of two, the last one of which may repeat its last row: what
+    /// all rows read, such as weights, is read once for up to eight of them.
+    pub(crate) fn tile(&self, first: &Expr, height: i64, rows: impl Fn(&RowTile<'_>) -> Stmt) -> Stmt {
+        let of =
+            |first: &Expr, height: i64, count: Expr| rows(&RowTile { rows: self, first: first.clone(), height, count });
+        let whole = |first: &Expr, height: i64| of(first, height, Expr::int(height));
         if let Some(count) = self.count() {
             let last = count - (count - 1) / height * height;
             return if last == height {
-                rows(first, height)
+                whole(first, height)
             } else {
-                Stmt::if_then(first.less(count - last), rows(first, height), Some(rows(first, last)))
+                Stmt::if_then(first.less(count - last), whole(first, height), Some(whole(first, last)))
             };
         }
+        if height == 1 {
+            return whole(first, 1);
+        }
+        let most = 1 << height.ilog2();
         let mut code = Code::default();
         let left = code.bind("left", self.total() - first);
-        let mut tail = Code::default();
-        let powers: Vec<i64> = (0..i64::BITS).map(|power| 1 << power).take_while(|power| *power < height).collect();
-        for power in powers.into_iter().rev() {
-            // The tiles of larger powers are in front.
-            let start = first + left.floor_div(2 * power) * (2 * power);
-            let is_there = left.floor_div(power).floor_mod(2).equals(1);
-            tail.push(Stmt::if_then(is_there, rows(&start, power), None));
-        }
-        let (whole, tail) = (rows(first, height), tail.finish());
-        code.push(Stmt::if_then(left.greater_equal(height), whole, (height > 1).then_some(tail)));
+        let tail = serial("part", left.ceil_div(most), |part, code| {
+            let start = code.bind("start", first + part * most);
+            let count = code.bind("count", (&left - part * most).min(most));
+            let powers = (1..=height.ilog2()).map(|power| 1_i64 << power);
+            code.push(powers.fold(whole(&start, 1), |fewer, power| {
+                let own = if power == 2 { Expr::int(2) } else { count.clone() };
+                Stmt::if_then(count.greater(power / 2), of(&start, power, own), Some(fewer))
+            }));
+        });
+        code.push(Stmt::if_then(left.greater_equal(height), whole(first, height), Some(tail)));
         code.finish()
     }
 
@@ -74,5 +81,35 @@ impl Rows {
             values.insert(var.clone(), value);
         }
         values
+    }
+}
+
+/// The rows of a register tile.
+pub(crate) struct RowTile<'a> {
+    rows: &'a Rows,
+    /// The first row.
+    pub(crate) first: Expr,
+    /// The number of rows that are computed.
+    pub(crate) height: i64,
+    /// The number of rows that exist, which is more than half of them.
+    pub(crate) count: Expr,
+}
+
+impl RowTile<'_> {
+    /// The number of a row that is computed. The last row of the result stands for those behind it.
+    pub(crate) fn number(&self, row: i64) -> Expr {
+        let number = &self.first + row;
+        let exists = self.count.as_int().is_some() || row <= self.height / 2;
+        if exists { number } else { number.min(self.rows.total() - 1) }
+    }
+
+    /// The values of the axes for a row that is computed.
+    pub(crate) fn at(&self, row: i64) -> VarMap {
+        self.rows.at(&self.number(row))
+    }
+
+    /// The values of the axes for a row that exists.
+    pub(crate) fn existing(&self, row: &Expr) -> VarMap {
+        self.rows.at(&(&self.first + row))
     }
 }

@@ -227,9 +227,9 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.int_op(InstructionOpcode::Add, base, offsets, nsw)
     }
 
-    /// Emits the comparison of adjacent positions with a number: of the lanes with the distance from
-    /// the first position, as bytes. A vector of positions has eight times as many. Returns `None`
-    /// for other operands, and for few lanes.
+    /// Emits the comparison of adjacent positions with a number: of the lanes with the distance
+    /// from the first position, as bytes. A vector of positions has eight times as many. Returns
+    /// `None` for other operands, and for few lanes.
     fn compare_positions(&mut self, op: CompareOp, a: &Expr, b: &Expr) -> Result<Option<Value<'ctx>>> {
         let (is_left, first, lanes, number) = match (&**a, &**b) {
             (ExprNode::Ramp { base, stride, lanes }, ExprNode::Broadcast { value, .. }) if stride.is_int(1) => {
@@ -249,7 +249,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         let (wide, byte) = (self.context.i64_type(), self.context.i8_type());
         let (first, number) = (self.value(first)?, self.value(number)?);
         let distance = self.intrinsic("llvm.ssub.sat", &[wide.into()], wide.into(), &[number, first])?;
-        // Distances in front of the first lane, and behind the last one, are the same for all lanes.
+        // Distances in front of the first lane, and behind the last one, are the same for all
+        // lanes.
         let least = self.int_constant(I64, -1)?;
         let most = self.int_constant(I64, i64::from(lanes))?;
         let distance = self.intrinsic("llvm.smax", &[wide.into()], wide.into(), &[distance, least])?;

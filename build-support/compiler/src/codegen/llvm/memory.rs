@@ -40,8 +40,8 @@ pub(super) fn place(index: &Expr) -> Place {
 }
 
 /// Returns true if all lanes of an access lie in local memory of a known size, at a known place.
-/// LLVM keeps such memory in registers if no access has a mask: sums of a last, partial vector would
-/// go through memory otherwise.
+/// LLVM keeps such memory in registers if no access has a mask: sums of a last, partial vector
+/// would go through memory otherwise.
 pub(super) fn is_in_registers(buffer: &Buffer, base: &Expr, lanes: u16) -> bool {
     let count = buffer.shape.iter().try_fold(1_i64, |count, extent| count.checked_mul(extent.as_int()?));
     let is_inside = |(first, count): (i64, i64)| first >= 0 && first <= count - i64::from(lanes);

@@ -107,13 +107,13 @@ impl Band<'_> {
         let channels = Rows(vec![(convolution.channel.clone(), Expr::int(convolution.channels))]);
         code.push(serial("tile", channels.tiles(height), |tile, code| {
             let channel = code.bind("channel", tile * height);
-            code.push(channels.tile(&channel, height, |channel, height| {
+            code.push(channels.tile(&channel, height, |channels| {
                 serial("y", rows.clone(), |y, code| {
                     code.push(serial("panel", width.ceil_div(across), |panel, code| {
                         let x = code.bind("x", panel * across);
                         let of_width = |wide: i64| {
                             let mut code = Code::default();
-                            self.tile((channel, height), (y, &x), wide, &mut code);
+                            self.tile((&channels.first, channels.height), (y, &x), wide, &mut code);
                             code.finish()
                         };
                         let is_narrow = (width - &x).less_equal(vectors.lanes);

@@ -142,9 +142,9 @@ impl Convolution {
                 let image = Image { of: self, shape: &shape, inputs, out, batch: batch.at(image) };
                 code.push(for_each("tile", tiles.tiles(shape.height), inner, |tile, code| {
                     let first = code.bind("first", tile * shape.height);
-                    code.push(tiles.tile(&first, shape.height, |first, height| {
+                    code.push(tiles.tile(&first, shape.height, |channels| {
                         let mut code = Code::default();
-                        image.channels(first, height, &columns, &mut code);
+                        image.channels(&channels.first, channels.height, &columns, &mut code);
                         code.finish()
                     }));
                 }));

@@ -2,6 +2,7 @@
 //! panels of the second one, and tiles of sums in registers.
 
 use super::super::code::{Code, Inputs, for_each, memory, serial};
+use super::super::row_tiles::RowTile;
 use super::super::{TargetDescription, shared_kind};
 use super::{COLUMNS, DEPTH, Product};
 use crate::ir::builtin::{DOT, REINTERPRET};
@@ -197,10 +198,10 @@ impl Matrix<'_> {
         code.push(for_each("tile", &count * groups, kind, |tile, code| {
             let (group, first) = (tile.floor_div(&count), tile.floor_mod(&count) * shape.height);
             let start = &group * shape.columns(units);
-            let of_height = |first: &Expr, height: i64| {
+            let of_rows = |rows: &RowTile<'_>| {
                 let tile = |units: i64| {
                     let mut code = Code::default();
-                    self.tile(a, b, (first, height), (&start, units), &mut code);
+                    self.tile(a, b, rows, (&start, units), &mut code);
                     code.finish()
                 };
                 if last_units == units {
@@ -208,24 +209,18 @@ impl Matrix<'_> {
                 }
                 Stmt::if_then(group.less(groups - 1), tile(units), Some(tile(last_units)))
             };
-            code.push(rows.tile(&first, shape.height, of_height));
+            code.push(rows.tile(&first, shape.height, of_rows));
         }));
     }
 
     /// Emits one tile: sums in registers over the whole depth, then the written values.
-    fn tile(
-        &self,
-        a: &First,
-        b: &Buffer,
-        (first, height): (&Expr, i64),
-        (start, units): (&Expr, i64),
-        code: &mut Code,
-    ) {
+    fn tile(&self, a: &First, b: &Buffer, rows: &RowTile<'_>, (start, units): (&Expr, i64), code: &mut Code) {
+        let height = rows.height;
         let Shape { lanes, unit, .. } = *self.shape;
         let Product { column: (column, columns), depth: (_, terms), value, sum, .. } = self.product;
         let groups = (terms + DEPTH - 1) / DEPTH;
         let tile = Tile::new(self.shape, height, units, code);
-        let bases: Vec<Expr> = (0..height).map(|row| code.bind("row", (a.row)(&(first + row)))).collect();
+        let bases: Vec<Expr> = (0..height).map(|row| code.bind("row", (a.row)(&rows.number(row)))).collect();
         code.push(serial("group", groups, |group, code| {
             let columns_of = |at: i64| {
                 let column = start + at * unit;
@@ -243,8 +238,8 @@ impl Matrix<'_> {
             code.push(Stmt::store(block.clone(), index, sums));
         }
         let is_cut = columns % across != 0;
-        code.push(serial("row", height, |row, code| {
-            let number = first + row;
+        code.push(serial("row", &rows.count, |row, code| {
+            let number = &rows.first + row;
             code.push(vectors("j", across, lanes, |index| {
                 let j = start + index;
                 let element = Expr::load(&block, row * across + index);
