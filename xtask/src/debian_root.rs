@@ -29,7 +29,9 @@ pub(crate) struct Root {
 }
 
 /// Mounts the required folders in a mount namespace of its own, and starts a program in the current
-/// folder. The arguments are the root, the folders to show, `--`, and the command line.
+/// folder. The arguments are the root, the folders to show, `--`, and the command line. Commands in
+/// cargo's home are hidden: cargo prefers them, such as rustup's `cargo-fmt`, to those of the
+/// release.
 const ENTER: &str = r#"
 here=$(pwd -P)
 root=$1
@@ -42,6 +44,7 @@ while [ "$1" != -- ]; do
   shift
 done
 shift
+if [ -d "$root$CARGO_HOME/bin" ]; then mount -t tmpfs none "$root$CARGO_HOME/bin"; fi
 if [ -e /etc/resolv.conf ]; then cat /etc/resolv.conf > "$root/etc/resolv.conf"; fi
 exec chroot "$root" /bin/sh -c 'cd "$0" && exec "$@"' "$here" "$@"
 "#;
