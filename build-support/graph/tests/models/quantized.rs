@@ -49,7 +49,7 @@ fn with_int(node: Message, name: &str, value: i64) -> Message {
     node.message(5, Message::default().text(1, name).int(3, value).int(20, 2))
 }
 
-fn targets() -> Vec<Target> {
+pub(super) fn targets() -> Vec<Target> {
     let host = Target::host();
     let mut targets = vec![host.clone()];
     if cfg!(target_arch = "x86_64") && host.vector_bits() >= 256 {

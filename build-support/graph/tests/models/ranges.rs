@@ -6,7 +6,7 @@ use kernpack_compiler::ir::{I8, U8};
 use kernpack_graph::{Graph, LowerOptions, ModelOptions, build, import};
 
 use super::parts::{call, filled, graph, inputs, ints, model, scalar};
-use super::quantized::bytes;
+use super::quantized::{bytes, targets};
 use super::structures::{with_int, with_ints};
 use super::{Message, node, weights};
 
@@ -35,16 +35,20 @@ fn check(what: &str, bytes: &[u8], ranges: &[Range<'_>], extents: &[&[i64]]) {
 
 /// Like [`check`], for results that may differ by this much, in parts of 1 and of the result.
 fn check_within(tolerance: f32, what: &str, bytes: &[u8], ranges: &[Range<'_>], extents: &[&[i64]]) {
+    check_on(&Target::host(), tolerance, what, bytes, ranges, extents);
+}
+
+fn check_on(target: &Target, tolerance: f32, what: &str, bytes: &[u8], ranges: &[Range<'_>], extents: &[&[i64]]) {
     let any = import(bytes, None, &ranged(ranges)).unwrap_or_else(|error| panic!("{what}: {error}")).graph;
     let options = LowerOptions::default();
-    let (module, _) = build(&any, "model", &Target::host(), options).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let (module, _) = build(&any, "model", target, options).unwrap_or_else(|error| panic!("{what}: {error}"));
     for extents in extents {
         let one = graph(bytes, &fixed(ranges, extents));
         let (given_shapes, result_shapes) = shapes(&one);
         assert_eq!(any.output_shapes(&given_shapes).unwrap(), result_shapes, "{what} {extents:?}");
         let given = inputs(&one);
         let found = call(&module, &given, &result_shapes).unwrap_or_else(|error| panic!("{what} {extents:?}: {error}"));
-        let (alone, _) = build(&one, "model", &Target::host(), options).unwrap();
+        let (alone, _) = build(&one, "model", target, options).unwrap();
         let expected = call(&alone, &given, &result_shapes).unwrap();
         for (number, (found, expected)) in found.iter().flatten().zip(expected.iter().flatten()).enumerate() {
             let is_same = found.to_bits() == expected.to_bits();
@@ -283,6 +287,19 @@ fn operators_for_all_extents() {
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// Kernels with loops of their own, on the CPU levels that this machine has.
+#[test]
+fn products_of_all_levels() {
+    for target in targets() {
+        for (what, nodes, known) in rows() {
+            if ["attention", "products with packed weights", "product of bytes"].contains(&what) {
+                let bytes = model(nodes, known, &[("x", &["batch", "words", "4"])], &["y"]);
+                check_on(&target, 1e-5, &format!("{what} on {}", target.cpu), &bytes, &DIMS, &EXTENTS);
+            }
+        }
+    }
 }
 
 /// The kernels of fixed extents add in another order, or by Winograd's algorithm.
