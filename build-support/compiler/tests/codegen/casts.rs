@@ -118,7 +118,8 @@ fn folded_casts_round_once() {
 }
 
 /// With AVX512-FP16, LLVM's conversion of half precision to `i16` results in -32768 for NaN:
-/// compiled code converts through single precision.
+/// compiled code converts through single precision. LLVM 23 may leave out that step in front of a
+/// conversion to `i32`.
 #[test]
 fn halves_become_integers_by_way_of_single_precision() {
     if !cfg!(target_arch = "x86_64") {
@@ -128,12 +129,13 @@ fn halves_become_integers_by_way_of_single_precision() {
     let module = IrModule::new(rows.map(|row| function_of(&row, 64)));
     let module = build(module, &Target::llvm(&Target::host().triple, "sapphirerapids", "")).unwrap();
     let text = module.inspect_source("ll").unwrap();
+    let is_wide = |line: &str| line.contains("x i32>") || line.ends_with("to i32");
     for line in text.lines() {
-        assert!(!(line.contains("half") && line.contains("fpto")), "{line}");
+        assert!(!(line.contains("half") && line.contains("fpto")) || is_wide(line), "{line}");
     }
     let text = module.inspect_source("asm").unwrap();
     for line in text.lines() {
-        assert!(!line.contains("vcvttph2") && !line.contains("vcvttsh2"), "{line}");
+        assert!(!line.contains("vcvttph2w") && !line.contains("vcvttph2uw"), "{line}");
     }
 }
 
