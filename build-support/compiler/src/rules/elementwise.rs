@@ -67,9 +67,9 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
 }
 
 /// The number of outer dimensions that together have enough iterations, as far as their extents are
-/// known.
+/// known. That of the first one may be unknown.
 fn fused_dimensions(outer: &[IterVar]) -> usize {
-    let mut iterations = extent_of(&outer[0]).unwrap_or(ENOUGH);
+    let mut iterations = extent_of(&outer[0]).unwrap_or(1);
     let more = outer[1..].iter().take_while(|axis| {
         let extent = extent_of(axis).filter(|_| iterations < ENOUGH);
         iterations = iterations.saturating_mul(extent.unwrap_or(1));

@@ -71,7 +71,18 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         multiply_by_reciprocals(schedule, stage, count)?;
     }
     let lanes = target.lanes(op.output(0).dtype.bits());
-    let row = parts.axes[count - 1].clone();
+    let work = elements_of(&parts.axes).map(|elements| elements.saturating_mul(8));
+    // The loop that is distributed: of as many dimensions as possible, because each may be short.
+    // With unknown extents behind the first one, it would divide by them for each row.
+    let known = parts.axes[1..count].iter().take_while(|axis| extent_of(axis).is_some()).count();
+    let shared = match pays(target, work) {
+        true => Some(schedule.stage(id).fuse_all(&parts.axes[..known + 1])?),
+        false => None,
+    };
+    let row = match &shared {
+        Some(shared) if known + 1 == count => shared.clone(),
+        _ => parts.axes[count - 1].clone(),
+    };
     let last = parts.axes[count].clone();
     let mut fetched = Vec::new();
     if let Some((outer, lanes)) = vectorize_last(schedule, id, &last, (target, lanes))? {
@@ -94,13 +105,8 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
             }
         }
     }
-    let mut stage = schedule.stage(id);
-    let outer: Vec<IterVar> = parts.axes[..count].to_vec();
-    let work = elements_of(&parts.axes).map(|elements| elements.saturating_mul(8));
-    if pays(target, work) && outer.iter().skip(1).all(|axis| extent_of(axis).is_some()) {
-        // The loop in which the others are computed is still the innermost of the rows: only the
-        // outermost one is distributed.
-        stage.parallel(&outer[0])?;
+    if let Some(shared) = shared {
+        schedule.stage(id).parallel(&shared)?;
     }
     Ok(Outcome::Applied)
 }
