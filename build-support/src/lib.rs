@@ -104,7 +104,7 @@ pub use llvm::module::{llvm_module, llvm_module_for, llvm_module_with};
 #[cfg(feature = "llvm")]
 pub use llvm::packer::LlvmPacker;
 #[cfg(feature = "graph")]
-pub use models::{Model, Threads};
+pub use models::{DimExtents, Model, Threads};
 pub use pack::module::Module;
 pub use pack::object_packer::ObjectPacker;
 

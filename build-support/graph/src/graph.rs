@@ -228,10 +228,12 @@ pub struct Sizes {
 pub struct RangeDim {
     /// Its name in the model.
     pub name: String,
-    /// The least extent.
+    /// The least extent, a multiple of the step.
     pub least: i64,
-    /// The largest extent.
+    /// The largest extent, a multiple of the step.
     pub most: i64,
+    /// The step from one extent to the next one: all of them are multiples of it.
+    pub step: i64,
 }
 
 /// The dimensions of a model that have any extents of a range. Its kernels serve all of them.

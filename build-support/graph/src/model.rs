@@ -13,7 +13,7 @@ use kernpack_compiler::{PassContext, TargetDescription};
 
 use crate::attrs::Attr;
 use crate::constant::{Constant, stored};
-use crate::graph::{Graph, ValueId};
+use crate::graph::{Graph, RangeDim, ValueId};
 use crate::lower::{LowerOptions, argument_names, identifier, lower};
 use crate::op::{Call, CustomOperator, Operand, Pattern};
 use crate::options::ModelOptions;
@@ -204,13 +204,14 @@ fn read(options: &Map<Str, Any>) -> Result<ModelOptions> {
             "dims_range" => {
                 let ranges: BTreeMap<String, Vec<i64>> = value.to()?;
                 for (name, range) in ranges {
-                    let [least, most] = range[..] else {
+                    let ([least, most] | [least, most, _]) = range[..] else {
                         return Err(error!(
                             ValueError,
-                            "dims_range: the dimension '{name}' is given {range:?}, and needs its least and its largest extent"
+                            "dims_range: the dimension '{name}' is given {range:?}, and needs its least and its largest extent, and may have a step"
                         ));
                     };
-                    all.ranges.push((name, least, most));
+                    let step = range.get(2).copied().unwrap_or(1);
+                    all.ranges.push(RangeDim { name, least, most, step });
                 }
             }
             "inputs" => {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kernpack::DataType;
 
 use crate::constant::Constant;
+use crate::graph::RangeDim;
 use crate::op::CustomOperator;
 
 /// Options of a build script for a model.
@@ -16,8 +17,8 @@ pub struct ModelOptions {
     pub up_to: BTreeMap<String, i64>,
     /// The allowed extents of a dynamic dimension, by its name in the model: at most one dimension.
     pub dims_in: BTreeMap<String, Vec<i64>>,
-    /// The least and the largest extent of dynamic dimensions, by their names in the model.
-    pub ranges: Vec<(String, i64, i64)>,
+    /// Dynamic dimensions with any extents of a range.
+    pub ranges: Vec<RangeDim>,
     /// Shapes of inputs by their names.
     pub inputs: BTreeMap<String, Vec<i64>>,
     /// Inputs that always have the same value, by their names.

@@ -85,6 +85,8 @@ pub(crate) struct OpenDimension {
     pub(crate) least: i64,
     /// The largest extent.
     pub(crate) most: i64,
+    /// The number that divides all extents.
+    pub(crate) step: i64,
     /// All extents, the largest first, if only a list of extents is allowed.
     pub(crate) one_of: Vec<i64>,
     /// The index of the input that has the dimension, and the axis.
@@ -95,7 +97,11 @@ impl OpenDimension {
     /// Returns a Rust condition that is true if an extent is allowed.
     fn fits(&self, extent: &str) -> String {
         if self.one_of.is_empty() {
-            return format!("({}..={}).contains(&{extent})", self.least, self.most);
+            let is_inside = format!("({}..={}).contains(&{extent})", self.least, self.most);
+            return match self.step {
+                1 => is_inside,
+                step => format!("{is_inside} && {extent} % {step} == 0"),
+            };
         }
         format!("{:?}.contains(&{extent})", self.one_of)
     }

@@ -18,7 +18,7 @@ use kernpack_graph::weights_file::Level;
 use kernpack_graph::{Dump, Extents, Graph, GraphError, Imported, Lowered, ModelOptions, OpenDim, Weights};
 
 pub use kernpack_graph::Threads;
-pub use options::Model;
+pub use options::{DimExtents, Model};
 use weights::Objects;
 
 use crate::cache::Made as Kept;
@@ -441,14 +441,14 @@ fn items(read: &Read<'_>, info: &str, infos: &[String]) -> Result<ModelItems> {
 
 fn open_dimension(dim: OpenDim) -> OpenDimension {
     let extents = dim.extents.to_string();
-    let (least, most, one_of) = match dim.extents {
-        Extents::UpTo(most) => (1, most, Vec::new()),
-        Extents::Range(least, most) => (least, most, Vec::new()),
+    let (least, most, step, one_of) = match dim.extents {
+        Extents::UpTo(most) => (1, most, 1, Vec::new()),
+        Extents::Range(least, most, step) => (least, most, step, Vec::new()),
         Extents::OneOf(sizes) => {
-            (sizes.iter().copied().min().unwrap_or(1), sizes.iter().copied().max().unwrap_or(1), sizes)
+            (sizes.iter().copied().min().unwrap_or(1), sizes.iter().copied().max().unwrap_or(1), 1, sizes)
         }
     };
-    OpenDimension { name: dim.name, extents, least, most, one_of, at: dim.at }
+    OpenDimension { name: dim.name, extents, least, most, step, one_of, at: dim.at }
 }
 
 /// Returns the complete descriptions of the arguments of a model's functions.

@@ -1,10 +1,11 @@
 //! A model of a library.
 
+use std::iter::StepBy;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use kernpack_compiler::ir::DataType;
-use kernpack_graph::{Constant, CustomOperator, GraphError, LowerOptions, ModelOptions, Threads};
+use kernpack_graph::{Constant, CustomOperator, GraphError, LowerOptions, ModelOptions, RangeDim, Threads};
 
 /// A model of a library, with the options of the build script. `Library::model_with` creates it.
 #[derive(Clone, Debug)]
@@ -74,11 +75,13 @@ impl Model {
     }
 
     /// Makes a symbolic dimension dynamic, with any extent of a range:
-    /// `.dim_range("batch", 1..=64)`. Several dimensions can have ranges, on any axes. The model is
-    /// compiled once: the extents are arguments of its kernels.
+    /// `.dim_range("batch", 1..=64)`, or with multiples of a number, where the model divides the
+    /// extent: `.dim_range("height", (32..=2048).step_by(32))`. Several dimensions can have ranges,
+    /// on any axes. The model is compiled once: the extents are arguments of its kernels.
     #[must_use]
-    pub fn dim_range(mut self, name: &str, extents: RangeInclusive<i64>) -> Self {
-        self.options.ranges.push((name.to_owned(), *extents.start(), *extents.end()));
+    pub fn dim_range(mut self, name: &str, extents: impl Into<DimExtents>) -> Self {
+        let DimExtents { least, most, step } = extents.into();
+        self.options.ranges.push(RangeDim { name: name.to_owned(), least, most, step });
         self
     }
 
@@ -235,5 +238,36 @@ impl Model {
         let by_level = LowerOptions::of_level(self.level);
         let threads = if self.level == 0 { by_level.threads } else { self.threads };
         LowerOptions { fuse: self.fuse && by_level.fuse, threads, ..by_level }
+    }
+}
+
+/// The extents that a dynamic dimension may have: a range such as `1..=64`, or multiples of a number
+/// such as `(32..=2048).step_by(32)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DimExtents {
+    least: i64,
+    most: i64,
+    step: i64,
+}
+
+impl From<RangeInclusive<i64>> for DimExtents {
+    fn from(extents: RangeInclusive<i64>) -> Self {
+        Self { least: *extents.start(), most: *extents.end(), step: 1 }
+    }
+}
+
+impl From<StepBy<RangeInclusive<i64>>> for DimExtents {
+    fn from(mut extents: StepBy<RangeInclusive<i64>>) -> Self {
+        let Some(least) = extents.next() else {
+            // The model says that the range is empty.
+            return Self { least: 1, most: 0, step: 1 };
+        };
+        let more = i64::try_from(extents.size_hint().0).unwrap_or(i64::MAX);
+        match extents.next() {
+            Some(second) => {
+                Self { least, most: least.saturating_add(more.saturating_mul(second - least)), step: second - least }
+            }
+            None => Self { least, most: least, step: 1 },
+        }
     }
 }

@@ -36,8 +36,9 @@ pub enum Extents {
     UpTo(i64),
     /// One of these, the largest first.
     OneOf(Vec<i64>),
-    /// From the first one to the second one, together with any extents of other dimensions.
-    Range(i64, i64),
+    /// Multiples of the third one from the first one to the second one, together with any extents of
+    /// other dimensions.
+    Range(i64, i64, i64),
 }
 
 impl Extents {
@@ -46,17 +47,18 @@ impl Extents {
         match self {
             Self::UpTo(most) => (1..=*most).contains(&extent),
             Self::OneOf(sizes) => sizes.contains(&extent),
-            Self::Range(least, most) => (*least..=*most).contains(&extent),
+            Self::Range(least, most, step) => (*least..=*most).contains(&extent) && extent % step == 0,
         }
     }
 }
 
-/// Formats the extents: `1 to 64`, or `32, 64 or 128`.
+/// Formats the extents: `1 to 64`, `32, 64 or 128`, or `a multiple of 32 from 32 to 2048`.
 impl core::fmt::Display for Extents {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::UpTo(most) => write!(f, "1 to {most}"),
-            Self::Range(least, most) => write!(f, "{least} to {most}"),
+            Self::Range(least, most, 1) => write!(f, "{least} to {most}"),
+            Self::Range(least, most, step) => write!(f, "a multiple of {step} from {least} to {most}"),
             Self::OneOf(sizes) => {
                 let texts: Vec<String> = sizes.iter().rev().map(i64::to_string).collect();
                 match texts.split_last() {
@@ -179,7 +181,7 @@ impl Graph {
         let mut dims = Vec::new();
         for (number, dim) in self.ranges.iter().flat_map(|ranges| &ranges.dims).enumerate() {
             let is_it = |extent: &Extent| extent.formula.as_ref().and_then(Formula::dim) == Some(number);
-            let extents = Extents::Range(dim.least, dim.most);
+            let extents = Extents::Range(dim.least, dim.most, dim.step);
             dims.push(OpenDim { name: dim.name.clone(), extents, at: at(&is_it).unwrap_or_default() });
         }
         if let Some(parts) = &self.parts {

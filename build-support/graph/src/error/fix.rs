@@ -32,6 +32,8 @@ pub(crate) enum Fix {
     Extent(String),
     /// Set one extent of a dimension, or several that a call may have.
     Extents(String),
+    /// The same, or multiples of a number.
+    Multiples(String),
     /// Set the value of an input that must be known.
     Constant,
     /// Set the maximum number of iterations of the loop with this name.
@@ -77,6 +79,18 @@ impl Fix {
             (Self::Extents(dim), Python) => {
                 format!(
                     "say one extent, `dims={{\"{dim}\": extent}}`, or several that a call may have, `dims_in={{\"{dim}\": [..]}}`"
+                )
+            }
+            (Self::Multiples(dim), BuildScript) => {
+                format!(
+                    "{}, or multiples of a number, if the model divides it, `.dim_range(\"{dim}\", (least..=most).step_by(number))`",
+                    Self::Extents(dim.clone()).told_to(caller)
+                )
+            }
+            (Self::Multiples(dim), Python) => {
+                format!(
+                    "{}, or multiples of a number, if the model divides it, `dims_range={{\"{dim}\": [least, most, number]}}`",
+                    Self::Extents(dim.clone()).told_to(caller)
                 )
             }
             (Self::Constant, BuildScript) => {

@@ -21,7 +21,8 @@ impl Lowered {
     /// [{"function", "operators", "nodes", "operations", "parallel", "reads": [numbers of values],
     /// "writes"}]}`. With a dynamic dimension there is `"parts": {"dimension", "most",
     /// "sizes"}`, or `"sizes": {"dimension", "extents"}` if it has a list of extents, or both.
-    /// Dimensions with ranges are `"ranges": [{"dimension", "least", "most"}]`.
+    /// Dimensions with ranges are `"ranges": [{"dimension", "least", "most", "step"}]`; a step of 1 is
+    /// left out.
     /// Shapes, values and kernels are those of the largest extent, and an argument with varying
     /// extents has `"extents": ["batch", "16 | 32", "4"]`. If outputs were class names, there is
     /// `"labels": {"output": ["name"]}`: elements of these outputs are places in the lists, or
@@ -45,7 +46,8 @@ impl Lowered {
         }
         if let Some(ranges) = &graph.ranges {
             let dims = ranges.dims.iter().map(|dim| {
-                format!("{{\"dimension\":{},\"least\":{},\"most\":{}}}", text(&dim.name), dim.least, dim.most)
+                let step = if dim.step == 1 { String::new() } else { format!(",\"step\":{}", dim.step) };
+                format!("{{\"dimension\":{},\"least\":{},\"most\":{}{step}}}", text(&dim.name), dim.least, dim.most)
             });
             let _ = write!(out, ",\"ranges\":{}", list(dims));
         }

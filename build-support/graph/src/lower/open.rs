@@ -28,7 +28,7 @@ use super::offsets::Offsets;
 use super::ranged;
 use crate::constant::element_bytes;
 use crate::dynamic::{Extent, Extents, OpenDim};
-use crate::graph::{Graph, Parts};
+use crate::graph::{Graph, Parts, RangeDim, Ranges};
 use crate::op::statements::{Variable, as_long_as};
 
 /// A model with dynamic dimensions.
@@ -54,8 +54,37 @@ pub(super) struct Open<'a> {
     cut: Var,
     /// The extent of the dimension with several extents, in a call.
     variant: Var,
-    /// The extents of the dimensions with ranges, in a call.
-    ranged: Vec<Var>,
+    /// The dimensions with ranges.
+    ranged: Vec<Ranged>,
+}
+
+/// A dimension with a range.
+struct Ranged {
+    /// Its extent in a call.
+    extent: Var,
+    /// The number that divides all of its extents.
+    step: i64,
+    /// The quotient of both, which is what kernels get. It is the extent where the step is 1.
+    units: Var,
+}
+
+impl Ranged {
+    fn of(ranges: &Ranges) -> Vec<Self> {
+        let pairs = ranges.dims.iter().zip(ranged::variables(ranges));
+        let one = |(dim, units): (&RangeDim, Var)| {
+            let extent = if dim.step == 1 { units.clone() } else { Var::size(super::identifier(&dim.name), I64) };
+            Self { extent, step: dim.step, units }
+        };
+        pairs.map(one).collect()
+    }
+
+    /// Returns the quotient as an expression of the extent.
+    fn quotient(&self) -> Expr {
+        match self.step {
+            1 => self.extent.expr().clone(),
+            step => self.extent.expr().floor_div(step),
+        }
+    }
 }
 
 impl<'a> Open<'a> {
@@ -83,7 +112,7 @@ impl<'a> Open<'a> {
             extents: graph.argument_extents(),
             cut: var(graph.parts.as_ref().map(|parts| &parts.dim), "extent"),
             variant: var(graph.sizes.as_ref().map(|sizes| &sizes.dim), "variant"),
-            ranged: graph.ranges.as_ref().map_or_else(Vec::new, |ranges| ranged::variables(ranges)),
+            ranged: graph.ranges.as_ref().map_or_else(Vec::new, |ranges| Ranged::of(ranges)),
         }
     }
 
@@ -92,7 +121,8 @@ impl<'a> Open<'a> {
     pub(super) fn entry(&self) -> LoweredFunc {
         let (params, addresses) = self.arguments();
         // Only as much as the call needs.
-        let bound = self.offsets.map(|offsets| offsets.bind(&self.ranged));
+        let units: Vec<Var> = self.ranged.iter().map(|dim| dim.units.clone()).collect();
+        let bound = self.offsets.map(|offsets| offsets.bind(&units));
         let (stmts, bytes) = bound.map_or_else(|| (Vec::new(), int(self.arena)), |bound| (bound.stmts, bound.arena));
         let (memory, address) = workspace(bytes);
         let all = self.run([address, Expr::int(0), Expr::int(i64::MAX)], &addresses);
@@ -132,7 +162,10 @@ impl<'a> Open<'a> {
     /// Returns an extent of an argument in a call.
     fn extent(&self, extent: &Extent) -> Expr {
         if let Some(formula) = &extent.formula {
-            return formula.expr(&self.ranged);
+            if let Some(dim) = formula.dim() {
+                return self.ranged[dim].extent.expr().clone();
+            }
+            return formula.expr_of(&self.ranged.iter().map(Ranged::quotient).collect::<Vec<_>>());
         }
         let size = self.chosen(&extent.by_size);
         match (extent.is_cut, size.as_int()) {
@@ -158,31 +191,37 @@ impl<'a> Open<'a> {
         chosen.unwrap_or_else(|| Expr::int(0))
     }
 
+    /// Builds the checks of the extents, and what follows from them.
     fn checks(&self) -> impl Iterator<Item = Stmt> {
         let names = argument_names(self.graph);
-        self.dims.iter().enumerate().map(move |(number, OpenDim { name: dim, extents, at: (input, axis) })| {
-            let (argument, name) = (&names[*input], self.name);
-            let text = format!("{name}: {argument}.shape[{axis}], the dimension '{dim}', has to be {extents}");
-            let fits = match extents {
-                Extents::UpTo(most) => self.cut.greater_equal(1).and(self.cut.less_equal(*most)),
-                Extents::Range(least, most) => {
-                    let extent = &self.ranged[number];
-                    extent.greater_equal(*least).and(extent.less_equal(*most))
-                }
-                Extents::OneOf(sizes) => {
-                    let any = sizes.iter().map(|size| self.variant.equals(*size)).reduce(|any, one| any.or(one));
-                    any.unwrap_or_else(|| Expr::bool(false))
-                }
-            };
-            Stmt::assert(fits, "ValueError", [text.as_str().into()])
-        })
+        let quotients = self.ranged.iter().filter(|dim| dim.step != 1);
+        let quotients = quotients.map(|dim| Stmt::bind(dim.units.clone(), dim.quotient()));
+        let checks =
+            self.dims.iter().enumerate().map(move |(number, OpenDim { name: dim, extents, at: (input, axis) })| {
+                let (argument, name) = (&names[*input], self.name);
+                let text = format!("{name}: {argument}.shape[{axis}], the dimension '{dim}', has to be {extents}");
+                let fits = match extents {
+                    Extents::UpTo(most) => self.cut.greater_equal(1).and(self.cut.less_equal(*most)),
+                    Extents::Range(least, most, step) => {
+                        let extent = &self.ranged[number].extent;
+                        let is_inside = extent.greater_equal(*least).and(extent.less_equal(*most));
+                        if *step == 1 { is_inside } else { is_inside.and(extent.floor_mod(*step).equals(0)) }
+                    }
+                    Extents::OneOf(sizes) => {
+                        let any = sizes.iter().map(|size| self.variant.equals(*size)).reduce(|any, one| any.or(one));
+                        any.unwrap_or_else(|| Expr::bool(false))
+                    }
+                };
+                Stmt::assert(fits, "ValueError", [text.as_str().into()])
+            });
+        checks.chain(quotients)
     }
 
     /// Builds the calls of the kernels: temporary memory, the first kernel and one past the last,
     /// and the addresses of the arguments.
     fn run(&self, [memory, first, end]: [Expr; 3], addresses: &[Expr]) -> Stmt {
         let variant = (self.variants.len() > 1).then(|| self.variant.expr().clone());
-        let ranged = self.ranged.iter().map(|extent| extent.expr().clone());
+        let ranged = self.ranged.iter().map(|dim| dim.units.expr().clone());
         let linked = self.linked.address.clone();
         let own = [memory, first, end].into_iter().chain(linked).chain(variant).chain(ranged);
         match &self.graph.parts {

@@ -17,7 +17,7 @@ use crate::constant::{Constant, stored};
 use crate::dynamic::Formula;
 use crate::error::{Fix, Result, fail, require};
 use crate::fuse::Group;
-use crate::graph::{Graph, Ranges, ValueId};
+use crate::graph::{Graph, RangeDim, Ranges, ValueId};
 use crate::op::extents as constants;
 
 /// Known values of all readings with more elements are not computed by a kernel.
@@ -26,9 +26,13 @@ const LARGE: usize = 64;
 /// Returns the results of a kernel in a reading, from those of its group.
 type Make<'a> = dyn FnMut(&Graph, Vec<Tensor>) -> Result<Vec<Tensor>> + 'a;
 
-/// Creates variables for the extents of the dimensions.
+/// Creates variables for the extents of the dimensions, divided by their steps.
 pub(super) fn variables(ranges: &Ranges) -> Vec<Var> {
-    ranges.dims.iter().map(|dim| Var::size(identifier(&dim.name), kernpack_compiler::ir::I64)).collect()
+    let name = |dim: &RangeDim| match dim.step {
+        1 => identifier(&dim.name),
+        step => format!("{}_by_{step}", identifier(&dim.name)),
+    };
+    ranges.dims.iter().map(|dim| Var::size(name(dim), kernpack_compiler::ir::I64)).collect()
 }
 
 /// Like [`super::kernel::kernel`], for a graph with ranges. `make` gets the graph of the reading.

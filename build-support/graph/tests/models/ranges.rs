@@ -3,7 +3,7 @@
 
 use kernpack_compiler::codegen::Target;
 use kernpack_compiler::ir::{I8, U8};
-use kernpack_graph::{Graph, LowerOptions, ModelOptions, build, import};
+use kernpack_graph::{Graph, LowerOptions, ModelOptions, RangeDim, build, import};
 
 use super::parts::{call, filled, graph, inputs, ints, model, scalar};
 use super::quantized::{bytes, targets};
@@ -13,8 +13,16 @@ use super::{Message, node, weights};
 type Range<'a> = (&'a str, i64, i64);
 
 fn ranged(ranges: &[Range<'_>]) -> ModelOptions {
-    let ranges = ranges.iter().map(|(name, least, most)| ((*name).to_owned(), *least, *most));
-    ModelOptions { ranges: ranges.collect(), ..ModelOptions::default() }
+    stepped(ranges, 1)
+}
+
+/// Ranges whose extents are multiples of a number.
+fn stepped(ranges: &[Range<'_>], step: i64) -> ModelOptions {
+    let dim = |(name, least, most): &Range<'_>| {
+        let (least, most) = (least * step, most * step);
+        RangeDim { name: (*name).to_owned(), least, most, step }
+    };
+    ModelOptions { ranges: ranges.iter().map(dim).collect(), ..ModelOptions::default() }
 }
 
 fn fixed(ranges: &[Range<'_>], extents: &[i64]) -> ModelOptions {
@@ -35,14 +43,23 @@ fn check(what: &str, bytes: &[u8], ranges: &[Range<'_>], extents: &[&[i64]]) {
 
 /// Like [`check`], for results that may differ by this much, in parts of 1 and of the result.
 fn check_within(tolerance: f32, what: &str, bytes: &[u8], ranges: &[Range<'_>], extents: &[&[i64]]) {
-    check_on(&Target::host(), tolerance, what, bytes, ranges, extents);
+    check_on((&Target::host(), 1), tolerance, what, bytes, ranges, extents);
 }
 
-fn check_on(target: &Target, tolerance: f32, what: &str, bytes: &[u8], ranges: &[Range<'_>], extents: &[&[i64]]) {
-    let any = import(bytes, None, &ranged(ranges)).unwrap_or_else(|error| panic!("{what}: {error}")).graph;
+/// Ranges and extents are multiples of the step.
+fn check_on(
+    (target, step): (&Target, i64),
+    tolerance: f32,
+    what: &str,
+    bytes: &[u8],
+    ranges: &[Range<'_>],
+    extents: &[&[i64]],
+) {
+    let any = import(bytes, None, &stepped(ranges, step)).unwrap_or_else(|error| panic!("{what}: {error}")).graph;
     let options = LowerOptions::default();
     let (module, _) = build(&any, "model", target, options).unwrap_or_else(|error| panic!("{what}: {error}"));
     for extents in extents {
+        let extents: &[i64] = &extents.iter().map(|extent| extent * step).collect::<Vec<_>>();
         let one = graph(bytes, &fixed(ranges, extents));
         let (given_shapes, result_shapes) = shapes(&one);
         assert_eq!(any.output_shapes(&given_shapes).unwrap(), result_shapes, "{what} {extents:?}");
@@ -296,7 +313,7 @@ fn products_of_all_levels() {
         for (what, nodes, known) in rows() {
             if ["attention", "products with packed weights", "product of bytes"].contains(&what) {
                 let bytes = model(nodes, known, &[("x", &["batch", "words", "4"])], &["y"]);
-                check_on(&target, 1e-5, &format!("{what} on {}", target.cpu), &bytes, &DIMS, &EXTENTS);
+                check_on((&target, 1), 1e-5, &format!("{what} on {}", target.cpu), &bytes, &DIMS, &EXTENTS);
             }
         }
     }
@@ -327,6 +344,67 @@ fn convolutions_for_all_extents() {
     let conv = with_ints(node("Conv", &["x", "w"], &["y"]), "pads", &[1, 1, 1, 1]);
     let bytes = model(vec![conv], vec![filled("w", &[32, 16, 3, 3])], &[("x", &["batch", "16", "9", "9"])], &["y"]);
     check("any number of images", &bytes, &[("batch", 1, 5)], &[&[1], &[3], &[5]]);
+}
+
+/// A small detector: it halves the image three times, and doubles parts of it again.
+fn detector() -> Vec<u8> {
+    let conv = |x: &str, w: &str, y: &str, stride: i64| {
+        let conv = with_ints(node("Conv", &[x, w], &[y]), "pads", &[1, 1, 1, 1]);
+        with_ints(conv, "strides", &[stride, stride])
+    };
+    let pool = with_ints(node("MaxPool", &["a1"], &["p"]), "kernel_shape", &[2, 2]);
+    let nodes = vec![
+        conv("x", "w1", "c1", 2),
+        node("Relu", &["c1"], &["a1"]),
+        with_ints(pool, "strides", &[2, 2]),
+        conv("p", "w2", "c2", 2),
+        with_text(node("Resize", &["c2", "", "scales"], &["up"]), "mode", "nearest"),
+        with_int(node("Concat", &["up", "p"], &["cat"]), "axis", 1),
+        conv("cat", "w3", "c3", 1),
+        with_ints(node("ConvTranspose", &["c3", "w4"], &["t"]), "strides", &[2, 2]),
+        node("Sigmoid", &["t"], &["y"]),
+    ];
+    let known = vec![
+        filled("w1", &[16, 3, 3, 3]),
+        filled("w2", &[32, 16, 3, 3]),
+        filled("w3", &[16, 48, 3, 3]),
+        filled("w4", &[16, 4, 2, 2]),
+        weights("scales", &[4], &[1.0, 1.0, 2.0, 2.0]),
+    ];
+    model(nodes, known, &[("x", &["1", "3", "height", "width"])], &["y"])
+}
+
+#[test]
+fn multiples_of_a_number_may_be_divided() {
+    let dims = [("height", 1, 12), ("width", 1, 9)];
+    let extents: [&[i64]; 5] = [&[1, 1], &[12, 9], &[1, 9], &[3, 2], &[5, 7]];
+    check_on((&Target::host(), 8), 2e-3, "detector", &detector(), &dims, &extents);
+    for step in [1, 2, 4] {
+        let found = error_of(&detector(), &stepped(&dims, step));
+        assert!(found.contains("node 'cat' (Concat)"), "{found}");
+        assert!(
+            found.contains("if the model divides it, `.dim_range(\"height\", (least..=most).step_by(number))`"),
+            "{found}"
+        );
+    }
+    let any = graph(&detector(), &stepped(&dims, 8));
+    assert_eq!(any.argument_texts(), [["1", "3", "height", "width"], ["1", "4", "height / 2", "width / 2"]]);
+    let error = any.output_shapes(&[vec![1, 3, 12, 8]]).unwrap_err().to_string();
+    assert!(error.contains("the dimension 'height' is 12, and has to be a multiple of 8 from 8 to 96"), "{error}");
+    let (module, _) = build(&any, "model", &Target::host(), LowerOptions::default()).unwrap();
+    for (height, width) in [(12, 8), (0, 8), (104, 8)] {
+        let given = [kernpack::Tensor::zeros::<f32>(&[1, 3, height, width]).unwrap()];
+        let error = call(&module, &given, &[vec![1, 4, height / 8 * 4, width / 8 * 4]]).unwrap_err().to_string();
+        assert!(error.contains("'height', has to be a multiple of 8 from 8 to 96"), "{error}");
+    }
+    for (least, step, expected) in [
+        (4, 8, "the dimension 'height' is given multiples of 8, and 4 is not one"),
+        (8, 0, "the step of the dimension 'height' is 0, and has to be at least 1"),
+    ] {
+        let dim = RangeDim { name: "height".into(), least, most: 64, step };
+        let found = error_of(&detector(), &ModelOptions { ranges: vec![dim], ..ModelOptions::default() });
+        assert!(found.contains(expected), "{found}");
+    }
 }
 
 fn error_of(bytes: &[u8], options: &ModelOptions) -> String {

@@ -229,10 +229,7 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     let convolution = match find(schedule, id)? {
         Ok(convolution) if convolution.is_depthwise => decline!("{OF_EACH_CHANNEL}"),
         Ok(convolution) if convolution.has_any_extents() => {
-            match ranged::operation(&convolution, target) {
-                Ok(operation) => schedule.replace(id, &operation)?,
-                Err(reason) => decline!("{reason}"),
-            }
+            schedule.replace(id, &ranged::operation(&convolution, target))?;
             return Ok(Outcome::Applied);
         }
         Ok(convolution) => convolution,

@@ -2,8 +2,9 @@
 //! the weights of output channels with the pixels of the window.
 //!
 //! A task computes some rows of an image. It copies the pixels that they need, with the padding, as
-//! many rows as half of the L2 cache holds. Tiles of channels x pixels stay in registers over all
-//! input channels and the window; a last tile with few pixels has one vector.
+//! many rows as half of the L2 cache holds; pixels that adjacent results read lie beside each other,
+//! also where columns have a stride. Tiles of channels x pixels stay in registers over all input
+//! channels and the window; a last tile with few pixels has one vector.
 
 use super::super::code::{Code, Inputs, Vectors, for_each, in_vectors, serial};
 use super::super::row_tiles::Rows;
@@ -32,19 +33,18 @@ struct Band<'a> {
     image: Vec<Expr>,
     /// The first row of the result.
     first: Expr,
-    /// The number of rows of the source for each input channel, and of pixels of a row.
+    /// The number of rows of the source for each input channel, of pixels that a row reads, and of
+    /// copied pixels for each remainder of their position by the stride.
     rows: Expr,
+    reach: Expr,
     pitch: Expr,
-    /// The copied pixels: `[input channel][row][pixel]`.
+    /// The copied pixels: `[input channel][row][position % stride][position / stride]`.
     pixels: Buffer,
 }
 
-/// Returns the operation, or the reason why there is none.
-pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -> Result<Operation, String> {
+/// Returns the operation.
+pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -> Operation {
     let [rows, columns] = &convolution.spatial;
-    if columns.stride != 1 {
-        return Err("the extents of its image are not known, and its columns have a stride".into());
-    }
     let dtype = convolution.out.output(0).dtype;
     let vectors = Vectors { dtype, lanes: target.lanes(dtype.bits()) };
     let bytes = i64::from(dtype.bits()) / 8;
@@ -52,13 +52,15 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
     let (height, wide) = direct::shape(target, convolution.channels, terms * bytes, 2);
     let plan = Plan { convolution, vectors, height, wide };
     let kind = shared_kind(target, None);
-    Ok(convolution.operation("ranged", |inputs, out| {
+    convolution.operation("ranged", |inputs, out| {
         let mut code = Code::default();
         let [all, width] = &convolution.image;
         let reach = rows.dilation * (rows.window - 1);
-        let pitch = code.bind("pitch", width + columns.dilation * (columns.window - 1));
+        let pixels = (width - 1) * columns.stride + (columns.dilation * (columns.window - 1) + 1);
+        let pitch = code.bind("pitch", pixels.ceil_div(columns.stride));
         // As many rows as half of the cache holds, with those that the window needs besides.
-        let held = Expr::int(target.l2_bytes / 2).floor_div((&pitch * (convolution.depth * bytes)).max(1));
+        let row_bytes = &pitch * (convolution.depth * columns.stride * bytes);
+        let held = Expr::int(target.l2_bytes / 2).floor_div(row_bytes.max(1));
         let count = (held - reach).floor_div(rows.stride).max(1).min(MOST_ROWS).min(all.max(1));
         let count = code.bind("rows", count);
         let bands = code.bind("bands", (all + &count - 1).floor_div(&count));
@@ -68,11 +70,12 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
             let first = code.bind("first", number.floor_mod(&bands) * &count);
             let own = code.bind("own", count.min(all - &first));
             let source_rows = code.bind("source_rows", (&own - 1) * rows.stride + (reach + 1));
-            let size = &source_rows * &pitch * convolution.depth;
-            let pixels = Buffer::new("pixels", dtype, [&size + wide * vectors.lanes], "global");
-            code.alloc(&pixels);
+            let size = &source_rows * &pitch * (convolution.depth * columns.stride);
+            let copied = Buffer::new("pixels", dtype, [&size + wide * vectors.lanes], "global");
+            code.alloc(&copied);
             let image = images.0.iter().map(|(var, _)| substitute(var.expr(), &values)).collect();
-            let band = Band { plan: &plan, inputs, out, image, first, rows: source_rows, pitch: pitch.clone(), pixels };
+            let (rows, reach, pitch) = (source_rows, pixels.clone(), pitch.clone());
+            let band = Band { plan: &plan, inputs, out, image, first, rows, reach, pitch, pixels: copied };
             band.copy(code);
             // The last vectors also load elements after the last row. Their results are not stored.
             for vector in 0..wide {
@@ -81,21 +84,32 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
             band.tiles(&own, code);
         }));
         code.finish()
-    }))
+    })
 }
 
 impl Band<'_> {
     /// Emits the copy of the source.
     fn copy(&self, code: &mut Code) {
         let Plan { convolution, vectors, .. } = self.plan;
-        let start = &self.first * convolution.spatial[0].stride;
+        let [rows, columns] = &convolution.spatial;
+        let start = &self.first * rows.stride;
         code.push(serial("c", convolution.depth, |c, code| {
             code.push(serial("row", self.rows.clone(), |row, code| {
-                let place = code.bind("place", (c * &self.rows + row) * &self.pitch);
-                code.push(in_vectors("x", self.pitch.clone(), vectors.lanes, |x| {
-                    let pixel = self.inputs.loads(&convolution.source(&self.image, c, &(&start + row), x));
-                    Stmt::store(self.pixels.clone(), &place + x, pixel)
-                }));
+                for remainder in 0..columns.stride {
+                    let place = ((c * &self.rows + row) * columns.stride + remainder) * &self.pitch;
+                    let place = code.bind("place", place);
+                    code.push(in_vectors("x", self.pitch.clone(), vectors.lanes, |x| {
+                        let at = x * columns.stride + remainder;
+                        let pixel = self.inputs.loads(&convolution.source(&self.image, c, &(&start + row), &at));
+                        let is_read = at.less(&self.reach);
+                        let pixel = match columns.stride {
+                            1 => pixel,
+                            // The last element for a remainder may be behind the image.
+                            _ => Expr::if_then_else(is_read, pixel, Expr::float(vectors.dtype, 0.0)),
+                        };
+                        Stmt::store(self.pixels.clone(), &place + x, pixel)
+                    }));
+                }
             }));
         }));
     }
@@ -135,7 +149,9 @@ impl Band<'_> {
         let loops = [(&c, convolution.depth), (&ky, rows.window), (&kx, columns.window)]
             .map(|(var, extent)| (var.clone(), Expr::int(extent)));
         let row = y * rows.stride + ky.expr() * rows.dilation;
-        let base = (c.expr() * &self.rows + row) * &self.pitch + x + kx.expr() * columns.dilation;
+        let step = kx.expr() * columns.dilation;
+        let line = (c.expr() * &self.rows + row) * columns.stride + step.floor_mod(columns.stride);
+        let base = line * &self.pitch + x + step.floor_div(columns.stride);
         let y = code.bind("y", &self.first + y);
         vectors.tile(
             (height, wide),

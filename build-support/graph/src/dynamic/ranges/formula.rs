@@ -1,14 +1,20 @@
 //! Numbers that follow from the extents of dynamic dimensions: sums of products.
+//!
+//! Where all extents of a dimension are multiples of a number, its step, the products are those of
+//! the multiples: with a step of 32, half of the height is 16 times `height / 32`.
 
 use kernpack_compiler::ir::{Expr, Var};
 
 /// A number that follows from the extents of dynamic dimensions: `2 * batch * words + 1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Formula {
-    /// The products: a factor, and how often it is multiplied by each dimension.
+    /// The products: a factor, and how often it is multiplied by each dimension's extent divided by
+    /// its step.
     terms: Vec<(i64, Vec<u32>)>,
     /// The number that is added.
     constant: i64,
+    /// The steps of the dimensions.
+    steps: Vec<i64>,
 }
 
 /// The maximum number of dimensions that are multiplied.
@@ -19,28 +25,29 @@ const TERMS: usize = 3;
 impl Formula {
     /// Creates a number that does not depend on the extents.
     pub(crate) fn of_constant(constant: i64) -> Self {
-        Self { terms: Vec::new(), constant }
+        Self { terms: Vec::new(), constant, steps: Vec::new() }
     }
 
-    /// Finds the formula with these values at these extents. One with fewer and shorter products is
-    /// preferred. `None` if there are not at least two more values than unknowns, or for one with
+    /// Finds the formula with these values at these extents, which are multiples of the steps of
+    /// the dimensions. One with fewer and shorter products is preferred. `None` if there are not at least two more values than unknowns, or for one with
     /// the maximum number of products, one.
-    pub(crate) fn find(extents: &[Vec<i64>], values: &[i64]) -> Option<Self> {
+    pub(crate) fn find(extents: &[Vec<i64>], steps: &[i64], values: &[i64]) -> Option<Self> {
         let first = *values.first()?;
         if values.iter().all(|value| *value == first) {
             return Some(Self::of_constant(first));
         }
         let dims = extents.first()?.len();
         let products = products(dims);
+        let units: Vec<Vec<i64>> = extents.iter().map(|at| units(at, steps)).collect::<Option<_>>()?;
         let columns: Option<Vec<Vec<i128>>> =
-            products.iter().map(|powers| extents.iter().map(|at| product(powers, at)).collect()).collect();
+            products.iter().map(|powers| units.iter().map(|at| product(powers, at)).collect()).collect();
         let columns = columns?;
         for count in 1..=TERMS.min(extents.len().saturating_sub(2)) {
             for chosen in choices(products.len(), count) {
                 let own: Vec<&Vec<i128>> = chosen.iter().map(|index| &columns[*index]).collect();
                 let Some(factors) = solve(&own, values) else { continue };
                 let terms = factors.into_iter().zip(chosen).map(|(factor, index)| (factor, products[index].clone()));
-                let mut found = Self { terms: terms.collect(), constant: 0 };
+                let mut found = Self { terms: terms.collect(), constant: 0, steps: steps.to_vec() };
                 let Some(constant) = found.at(&extents[0]).and_then(|value| first.checked_sub(value)) else { continue };
                 found.constant = constant;
                 if extents.iter().zip(values).all(|(at, value)| found.at(at) == Some(*value)) {
@@ -51,8 +58,13 @@ impl Formula {
         None
     }
 
-    /// Returns the number for these extents, if it is not too large.
+    /// Returns the number for these extents, if they are multiples of the steps, and the number is not
+    /// too large.
     pub fn at(&self, extents: &[i64]) -> Option<i64> {
+        if self.terms.is_empty() {
+            return Some(self.constant);
+        }
+        let extents = &units(extents, &self.steps)?[..];
         let value = self.terms.iter().try_fold(i128::from(self.constant), |sum, (factor, powers)| {
             sum.checked_add(product(powers, extents)?.checked_mul(i128::from(*factor))?)
         })?;
@@ -61,8 +73,12 @@ impl Formula {
 
     /// Returns a number that is at least as large as those for extents between these.
     pub(crate) fn bound(&self, least: &[i64], most: &[i64]) -> Option<i64> {
+        if self.terms.is_empty() {
+            return Some(self.constant);
+        }
+        let (least, most) = (units(least, &self.steps)?, units(most, &self.steps)?);
         let value = self.terms.iter().try_fold(i128::from(self.constant), |sum, (factor, powers)| {
-            let extents = if *factor < 0 { least } else { most };
+            let extents = if *factor < 0 { &least } else { &most };
             sum.checked_add(product(powers, extents)?.checked_mul(i128::from(*factor))?)
         })?;
         i64::try_from(value).ok()
@@ -75,13 +91,14 @@ impl Formula {
 
     /// Returns the index of the dimension whose extent this is.
     pub fn dim(&self) -> Option<usize> {
-        let [(1, powers)] = &self.terms[..] else { return None };
-        let is_one = self.constant == 0 && powers.iter().sum::<u32>() == 1;
-        if is_one { powers.iter().position(|power| *power == 1) } else { None }
+        let [(factor, powers)] = &self.terms[..] else { return None };
+        let dim = powers.iter().position(|power| *power == 1)?;
+        let is_one = self.constant == 0 && powers.iter().sum::<u32>() == 1 && self.steps[dim] == *factor;
+        is_one.then_some(dim)
     }
 
-    /// Formats the formula with names of the dimensions: `2 * batch * words + 1`. It is also an
-    /// expression of Rust.
+    /// Formats the formula with names of the dimensions: `2 * batch * words + 1`, `height / 2`. It is
+    /// also an expression of Rust, whose quotients are exact.
     pub fn text(&self, names: &[impl AsRef<str>]) -> String {
         let mut text = String::new();
         for (factor, powers) in &self.terms {
@@ -91,13 +108,20 @@ impl Formula {
                 (false, false) => " + ",
                 (false, true) => " - ",
             };
-            let size = factor.unsigned_abs();
+            // The extents in the text are not divided by their steps.
+            let steps = self.steps.iter().zip(powers).map(|(step, power)| step.unsigned_abs().saturating_pow(*power));
+            let steps = steps.fold(1, u64::saturating_mul);
+            let common = gcd(factor.unsigned_abs(), steps);
+            let (size, divisor) = (factor.unsigned_abs() / common, steps / common);
             let own = (size != 1).then(|| size.to_string());
             let names = names.iter().zip(powers).flat_map(|(name, power)| {
                 core::iter::repeat_n(name.as_ref().to_owned(), usize::try_from(*power).unwrap_or(0))
             });
             text += sign;
             text += &own.into_iter().chain(names).collect::<Vec<_>>().join(" * ");
+            if divisor != 1 {
+                text += &format!(" / {divisor}");
+            }
         }
         match (text.is_empty(), self.constant) {
             (true, constant) => constant.to_string(),
@@ -107,14 +131,20 @@ impl Formula {
         }
     }
 
-    /// Returns the formula as an expression of the compiler. The variables are the extents.
-    pub(crate) fn expr(&self, extents: &[Var]) -> Expr {
+    /// Returns the formula as an expression of the compiler. The variables are the extents divided by
+    /// the steps.
+    pub(crate) fn expr(&self, units: &[Var]) -> Expr {
+        self.expr_of(&units.iter().map(|unit| unit.expr().clone()).collect::<Vec<_>>())
+    }
+
+    /// Like [`Self::expr`], with expressions.
+    pub(crate) fn expr_of(&self, units: &[Expr]) -> Expr {
         let mut sum: Option<Expr> = None;
         for (factor, powers) in &self.terms {
             let mut term: Option<Expr> = None;
-            for (var, power) in extents.iter().zip(powers) {
+            for (unit, power) in units.iter().zip(powers) {
                 for _ in 0..*power {
-                    term = Some(term.map_or_else(|| var.expr().clone(), |term| term * var));
+                    term = Some(term.map_or_else(|| unit.clone(), |term| term * unit));
                 }
             }
             let term = term.unwrap_or_else(|| Expr::int(1));
@@ -127,6 +157,16 @@ impl Formula {
             (Some(sum), constant) => sum + constant,
         }
     }
+}
+
+/// Returns extents divided by the steps, if these divide them.
+fn units(extents: &[i64], steps: &[i64]) -> Option<Vec<i64>> {
+    let unit = |(extent, step): (&i64, &i64)| (extent % step == 0).then(|| extent / step);
+    extents.iter().zip(steps).map(unit).collect()
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// Returns numbers as integers, if they are.
@@ -232,7 +272,7 @@ mod tests {
     fn found(of: impl Fn(i64, i64) -> i64) -> Option<String> {
         let extents: Vec<Vec<i64>> = EXTENTS.iter().map(|extents| extents.to_vec()).collect();
         let values: Vec<i64> = EXTENTS.iter().map(|[n, m]| of(*n, *m)).collect();
-        let formula = Formula::find(&extents, &values)?;
+        let formula = Formula::find(&extents, &[1, 1], &values)?;
         for n in [1, 3, 64] {
             for m in [1, 7, 512] {
                 assert_eq!(formula.at(&[n, m]), Some(of(n, m)), "{n} {m}");
@@ -271,12 +311,42 @@ mod tests {
         }
     }
 
+    /// The height is a multiple of 32, the width one of 8.
+    #[test]
+    fn quotients_by_parts_of_the_step() {
+        let extents: Vec<Vec<i64>> = EXTENTS.iter().map(|[n, m]| vec![32 * n, 8 * m]).collect();
+        let found = |of: fn(i64, i64) -> i64| {
+            let values: Vec<i64> = extents.iter().map(|at| of(at[0], at[1])).collect();
+            let formula = Formula::find(&extents, &[32, 8], &values)?;
+            for (h, w) in [(32, 8), (64, 24), (320, 8 * 77)] {
+                assert_eq!(formula.at(&[h, w]), Some(of(h, w)), "{h} {w}");
+            }
+            assert_eq!(formula.at(&[33, 8]), None);
+            assert_eq!(formula.bound(&[32, 8], &[64, 80]), Some(of(64, 80).max(of(32, 8))));
+            Some((formula.text(&["h", "w"]), formula.dim()))
+        };
+        type Of = fn(i64, i64) -> i64;
+        let rows: [(Of, &str, Option<usize>); 7] = [
+            (|h, _| h, "h", Some(0)),
+            (|h, _| h / 2, "h / 2", None),
+            (|_, w| w / 8, "w / 8", None),
+            (|h, _| 2 * h, "2 * h", None),
+            (|h, w| (h / 32) * (w / 8), "h * w / 256", None),
+            (|h, w| 3 * (h / 4) * w + 5, "3 * h * w / 4 + 5", None),
+            (|h, w| 64 * (h / 32) + w / 4 * 3, "2 * h + 3 * w / 4", None),
+        ];
+        for (of, text, dim) in rows {
+            assert_eq!(found(of), Some((text.to_owned(), dim)));
+        }
+        assert_eq!(found(|h, _| h / 64), None);
+    }
+
     #[test]
     fn dimensions_are_recognized() {
         let extents: Vec<Vec<i64>> = EXTENTS.iter().map(|extents| extents.to_vec()).collect();
         let of = |value: fn(i64, i64) -> i64| {
             let values: Vec<i64> = EXTENTS.iter().map(|[n, m]| value(*n, *m)).collect();
-            Formula::find(&extents, &values).unwrap()
+            Formula::find(&extents, &[1, 1], &values).unwrap()
         };
         assert_eq!(of(|_, m| m).dim(), Some(1));
         assert_eq!(of(|_, m| 2 * m).dim(), None);

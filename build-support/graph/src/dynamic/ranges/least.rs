@@ -75,7 +75,7 @@ fn expected(ranges: &Ranges, values: &[f64], least: &[i64]) -> Option<f64> {
         return Some(values[0]);
     }
     #[expect(clippy::cast_precision_loss, reason = "numbers from extents are exact")]
-    let at = |values: &[i64]| Some(Formula::find(&ranges.extents(), values)?.at(least)? as f64);
+    let at = |values: &[i64]| Some(Formula::find(&ranges.extents(), &ranges.steps(), values)?.at(least)? as f64);
     if let Some(whole) = whole(values) {
         return at(&whole);
     }

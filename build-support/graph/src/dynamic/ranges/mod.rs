@@ -39,17 +39,22 @@ impl Ranges {
         core::iter::once(&self.extents).chain(self.others.iter().map(|(extents, _)| extents)).cloned().collect()
     }
 
+    /// Returns the steps of the dimensions.
+    pub(crate) fn steps(&self) -> Vec<i64> {
+        self.dims.iter().map(|dim| dim.step).collect()
+    }
+
     /// Returns the formula of numbers of all readings. `of` are their names for the error.
     ///
     /// # Errors
     /// Returns an error if there is none.
     pub(crate) fn formula(&self, values: &[i64]) -> Result<Formula> {
-        Formula::find(&self.extents(), values).ok_or_else(|| {
+        Formula::find(&self.extents(), &self.steps(), values).ok_or_else(|| {
             let readings = self.extents();
             let pairs = readings.iter().zip(values).map(|(at, value)| format!("{value} with {}", self.shown(at)));
             let pairs = pairs.collect::<Vec<_>>().join(", ");
             let what = format!("a number is not a sum of products of the dimensions: it is {pairs}");
-            GraphError::new(what).fix(&Fix::Extents(self.dims[0].name.clone()))
+            GraphError::new(what).fix(&Fix::Multiples(self.dims[0].name.clone()))
         })
     }
 
@@ -157,7 +162,7 @@ pub(crate) fn read<T>(
         fixed.dims.extend(dims.iter().zip(extents).map(|(dim, extent)| (dim.name.clone(), *extent)));
         read(&fixed)
     };
-    let advice = Fix::Extents(dims[0].name.clone());
+    let advice = Fix::Multiples(dims[0].name.clone());
     let told =
         |error: GraphError, extents: &[i64]| error.within(&format!("with {}", shown(&dims, extents))).fix(&advice);
     let least: Vec<i64> = dims.iter().map(|dim| dim.least).collect();
@@ -210,12 +215,16 @@ pub(crate) fn read<T>(
 /// Returns the dimensions with ranges.
 fn dims(options: &ModelOptions, named: &[String]) -> Result<Vec<RangeDim>> {
     let mut dims: Vec<RangeDim> = Vec::new();
-    for (name, least, most) in &options.ranges {
+    for RangeDim { name, least, most, step } in &options.ranges {
         require!(least <= most, "the range of the dimension '{name}' is empty: {least} to {most}");
         require!(
             *least >= 1 && *most <= MOST,
             "the range of the dimension '{name}' is {least} to {most}, and has to be within 1 to {MOST}"
         );
+        require!(*step >= 1, "the step of the dimension '{name}' is {step}, and has to be at least 1");
+        if let Some(extent) = [least, most].into_iter().find(|extent| *extent % step != 0) {
+            fail!("the dimension '{name}' is given multiples of {step}, and {extent} is not one");
+        }
         require!(
             !options.dims.contains_key(name)
                 && !options.up_to.contains_key(name)
@@ -234,7 +243,7 @@ fn dims(options: &ModelOptions, named: &[String]) -> Result<Vec<RangeDim>> {
             "the model has no dimension '{name}' that is open; it has: {}",
             if named.is_empty() { "none with a name".to_owned() } else { named.join(", ") }
         );
-        dims.push(RangeDim { name: name.clone(), least: *least, most: *most });
+        dims.push(RangeDim { name: name.clone(), least: *least, most: *most, step: *step });
     }
     if let (Some(dim), Some(other)) = (dims.first(), options.up_to.keys().chain(options.dims_in.keys()).next()) {
         fail!(
@@ -271,13 +280,13 @@ pub(crate) fn same_nodes(ranges: &Ranges, (a, at): (&Graph, &[i64]), (b, other_a
     };
     let (first, second) = (ranges.shown(at), ranges.shown(other_at));
     let what = format!("{}: it reads other inputs with {first} than with {second}", node.place());
-    Err(GraphError::new(what).fix(&Fix::Extents(ranges.dims[0].name.clone())))
+    Err(GraphError::new(what).fix(&Fix::Multiples(ranges.dims[0].name.clone())))
 }
 
 /// Checks that two readings have the same nodes, values and arguments, except their extents. A node
 /// does not read a known input of one element.
 fn same_graphs(ranges: &Ranges, (a, at): (&Graph, &[i64]), (b, other_at): (&Graph, &[i64])) -> Result<()> {
-    let refused = |what: String| Err(GraphError::new(what).fix(&Fix::Extents(ranges.dims[0].name.clone())));
+    let refused = |what: String| Err(GraphError::new(what).fix(&Fix::Multiples(ranges.dims[0].name.clone())));
     let differs = |node: &Node| {
         refused(format!("{}: it differs between {} and {}", node.place(), ranges.shown(at), ranges.shown(other_at)))
     };

@@ -1,4 +1,5 @@
-//! The extents for which a model is read.
+//! The extents for which a model is read. Where all extents are multiples of a step, the rules below
+//! are about the multiples.
 
 use crate::graph::RangeDim;
 
@@ -37,7 +38,7 @@ pub(super) fn readings(dims: &[RangeDim]) -> Vec<Vec<i64>> {
         }
         for reading in 1..COUNT {
             while is_used(reading, own[reading]) {
-                own[reading] = own.iter().max().map_or(2, |largest| largest + 1);
+                own[reading] = own.iter().max().map_or(2 * dim.step, |largest| largest + dim.step);
             }
         }
         own[0] = own.iter().copied().max().unwrap_or(dim.most);
@@ -48,30 +49,30 @@ pub(super) fn readings(dims: &[RangeDim]) -> Vec<Vec<i64>> {
 
 /// Returns different extents of a dimension, in descending order.
 fn extents(dim: &RangeDim) -> Vec<i64> {
-    let mut own = Vec::new();
-    if dim.most >= 2 {
-        own.push(dim.most);
+    let (mut own, most) = (Vec::new(), dim.most / dim.step);
+    if most >= 2 {
+        own.push(most);
     }
-    let least = dim.least.max(2);
+    let least = (dim.least / dim.step).max(2);
     for part in PARTS {
-        let near = (i128::from(dim.most) * i128::from(part) / 100).try_into().unwrap_or(dim.most).max(least);
+        let near = (i128::from(most) * i128::from(part) / 100).try_into().unwrap_or(most).max(least);
         // The next free one, first below and then above.
         let free = |extent: &i64| !own.contains(extent);
         let below = (least..=near).rev().take(64).filter(free);
-        let above = (near..=dim.most).take(64).filter(free);
+        let above = (near..=most).take(64).filter(free);
         let wanted = if part == COMPOSITE {
             below.clone().find(|extent| extent % 12 == 0).or_else(|| below.clone().find(|extent| extent % 2 == 0))
         } else {
             below.clone().find(|extent| is_prime(*extent))
         };
         let found = wanted.or_else(|| below.chain(above).next());
-        let found = found.or_else(|| (dim.most.max(1) + 1..).find(free));
+        let found = found.or_else(|| (most.max(1) + 1..).find(free));
         own.extend(found);
     }
-    let next = dim.most.max(1) + 1;
+    let next = most.max(1) + 1;
     own.extend((next..).filter(|extent| !own.contains(extent)).take(COUNT - own.len()).collect::<Vec<_>>());
     own.sort_unstable_by(|a, b| b.cmp(a));
-    own
+    own.iter().map(|unit| unit * dim.step).collect()
 }
 
 fn is_prime(number: i64) -> bool {
@@ -83,7 +84,7 @@ mod tests {
     use super::{COUNT, RangeDim, readings};
 
     fn of(ranges: &[(i64, i64)]) -> Vec<Vec<i64>> {
-        let dim = |(least, most): &(i64, i64)| RangeDim { name: String::new(), least: *least, most: *most };
+        let dim = |(least, most): &(i64, i64)| RangeDim { name: String::new(), least: *least, most: *most, step: 1 };
         readings(&ranges.iter().map(dim).collect::<Vec<_>>())
     }
 
@@ -117,5 +118,13 @@ mod tests {
             }
         }
         assert_eq!(of(&[(1, 64), (1, 512)])[0], [64, 512]);
+        let dim = |least, most, step| RangeDim { name: String::new(), least, most, step };
+        let found = readings(&[dim(32, 2048, 32), dim(8, 64, 8)]);
+        assert_eq!(found[0], [2048, 64]);
+        assert!(
+            found.iter().all(|reading| reading[0] % 32 == 0 && reading[1] % 8 == 0 && reading[0] >= 64),
+            "{found:?}"
+        );
+        assert!(found.iter().any(|reading| reading[0] % 64 != 0), "{found:?}");
     }
 }

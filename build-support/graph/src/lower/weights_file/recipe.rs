@@ -9,6 +9,7 @@ use core::fmt::Write as _;
 use super::Digest;
 use crate::constant::Constant;
 use crate::error::{Result, fail};
+use crate::graph::RangeDim;
 use crate::lower::{LowerOptions, Threads};
 use crate::options::ModelOptions;
 
@@ -94,8 +95,8 @@ impl Recipe {
         for (key, map) in [("dim_in", dims_in), ("input", inputs)] {
             map.iter().for_each(|(name, numbers)| out.line(key, &[name, &list(numbers)]));
         }
-        for (name, least, most) in ranges {
-            out.line("range", &[name, &least.to_string(), &most.to_string()]);
+        for RangeDim { name, least, most, step } in ranges {
+            out.line("range", &[name, &least.to_string(), &most.to_string(), &step.to_string()]);
         }
         for (name, constant) in constants {
             let mut bytes = String::with_capacity(constant.bytes().len() * 2);
@@ -159,8 +160,9 @@ impl Recipe {
             ("up_to", [name, number]) => _ = options.up_to.insert((*name).to_owned(), number.parse().ok()?),
             ("bound", [name, number]) => _ = options.bounds.insert((*name).to_owned(), number.parse().ok()?),
             ("dim_in", [name, numbers]) => _ = options.dims_in.insert((*name).to_owned(), numbers_of(numbers)?),
-            ("range", [name, least, most]) => {
-                options.ranges.push(((*name).to_owned(), least.parse().ok()?, most.parse().ok()?));
+            ("range", [name, least, most, step]) => {
+                let [least, most, step] = [least, most, step].map(|number| number.parse().ok());
+                options.ranges.push(RangeDim { name: (*name).to_owned(), least: least?, most: most?, step: step? });
             }
             ("input", [name, numbers]) => _ = options.inputs.insert((*name).to_owned(), numbers_of(numbers)?),
             ("constant", [name, dtype, shape, bytes]) => {
@@ -253,7 +255,7 @@ mod tests {
         options.dims.insert(name(), 3);
         options.up_to.insert("batch".into(), 64);
         options.dims_in.insert("words".into(), vec![32, 64]);
-        options.ranges = vec![("height".into(), 32, 2048)];
+        options.ranges = vec![RangeDim { name: "height".into(), least: 32, most: 2048, step: 32 }];
         options.inputs.insert("x".into(), vec![1, 3]);
         options.inputs.insert("scalar".into(), Vec::new());
         options.constants.insert("axes".into(), Constant::of_ints(&[-1, 2]));
