@@ -241,8 +241,8 @@ impl Model {
     }
 }
 
-/// The extents that a dynamic dimension may have: a range such as `1..=64`, or multiples of a number
-/// such as `(32..=2048).step_by(32)`.
+/// The extents that a dynamic dimension may have: a range such as `1..=64`, or multiples of a
+/// number such as `(32..=2048).step_by(32)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DimExtents {
     least: i64,

@@ -21,7 +21,7 @@ def from_onnx(source, *, dims=None, dims_up_to=None, dims_in=None, dims_range=No
 
     `dims` has extents by the names of dimensions, `inputs` shapes by the names of inputs, for what the file leaves open. `dims_up_to={"batch": 64}` leaves a batch to
     each call, up to a bound, and `dims_in={"sequence": [32, 64]}` compiles the model for several extents, one of which each call has.
-    `dims_range={"batch": [1, 8], "sequence": [1, 512]}` compiles it once for all extents of several dimensions. `constants` has arrays for inputs that
+    `dims_range={"batch": [1, 8], "height": [32, 2048, 32]}` compiles it once for all extents of several dimensions: a batch of 1 to 8, heights that are multiples of 32. `constants` has arrays for inputs that
     always have this value. `sequences` has lists of shapes for inputs that are sequences; `bounds` the most rounds of loops by the names of their nodes,
     where only a call tells how many rounds there are; `absent` names optional inputs that are not there. `outputs` names the
     values that are wanted; without it, all outputs of the model. `operators` says what operators compute that ONNX does not have, by `"domain.name"`: a function of the

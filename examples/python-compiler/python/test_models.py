@@ -224,6 +224,13 @@ def test_any_extents_of_a_range():
         np.testing.assert_array_equal(run(x), models.compile(models.from_onnx(PERCEPTRON, dims={"batch": batch}))(x))
     with pytest.raises(ValueError, match="the dimension 'batch' is 9, and has to be 1 to 8"):
         run(np.zeros((9, 4), np.float32))
+    even = models.compile(models.from_onnx(PERCEPTRON, dims_range={"batch": [2, 8, 2]}))
+    x = np.linspace(-3, 4, 24, dtype=np.float32).reshape(6, 4)
+    np.testing.assert_array_equal(even(x), run(x))
+    with pytest.raises(ValueError, match="the dimension 'batch' is 3, and has to be a multiple of 2 from 2 to 8"):
+        even(x[:3])
+    with pytest.raises(ValueError, match="is given multiples of 4, and 2 is not one"):
+        models.from_onnx(PERCEPTRON, dims_range={"batch": [2, 8, 4]})
 
 
 def test_a_network_of_pytorch(tmp_path):

@@ -36,8 +36,8 @@ pub enum Extents {
     UpTo(i64),
     /// One of these, the largest first.
     OneOf(Vec<i64>),
-    /// Multiples of the third one from the first one to the second one, together with any extents of
-    /// other dimensions.
+    /// Multiples of the third one from the first one to the second one, together with any extents
+    /// of other dimensions.
     Range(i64, i64, i64),
 }
 

@@ -19,15 +19,14 @@ impl Lowered {
     /// "state", "weights", "region", "values": [{"name", "dtype", "shape", "bytes", "place":
     /// "argument" | "arena" | "weights", "at": number or offset, "first", "last"}], "kernels":
     /// [{"function", "operators", "nodes", "operations", "parallel", "reads": [numbers of values],
-    /// "writes"}]}`. With a dynamic dimension there is `"parts": {"dimension", "most",
-    /// "sizes"}`, or `"sizes": {"dimension", "extents"}` if it has a list of extents, or both.
-    /// Dimensions with ranges are `"ranges": [{"dimension", "least", "most", "step"}]`; a step of 1 is
-    /// left out.
+    /// "writes"}]}`. With a dynamic dimension there is `"parts": {"dimension", "most", "sizes"}`,
+    /// or `"sizes": {"dimension", "extents"}` if it has a list of extents, or both. Dimensions with
+    /// ranges are `"ranges": [{"dimension", "least", "most", "step"}]`; a step of 1 is left out.
     /// Shapes, values and kernels are those of the largest extent, and an argument with varying
     /// extents has `"extents": ["batch", "16 | 32", "4"]`. If outputs were class names, there is
     /// `"labels": {"output": ["name"]}`: elements of these outputs are places in the lists, or
-    /// their columns are. `first` and `last` are the kernels
-    /// between which temporary memory is used.
+    /// their columns are. `first` and `last` are the kernels between which temporary memory is
+    /// used.
     pub fn describe(&self, graph: &Graph, name: &str) -> String {
         let mut out = format!("{{\"schema\":{SCHEMA},\"name\":{},\"graph\":{}", text(name), text(&graph.name));
         let names = argument_names(graph);

@@ -2,9 +2,9 @@
 //! the weights of output channels with the pixels of the window.
 //!
 //! A task computes some rows of an image. It copies the pixels that they need, with the padding, as
-//! many rows as half of the L2 cache holds; pixels that adjacent results read lie beside each other,
-//! also where columns have a stride. Tiles of channels x pixels stay in registers over all input
-//! channels and the window; a last tile with few pixels has one vector.
+//! many rows as half of the L2 cache holds; pixels that adjacent results read lie beside each
+//! other, also where columns have a stride. Tiles of channels x pixels stay in registers over all
+//! input channels and the window; a last tile with few pixels has one vector.
 
 use super::super::code::{Code, Inputs, Vectors, for_each, in_vectors, serial};
 use super::super::row_tiles::Rows;

@@ -29,8 +29,8 @@ impl Formula {
     }
 
     /// Finds the formula with these values at these extents, which are multiples of the steps of
-    /// the dimensions. One with fewer and shorter products is preferred. `None` if there are not at least two more values than unknowns, or for one with
-    /// the maximum number of products, one.
+    /// the dimensions. One with fewer and shorter products is preferred. `None` if there are not at
+    /// least two more values than unknowns, or for one with the maximum number of products, one.
     pub(crate) fn find(extents: &[Vec<i64>], steps: &[i64], values: &[i64]) -> Option<Self> {
         let first = *values.first()?;
         if values.iter().all(|value| *value == first) {
@@ -58,8 +58,8 @@ impl Formula {
         None
     }
 
-    /// Returns the number for these extents, if they are multiples of the steps, and the number is not
-    /// too large.
+    /// Returns the number for these extents, if they are multiples of the steps, and the number is
+    /// not too large.
     pub fn at(&self, extents: &[i64]) -> Option<i64> {
         if self.terms.is_empty() {
             return Some(self.constant);
@@ -97,8 +97,8 @@ impl Formula {
         is_one.then_some(dim)
     }
 
-    /// Formats the formula with names of the dimensions: `2 * batch * words + 1`, `height / 2`. It is
-    /// also an expression of Rust, whose quotients are exact.
+    /// Formats the formula with names of the dimensions: `2 * batch * words + 1`, `height / 2`. It
+    /// is also an expression of Rust, whose quotients are exact.
     pub fn text(&self, names: &[impl AsRef<str>]) -> String {
         let mut text = String::new();
         for (factor, powers) in &self.terms {
@@ -131,8 +131,8 @@ impl Formula {
         }
     }
 
-    /// Returns the formula as an expression of the compiler. The variables are the extents divided by
-    /// the steps.
+    /// Returns the formula as an expression of the compiler. The variables are the extents divided
+    /// by the steps.
     pub(crate) fn expr(&self, units: &[Var]) -> Expr {
         self.expr_of(&units.iter().map(|unit| unit.expr().clone()).collect::<Vec<_>>())
     }

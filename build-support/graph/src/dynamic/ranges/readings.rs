@@ -1,5 +1,5 @@
-//! The extents for which a model is read. Where all extents are multiples of a step, the rules below
-//! are about the multiples.
+//! The extents for which a model is read. Where all extents are multiples of a step, the rules
+//! below are about the multiples.
 
 use crate::graph::RangeDim;
 
