@@ -1,7 +1,7 @@
 //! Numbers that follow from the extents of dynamic dimensions: sums of products.
 //!
-//! Where all extents of a dimension are multiples of a number, its step, the products are those of
-//! the multiples: with a step of 32, half of the height is 16 times `height / 32`.
+//! The products are those of multiples where all extents of a dimension are multiples of a number,
+//! its step: with a step of 32, half of the height is 16 times `height / 32`.
 
 use kernpack_compiler::ir::{Expr, Var};
 
