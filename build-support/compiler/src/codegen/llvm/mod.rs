@@ -19,6 +19,7 @@ mod import;
 mod intrinsics;
 pub(crate) mod jit;
 mod loop_cost;
+mod loop_work;
 mod machine;
 mod many_checks;
 mod math;

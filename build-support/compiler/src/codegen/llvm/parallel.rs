@@ -136,7 +136,15 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             }
             None => {
                 let (begin, end) = self.bounds(min, extent)?;
-                let count = self.builder.build_int_sub(end, begin, "")?;
+                let mut count = self.builder.build_int_sub(end, begin, "")?;
+                if let Some(is_small) = self.has_little_work(extent, body)? {
+                    let one = count.get_type().const_int(1, false);
+                    let is_small = self.value(&is_small)?;
+                    let Value::IntValue(chosen) = self.select(is_small, one.into(), count.into())? else {
+                        fail!(Internal, "a number of iterations that is not an integer")
+                    };
+                    count = chosen;
+                }
                 let captured = self.captured(&[min, extent], body);
                 let lambda =
                     self.lambda(&captured, |this, task| this.task_loop(strided(task), var, min, extent, hints, body))?;
@@ -279,8 +287,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// Runs a task function: in the thread pool, or directly if `count`, the number of iterations,
-    /// is 0 or 1.
+    /// Runs a task function: in the thread pool, or directly if `count`, the number of iterations or
+    /// of tasks that are worth it, is 0 or 1.
     fn launch(
         &mut self,
         lambda: FunctionValue<'ctx>,
