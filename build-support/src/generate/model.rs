@@ -100,7 +100,7 @@ impl OpenDimension {
             let is_inside = format!("({}..={}).contains(&{extent})", self.least, self.most);
             return match self.step {
                 1 => is_inside,
-                step => format!("{is_inside} && {extent} % {step} == 0"),
+                step => format!("({is_inside} && {extent} % {step} == 0)"),
             };
         }
         format!("{:?}.contains(&{extent})", self.one_of)

@@ -3,7 +3,7 @@
 
 use super::CodeGenLLVM;
 use crate::error::Result;
-use crate::ir::builtin::PREFETCH;
+use crate::ir::builtin::{FREE_WORKSPACE, PREFETCH, THROW_LAST_ERROR};
 use crate::ir::visit::{for_each_expr, uses_var};
 use crate::ir::{Expr, ExprNode, F64, Stmt, StmtNode, with_stack};
 
@@ -78,15 +78,16 @@ impl CodeGenLLVM<'_, '_> {
                 let by = if buffer.scope.as_str() == "local" { SUMS } else { 1.0 };
                 Some(Work(lanes * cost(value) / by, None))
             }
-            StmtNode::Evaluate { value } if is_prefetch(value) => Some(Work(0.0, None)),
+            StmtNode::Evaluate { value } if is_cheap(value) => Some(Work(0.0, None)),
             StmtNode::Evaluate { .. } | StmtNode::While { .. } => None,
             _ => Some(Work(0.0, None)),
         })
     }
 }
 
-fn is_prefetch(value: &Expr) -> bool {
-    matches!(&**value, ExprNode::Call { name, .. } if name.as_str() == PREFETCH)
+/// Returns true for calls that are not counted.
+fn is_cheap(value: &Expr) -> bool {
+    matches!(&**value, ExprNode::Call { name, .. } if [PREFETCH, FREE_WORKSPACE, THROW_LAST_ERROR].contains(&name.as_str()))
 }
 
 /// The approximate number of operations of an expression for one lane, where a function counts as
