@@ -287,8 +287,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// Runs a task function: in the thread pool, or directly if `count`, the number of iterations or
-    /// of tasks that are worth it, is 0 or 1.
+    /// Runs a task function: in the thread pool, or directly if `count`, the number of iterations
+    /// or of tasks that are worth it, is 0 or 1.
     fn launch(
         &mut self,
         lambda: FunctionValue<'ctx>,
