@@ -207,3 +207,17 @@ pub fn uses_var(expr: &Expr, is_wanted: impl Fn(&Var) -> bool) -> bool {
         _ => false,
     })
 }
+
+/// The approximate number of operations of an expression for one lane, where a math function counts
+/// as many.
+pub(crate) fn cost(expr: &Expr) -> usize {
+    let mut cost = 0;
+    for_each_expr(expr, |part| {
+        cost += match &**part {
+            ExprNode::Binary { .. } | ExprNode::Compare { .. } | ExprNode::Select { .. } | ExprNode::Cast { .. } => 1,
+            ExprNode::Call { .. } => 10,
+            _ => 0,
+        };
+    });
+    cost
+}

@@ -1,9 +1,10 @@
 //! The fallback rule for any computed tensor. Outer loops run in parallel, the innermost one is
 //! vectorized.
 
-use super::pattern::{chains, computed, cost, extent_of, reads};
+use super::pattern::{chains, computed, extent_of, reads};
 use super::{Outcome, TargetDescription, decline, elements_of, pays};
 use crate::error::Result;
+use crate::ir::visit::cost;
 use crate::ir::{DataTypeExt, IterVar};
 use crate::schedule::{Schedule, StageId};
 

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::pattern::{computed, cost, depends_on, is_injective, reads};
+use super::pattern::{computed, depends_on, is_injective, reads};
 use crate::arith::same;
 use crate::error::Result;
+use crate::ir::visit::cost;
 use crate::ir::{Expr, ExprNode, IterVar, Operation, OperationNode};
 use crate::schedule::Schedule;
 

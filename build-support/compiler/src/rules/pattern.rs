@@ -82,19 +82,6 @@ pub(crate) fn depends_on(expr: &Expr, axis: &IterVar) -> bool {
     uses_var(expr, |var| *var == axis.var)
 }
 
-/// The approximate number of operations of a body, where a math function counts as many.
-pub(crate) fn cost(expr: &Expr) -> usize {
-    let mut cost = 0;
-    for_each_expr(expr, |part| {
-        cost += match &**part {
-            ExprNode::Binary { .. } | ExprNode::Compare { .. } | ExprNode::Select { .. } | ExprNode::Cast { .. } => 1,
-            ExprNode::Call { .. } => 10,
-            _ => 0,
-        };
-    });
-    cost
-}
-
 /// The number of vectors that are computed concurrently: a math function is a chain of dependent
 /// instructions, and the CPU's out-of-order window covers little more than one of them.
 ///

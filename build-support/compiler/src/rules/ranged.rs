@@ -2,10 +2,10 @@
 //! attention: `C[.., i, j] = sum over k of A[.., i, k] * B[.., k, j]`, with an elementwise epilogue
 //! on `C`. Outer axes that `B` depends on are those of a batch of products.
 //!
-//! A task multiplies one panel of columns with all rows. It packs the panel first, with zeros after
-//! the last column, except where the columns are few and lie in rows. A last panel with few columns
-//! has tiles of one vector, and the last rows are tiles of powers of two ([`Rows::tile`]), so that
-//! small products cost little more than what they compute.
+//! A task multiplies one panel of columns with all rows. It packs the panel first, with zeros or
+//! copies after the last column, except where the columns are few and lie in rows. A last panel
+//! with few columns has tiles of one vector, and the last rows are tiles of powers of two
+//! ([`Rows::tile`]), so that small products cost little more than what they compute.
 
 use super::code::{Code, Inputs, Vectors, for_each, memory, serial};
 use super::panels::{Lies, Product, find};

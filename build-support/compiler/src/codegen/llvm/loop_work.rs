@@ -4,7 +4,7 @@
 use super::CodeGenLLVM;
 use crate::error::Result;
 use crate::ir::builtin::{FREE_WORKSPACE, PREFETCH, THROW_LAST_ERROR};
-use crate::ir::visit::{for_each_expr, uses_var};
+use crate::ir::visit::{cost, for_each_expr, uses_var};
 use crate::ir::{Expr, ExprNode, F64, Stmt, StmtNode, with_stack};
 
 /// The number of simple operations from which on a loop is distributed, as in
@@ -47,8 +47,10 @@ impl CodeGenLLVM<'_, '_> {
     /// not depend on extents: then the schedule has decided.
     pub(super) fn has_little_work(&mut self, extent: &Expr, body: &Stmt) -> Result<Option<Expr>> {
         let Some(work) = self.work_of(body) else { return Ok(None) };
-        let extent = if self.is_known_here(extent) { extent.clone() } else { return Ok(None) };
-        let Work(constant, Some(rest)) = work.times(&extent) else { return Ok(None) };
+        if !self.is_known_here(extent) {
+            return Ok(None);
+        }
+        let Work(constant, Some(rest)) = work.times(extent) else { return Ok(None) };
         Ok(Some((rest + &Expr::float(F64, constant)).less(Expr::float(F64, LEAST))))
     }
 
@@ -76,7 +78,9 @@ impl CodeGenLLVM<'_, '_> {
             StmtNode::Store { buffer, value, .. } => {
                 let lanes = f64::from(value.dtype().lanes());
                 let by = if buffer.scope.as_str() == "local" { SUMS } else { 1.0 };
-                Some(Work(lanes * cost(value) / by, None))
+                #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+                let operations = cost(value).max(1) as f64;
+                Some(Work(lanes * operations / by, None))
             }
             StmtNode::Evaluate { value } if is_cheap(value) => Some(Work(0.0, None)),
             StmtNode::Evaluate { .. } | StmtNode::While { .. } => None,
@@ -88,18 +92,4 @@ impl CodeGenLLVM<'_, '_> {
 /// Returns true for calls that are not counted.
 fn is_cheap(value: &Expr) -> bool {
     matches!(&**value, ExprNode::Call { name, .. } if [PREFETCH, FREE_WORKSPACE, THROW_LAST_ERROR].contains(&name.as_str()))
-}
-
-/// The approximate number of operations of an expression for one lane, where a function counts as
-/// many.
-fn cost(value: &Expr) -> f64 {
-    let mut cost = 0.0;
-    for_each_expr(value, |part| {
-        cost += match &**part {
-            ExprNode::Binary { .. } | ExprNode::Compare { .. } | ExprNode::Select { .. } | ExprNode::Cast { .. } => 1.0,
-            ExprNode::Call { .. } => 10.0,
-            _ => 0.0,
-        };
-    });
-    f64::max(cost, 1.0)
 }
