@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::op::checks::{Check, Input, checks};
 use crate::op::places::Places;
 use crate::op::{Call, NodeOp, Operand, half};
+use crate::traces::Traces;
 
 /// The index of a value of a graph.
 pub type ValueId = usize;
@@ -293,6 +294,8 @@ pub struct Graph {
     pub labels: BTreeMap<String, Vec<String>>,
     /// Findings that are not errors: shapes that a model declares incorrectly.
     pub warnings: Vec<String>,
+    /// The known values that follow from extents, of a reading for ranges of extents.
+    pub(crate) traces: Option<Traces>,
     /// The effort of evaluating known values so far, in steps of the evaluator.
     pub(crate) effort: u64,
     /// True if the graph may never be run. Invalid known values of a node are an error of the call
@@ -393,6 +396,9 @@ impl Graph {
         self.places.retain(|id, _| *id < mark.values);
         self.repeated.retain(|id, once| *id < mark.values && *once < mark.values);
         self.columns.retain(|id, _| *id < mark.values);
+        if let Some(traces) = &mut self.traces {
+            traces.take_back(mark.values);
+        }
         self.dequantized.retain(|id, _| *id < mark.values);
     }
 

@@ -137,7 +137,8 @@ impl Graph {
         let types: Vec<_> = inputs.iter().map(|id| id.map(|id| self.values[id].dtype)).collect();
         let narrow =
             narrow::result_type(node.op.name(), &node.attrs, &types).map_err(|error| error.within(&node.place()))?;
-        let known = match self.fits_known(&node)? {
+        let may_be_known = self.may_be_known(&node, made.iter().map(|tensor| tensor.dtype));
+        let known = match self.fits_known(&node)? && may_be_known {
             true => self.evaluate(&node, &made, &read, &stands, &order)?,
             false => None,
         };
@@ -163,6 +164,7 @@ impl Graph {
             ids.push(Some(self.add_value(Value { name: name.clone(), dtype, shape, known, producer })));
         }
         self.keep_bytes(&node, &ids)?;
+        self.trace(&node, &ids);
         if is_computed {
             node.outputs.clone_from(&ids);
             // One operation writes all of its results, so unused ones need memory for that time,

@@ -34,6 +34,7 @@ mod print;
 #[doc(hidden)]
 pub mod tensors;
 pub mod text;
+mod traces;
 
 kernpack::library!(with = [kernpack_compiler]);
 

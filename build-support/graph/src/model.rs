@@ -155,6 +155,7 @@ impl Model {
 /// | `dims_up_to` | the largest extent of a dynamic dimension, by its name: a batch |
 /// | `dims_in` | a list of extents of a dynamic dimension, by its name |
 /// | `dims_range` | the least and the largest extent of dynamic dimensions, by their names |
+/// | `dims_sum` | dimensions that follow from others, by their names: `"past + tokens"` |
 /// | `inputs` | shapes by the names of inputs |
 /// | `constants` | tensors by the names of inputs that always have these values |
 /// | `sequences` | for each input that is a sequence, the shapes of its tensors |
@@ -214,6 +215,7 @@ fn read(options: &Map<Str, Any>) -> Result<ModelOptions> {
                     all.ranges.push(RangeDim { name, least, most, step });
                 }
             }
+            "dims_sum" => all.sums = value.to()?,
             "inputs" => {
                 let shapes: BTreeMap<String, Shape> = value.to()?;
                 all.inputs = shapes.into_iter().map(|(name, shape)| (name, shape.to_vec())).collect();
@@ -242,7 +244,7 @@ fn read(options: &Map<Str, Any>) -> Result<ModelOptions> {
             other => {
                 return Err(error!(
                     ValueError,
-                    "unknown option `{other}`: the options are dims, dims_up_to, dims_in, dims_range, inputs, constants, sequences, bounds, absent, outputs, operators, allow_nan, plain and weights"
+                    "unknown option `{other}`: the options are dims, dims_up_to, dims_in, dims_range, dims_sum, inputs, constants, sequences, bounds, absent, outputs, operators, allow_nan, plain and weights"
                 ));
             }
         }

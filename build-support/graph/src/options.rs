@@ -19,6 +19,8 @@ pub struct ModelOptions {
     pub dims_in: BTreeMap<String, Vec<i64>>,
     /// Dynamic dimensions with any extents of a range.
     pub ranges: Vec<RangeDim>,
+    /// Extents of dimensions that follow from others, by their names: sums such as `past + tokens`.
+    pub sums: BTreeMap<String, String>,
     /// Shapes of inputs by their names.
     pub inputs: BTreeMap<String, Vec<i64>>,
     /// Inputs that always have the same value, by their names.

@@ -12,11 +12,16 @@ mod sizes;
 
 pub use extent::{Extent, Extents, OpenDim};
 pub use ranges::Formula;
-pub(crate) use ranges::{Hidden, same_nodes, whole};
+pub(crate) use ranges::{Hidden, Threshold, same_nodes, whole};
 
 use crate::error::Result;
 use crate::graph::Graph;
 use crate::options::ModelOptions;
+
+/// Formats the names of open dimensions for people.
+pub(crate) fn listed(named: &[String]) -> String {
+    if named.is_empty() { "none with a name".to_owned() } else { named.join(", ") }
+}
 
 /// Reads a model for all extents of its dynamic dimensions. `named` are the dimensions that have
 /// names in the model, and `read` reads it with the extents of its options.

@@ -77,7 +77,7 @@ fn check(options: &ModelOptions, named: &[String], dim: &str, extents: &[i64]) -
     require!(
         named.iter().any(|name| name == dim),
         "the model has no dimension '{dim}' that is open; it has: {}",
-        if named.is_empty() { "none with a name".to_owned() } else { named.join(", ") }
+        super::listed(named)
     );
     Ok(())
 }

@@ -40,6 +40,7 @@ use crate::onnx::{
 use crate::op::{self, CustomOperator};
 use crate::optimize::{self, Dump};
 use crate::options::ModelOptions;
+use crate::traces::Traces;
 
 /// The maximum nesting depth of functions.
 const DEPTH: usize = 64;
@@ -103,10 +104,15 @@ fn optimized(mut graph: Graph, files: Vec<PathBuf>, options: &ModelOptions) -> R
 
 /// Like [`read`], for all extents of the dynamic dimensions.
 fn read_parts(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<(Graph, Vec<PathBuf>)> {
-    if options.up_to.is_empty() && options.dims_in.is_empty() && options.ranges.is_empty() {
+    let is_open = !(options.up_to.is_empty() && options.dims_in.is_empty() && options.ranges.is_empty());
+    if !is_open && options.sums.is_empty() {
         return read(bytes, folder, options);
     }
     let named = open_dims::names(onnx::read_model(bytes)?.graph.inputs, options);
+    open_dims::check_sums(options, &named)?;
+    if !is_open {
+        return read(bytes, folder, options);
+    }
     dynamic::read(options, &named, |options| read(bytes, folder, options))
 }
 
@@ -128,7 +134,7 @@ fn read(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<(
     let mut importer = Importer {
         model: &model,
         options,
-        graph: Graph::default(),
+        graph: Graph { traces: options.for_any_extents.then(Traces::default), ..Graph::default() },
         folder,
         files: Vec::new().into(),
         depth: 0,
@@ -681,7 +687,7 @@ fn input_type(
             Dim::Named(dim) => {
                 let own = open_dims::name(name, axis, dim);
                 let batch = batch.filter(|_| axis == 0 && dim.is_empty());
-                match options.dims.get(&*own).copied().or(batch) {
+                match open_dims::extent(&own, options).or(batch) {
                     Some(extent) => shape.push(extent),
                     None => open.push((axis, own)),
                 }

@@ -4,7 +4,10 @@
 //! dimension has the name `INPUT.AXIS` here, so that it can be set like others.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
+use crate::dynamic::listed;
+use crate::error::{Result, require};
 use crate::onnx::{Dim, ValueInfo, ValueType};
 use crate::options::ModelOptions;
 
@@ -29,6 +32,45 @@ pub(super) fn names(inputs: Vec<ValueInfo>, options: &ModelOptions) -> Vec<Strin
     names.sort();
     names.dedup();
     names
+}
+
+/// Returns the extent of a dimension, if the options set it, or set all dimensions of a sum that it
+/// is: the options have the sum by its name, or the name is one, as exporters write for caches:
+/// `past_sequence_length + 1`.
+pub(super) fn extent(name: &str, options: &ModelOptions) -> Option<i64> {
+    let sum = || total(options.sums.get(name).map_or(name, String::as_str), &options.dims);
+    options.dims.get(name).copied().or_else(sum)
+}
+
+/// Returns the value of a sum of products of dimensions and numbers.
+fn total(sum: &str, dims: &BTreeMap<String, i64>) -> Option<i64> {
+    let factor = |text: &str| {
+        let name = text.trim();
+        dims.get(name).copied().or_else(|| name.parse().ok())
+    };
+    let product = |text: &str| text.split('*').try_fold(1_i64, |product, text| product.checked_mul(factor(text)?));
+    sum.split('+').try_fold(0_i64, |total, text| total.checked_add(product(text)?))
+}
+
+/// Returns an error for a sum whose parts are not dimensions or numbers, or for a dimension that is
+/// also set otherwise.
+pub(super) fn check_sums(options: &ModelOptions, named: &[String]) -> Result<()> {
+    for (name, sum) in &options.sums {
+        let is_set = options.dims.contains_key(name) || options.ranges.iter().any(|dim| dim.name == *name);
+        require!(
+            !is_set,
+            "the dimension '{name}' is given the sum `{sum}`, and an extent or a range: one of them is enough"
+        );
+        require!(named.contains(name), "the model has no dimension '{name}' that is open; it has: {}", listed(named));
+        for part in sum.split(['+', '*']).map(str::trim) {
+            let is_dim = options.dims.contains_key(part) || options.ranges.iter().any(|dim| dim.name == part);
+            require!(
+                is_dim || part.parse::<i64>().is_ok(),
+                "the dimension '{name}' is given the sum `{sum}`, and '{part}' is not a number or a dimension with an extent or a range"
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Returns the extent of the first dimension of inputs in which it has no name, if the options set

@@ -14,11 +14,11 @@ use super::kernel::{instantiate, places};
 use super::symbolic::Symbolic;
 use super::{Kernels, identifier};
 use crate::constant::{Constant, stored};
-use crate::dynamic::Formula;
+use crate::dynamic::{Formula, Threshold};
 use crate::error::{Fix, Result, fail, require};
 use crate::fuse::Group;
 use crate::graph::{Graph, RangeDim, Ranges, ValueId};
-use crate::op::extents as constants;
+use crate::op::{extents as constants, known_element};
 
 /// Known values of all readings with more elements are not computed by a kernel.
 const LARGE: usize = 64;
@@ -109,6 +109,17 @@ fn lower_group(
                 replaced.push((*id, tensor.op.clone()));
                 continue;
             }
+            Known::Threshold(numbers, [inside, outside]) => {
+                let tensor = compute_dyn(formulas(*id)?, |axes: &[IterVar]| {
+                    let pairs = axes.iter().zip(&numbers[1..]);
+                    let count = pairs
+                        .fold(numbers[0].expr(&sizes), |sum, (axis, factor)| sum + axis.expr() * factor.expr(&sizes));
+                    let last = axes.last().map_or_else(|| Expr::int(0), |axis| axis.expr().clone());
+                    Expr::select(last.less(count), inside.clone(), outside.clone())
+                });
+                replaced.push((*id, tensor.op.clone()));
+                continue;
+            }
             Known::Computed(elements) => {
                 replaced.push((*id, computed(&value.shape, &elements, &sizes, dtype).op.clone()));
                 continue;
@@ -166,6 +177,10 @@ enum Known {
     /// Integers that are sums of the indices of their place, each with a factor: the first element,
     /// and the factors.
     Places(Formula, Vec<Formula>),
+    /// Rows along the last axis begin with one element and continue with another one: how many
+    /// elements of the first row are at its beginning, and how many more for each step along the
+    /// other axes; and the two elements.
+    Threshold(Vec<Formula>, [Expr; 2]),
 }
 
 fn known(graph: &Graph, ranges: &Ranges, id: ValueId) -> Result<Known> {
@@ -190,6 +205,14 @@ fn known(graph: &Graph, ranges: &Ranges, id: ValueId) -> Result<Known> {
     }
     let places: Option<Vec<Vec<i64>>> = all.iter().map(|known| linear(known)).collect();
     let Some(places) = places else {
+        if let Some((numbers, form)) = Threshold::of_readings(ranges, &all)
+            && let Some(elements) = form.elements(first)
+        {
+            let element = |index| known_element(&elements, index, stored(first.dtype()));
+            if let (Some(inside), Some(outside)) = (element(0), element(1)) {
+                return Ok(Known::Threshold(numbers, [inside, outside]));
+            }
+        }
         fail!("the known value '{name}' has other elements for other extents of the dimensions");
     };
     let formula = |index: usize| {

@@ -38,6 +38,15 @@ pub struct Call<'a> {
     pub wanted: Vec<bool>,
 }
 
+/// Returns an element of a known value, of this type in memory.
+pub(crate) fn known_element(value: &Constant, index: usize, dtype: DataType) -> Option<Expr> {
+    if dtype.is_float() {
+        return Some(Expr::float(dtype, *value.to_floats().ok()?.get(index)?));
+    }
+    let int = *value.to_int_bits().ok()?.get(index)?;
+    Some(if dtype.is_bool() { Expr::bool(int != 0) } else { Expr::constant(dtype, int) })
+}
+
 impl Operand {
     /// The number of dimensions.
     pub fn rank(&self) -> usize {
@@ -58,11 +67,7 @@ impl Operand {
     /// Returns the only element of a known tensor with one element.
     fn scalar(&self) -> Option<Expr> {
         let value = self.value.as_ref().filter(|value| value.len() == 1)?;
-        if self.dtype.is_float() {
-            return Some(Expr::float(self.dtype, value.to_floats().ok()?[0]));
-        }
-        let int = value.to_int_bits().ok()?[0];
-        Some(if self.dtype.is_bool() { Expr::bool(int != 0) } else { Expr::constant(self.dtype, int) })
+        known_element(value, 0, self.dtype)
     }
 
     /// Checks that this input can be broadcast to a shape without changing the shape.

@@ -53,6 +53,7 @@ mod training;
 
 pub(crate) use block_product::BLOCK_PRODUCT;
 pub(crate) use byte_conv::{BYTE_CONV, CHANNELS};
+pub(crate) use call::known_element;
 pub use call::{Call, Operand, extents, tensor as element_tensor};
 #[doc(hidden)]
 pub use call::{axis_of, broadcast, flatten, unflatten};

@@ -48,7 +48,7 @@ pub(crate) fn read<T>(
     require!(
         named.contains(dim),
         "the model has no dimension '{dim}' that is open; it has: {}",
-        if named.is_empty() { "none with a name".to_owned() } else { named.join(", ") }
+        crate::dynamic::listed(named)
     );
     let of = |size: i64| -> Result<(Graph, T)> {
         let mut fixed = options.clone();

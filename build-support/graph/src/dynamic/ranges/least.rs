@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use kernpack_compiler::ir::DataTypeExt;
 
-use super::{Formula, whole};
+use super::{Formula, Threshold, whole};
 use crate::constant::Constant;
 use crate::error::{Result, fail};
 use crate::graph::{Graph, Ranges, ValueId};
@@ -46,7 +46,11 @@ fn follows(ranges: &Ranges, all: &[&Constant], found: &Constant, least: &[i64]) 
     }
     if all.iter().any(|other| other.shape() != first.shape()) {
         let is_corner = |other: &Constant| first.corner(other.shape()).is_ok_and(|corner| corner == *other);
-        return Ok(!all.iter().all(|other| is_corner(other)) || is_corner(found));
+        if all.iter().all(|other| is_corner(other)) {
+            return Ok(is_corner(found));
+        }
+        let threshold = Threshold::of_readings(ranges, all);
+        return Ok(threshold.is_none_or(|(numbers, first)| Threshold::follows(&numbers, &first, found, least)));
     }
     if first.len() > MOST || found.len() != first.len() {
         return Ok(true);

@@ -10,12 +10,14 @@ mod formula;
 mod known;
 mod least;
 mod readings;
+mod threshold;
 
 use std::sync::Arc;
 
 pub use formula::Formula;
 pub(crate) use formula::whole;
 pub(crate) use known::Hidden;
+pub(crate) use threshold::Threshold;
 
 use self::readings::readings;
 use crate::error::{Fix, GraphError, Result, fail, require};
@@ -218,8 +220,8 @@ fn dims(options: &ModelOptions, named: &[String]) -> Result<Vec<RangeDim>> {
     for RangeDim { name, least, most, step } in &options.ranges {
         require!(least <= most, "the range of the dimension '{name}' is empty: {least} to {most}");
         require!(
-            *least >= 1 && *most <= MOST,
-            "the range of the dimension '{name}' is {least} to {most}, and has to be within 1 to {MOST}"
+            *least >= 0 && *most >= 1 && *most <= MOST,
+            "the range of the dimension '{name}' is {least} to {most}, and has to be within 0 to {MOST}"
         );
         require!(*step >= 1, "the step of the dimension '{name}' is {step}, and has to be at least 1");
         if let Some(extent) = [least, most].into_iter().find(|extent| *extent % step != 0) {
@@ -241,7 +243,7 @@ fn dims(options: &ModelOptions, named: &[String]) -> Result<Vec<RangeDim>> {
         require!(
             named.contains(name),
             "the model has no dimension '{name}' that is open; it has: {}",
-            if named.is_empty() { "none with a name".to_owned() } else { named.join(", ") }
+            crate::dynamic::listed(named)
         );
         dims.push(RangeDim { name: name.clone(), least: *least, most: *most, step: *step });
     }

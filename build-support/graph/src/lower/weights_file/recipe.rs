@@ -76,6 +76,7 @@ impl Recipe {
             up_to,
             dims_in,
             ranges,
+            sums,
             inputs,
             constants,
             sequences,
@@ -98,6 +99,7 @@ impl Recipe {
         for RangeDim { name, least, most, step } in ranges {
             out.line("range", &[name, &least.to_string(), &most.to_string(), &step.to_string()]);
         }
+        sums.iter().for_each(|(name, sum)| out.line("sum", &[name, sum]));
         for (name, constant) in constants {
             let mut bytes = String::with_capacity(constant.bytes().len() * 2);
             constant.bytes().iter().for_each(|byte| _ = write!(bytes, "{byte:02x}"));
@@ -164,6 +166,7 @@ impl Recipe {
                 let [least, most, step] = [least, most, step].map(|number| number.parse().ok());
                 options.ranges.push(RangeDim { name: (*name).to_owned(), least: least?, most: most?, step: step? });
             }
+            ("sum", [name, sum]) => _ = options.sums.insert((*name).to_owned(), (*sum).to_owned()),
             ("input", [name, numbers]) => _ = options.inputs.insert((*name).to_owned(), numbers_of(numbers)?),
             ("constant", [name, dtype, shape, bytes]) => {
                 let digits = bytes.as_bytes().chunks(2);
@@ -256,6 +259,7 @@ mod tests {
         options.up_to.insert("batch".into(), 64);
         options.dims_in.insert("words".into(), vec![32, 64]);
         options.ranges = vec![RangeDim { name: "height".into(), least: 32, most: 2048, step: 32 }];
+        options.sums.insert("all".into(), "words + 1".into());
         options.inputs.insert("x".into(), vec![1, 3]);
         options.inputs.insert("scalar".into(), Vec::new());
         options.constants.insert("axes".into(), Constant::of_ints(&[-1, 2]));
