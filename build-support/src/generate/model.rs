@@ -15,9 +15,8 @@ pub(crate) struct ModelItems {
     pub(crate) source: String,
     pub(crate) inputs: Vec<ModelArgument>,
     pub(crate) outputs: Vec<ModelArgument>,
-    /// The pairs of an input that a state keeps and the output that replaces it in the next call,
-    /// by index.
-    pub(crate) kept: Vec<(usize, usize)>,
+    /// The values that a state keeps.
+    pub(crate) kept: Vec<Kept>,
     /// The dynamic dimensions.
     pub(crate) dims: Vec<OpenDimension>,
     /// Bytes of temporary memory for a call, on any CPU level.
@@ -28,6 +27,18 @@ pub(crate) struct ModelItems {
     pub(crate) info: String,
     /// The weights, if they are in a file.
     pub(crate) weights_file: Option<FileWeights>,
+}
+
+/// A value that a state keeps from one call to the next one.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    /// The index of the input.
+    pub(crate) input: usize,
+    /// The index of the output that replaces it in the next call.
+    pub(crate) output: usize,
+    /// If its extents are those of each call: the axis that grows from call to call, if there is
+    /// one.
+    pub(crate) open: Option<Option<usize>>,
 }
 
 /// Weights in a file beside the library.
@@ -160,8 +171,8 @@ pub(super) fn write(out: &mut String, names: &Identifiers, steps: &Identifiers, 
     let inputs: Vec<String> = model.inputs.iter().map(|input| params.take(&input.name).item).collect();
     let outputs: Vec<String> = model.outputs.iter().map(|output| fields.take(&output.name).item).collect();
     // Values that a state keeps are not arguments.
-    let kept_input = |index: usize| model.kept.iter().position(|(input, _)| *input == index);
-    let kept_output = |index: usize| model.kept.iter().position(|(_, output)| *output == index);
+    let kept_input = |index: usize| model.kept.iter().position(|kept| kept.input == index);
+    let kept_output = |index: usize| model.kept.iter().position(|kept| kept.output == index);
     let own_inputs: Vec<&String> =
         (0..inputs.len()).filter(|index| kept_input(*index).is_none()).map(|index| &inputs[index]).collect();
     let own_outputs: Vec<(&ModelArgument, &String)> = model
@@ -192,12 +203,27 @@ pub(super) fn write(out: &mut String, names: &Identifiers, steps: &Identifiers, 
         model.dims.iter().map(|dim| names_of_dims.take(&dim.name.to_ascii_lowercase()).item).collect();
     // The expressions for the dimensions, for Rust and for packed functions. The function itself
     // rejects a tensor without the axis.
-    let told = |of: fn(&str, usize) -> String| {
-        let one = |dim: &OpenDimension| format!("{}.unwrap_or({})", of(&inputs[dim.at.0], dim.at.1), dim.least);
-        model.dims.iter().map(one).collect::<Vec<_>>().join(", ")
+    let told = |of: fn(&str, usize) -> String| -> Vec<String> {
+        let one = |dim: &OpenDimension| match kept_input(dim.at.0) {
+            Some(number) => format!("self.kept_{number}.extent({})", dim.at.1),
+            None => format!("{}.unwrap_or({})", of(&inputs[dim.at.0], dim.at.1), dim.least),
+        };
+        model.dims.iter().map(one).collect()
     };
-    let by_tensor = told(|name, axis| format!("{name}.shape().get({axis}).copied()"));
-    let by_view = told(|name, axis| format!("__k::extent_of(&{name}, {axis})"));
+    // A dimension that only kept values have is an argument of no output that does not depend on
+    // it.
+    let is_told = |number: usize, dim: &OpenDimension| {
+        let place = format!("{{{number}}}");
+        let is_in = |open: &OpenAxis| open.formula.as_ref().is_some_and(|formula| formula.contains(&place));
+        kept_input(dim.at.0).is_none() || own_outputs.iter().any(|(output, _)| output.open.iter().any(is_in))
+    };
+    let is_told: Vec<bool> = model.dims.iter().enumerate().map(|(number, dim)| is_told(number, dim)).collect();
+    let needed = |all: Vec<String>| -> String {
+        let needed = all.into_iter().zip(&is_told).filter(|(_, is_told)| **is_told).map(|(text, _)| text);
+        needed.collect::<Vec<_>>().join(", ")
+    };
+    let by_tensor = needed(told(|name, axis| format!("{name}.shape().get({axis}).copied()")));
+    let by_view = needed(told(|name, axis| format!("__k::extent_of(&{name}, {axis})")));
 
     let about = format!("The model `{}`, from {}. {takes}", docs::quoted(&model.name), model.source);
     docs::comment(out, 4, &about);
@@ -215,13 +241,15 @@ use super::super::__kernpack::{AnyView, Array, DataType, Device, Result, Tensor,
     for (output, name) in &own_outputs {
         let _ = writeln!(body, "    /// `{}`.\n    pub {name}: Tensor,", output.shown());
     }
-    let open = model.dims.iter().zip(&dims).map(|(dim, name)| {
+    let shown_dims =
+        || model.dims.iter().zip(&dims).zip(&is_told).filter(|(_, is_told)| **is_told).map(|(pair, _)| pair);
+    let open = shown_dims().map(|(dim, name)| {
         let name = name.trim_start_matches("r#");
         format!("; `{name}` is the extent of `{}`, {}", docs::quoted(&dim.name), dim.extents)
     });
     let open: String = open.collect();
-    let other = if model.dims.is_empty() { "" } else { "ValueError for another extent; " };
-    let parameters = dims.iter().map(|name| format!("{name}: i64")).collect::<Vec<_>>().join(", ");
+    let other = if shown_dims().next().is_none() { "" } else { "ValueError for another extent; " };
+    let parameters = shown_dims().map(|(_, name)| format!("{name}: i64")).collect::<Vec<_>>().join(", ");
     let _ = write!(
         body,
         "}}
@@ -234,7 +262,7 @@ impl Outputs {{
     pub fn new({parameters}) -> Result<Self> {{
 "
     );
-    for (dim, name) in model.dims.iter().zip(&dims) {
+    for (dim, name) in shown_dims() {
         // The name of the dimension is text of the model.
         let shown = dim.name.replace('{', "{{").replace('}', "}}");
         let text = format!("{}: the dimension '{shown}' is {{}}, and has to be {}", model.name, dim.extents);
@@ -255,42 +283,24 @@ impl Outputs {{
             "            {name}: Tensor::empty(DataType::scalar({code}, {bits}), {shape}, Device::CPU)?,"
         );
     }
-    let (mut fields_kept, mut made_kept, mut reset_kept, mut swap_kept) = <(String, String, String, String)>::default();
-    for (number, (input, output)) in model.kept.iter().enumerate() {
-        let (before, after) = (&model.inputs[*input], &model.outputs[*output]);
-        let _ = write!(
-            fields_kept,
-            "\n    /// `{}`, and `{}`, which takes its place for the next call.\n    kept_{number}: [Tensor; 2],",
-            before.name, after.name
-        );
-        let _ = write!(made_kept, ", kept_{number}: [{}, {}]", before.zeros(), after.zeros());
-        let _ = write!(reset_kept, "\n        self.kept_{number} = [{}, {}];", before.zeros(), after.zeros());
-        let _ = write!(swap_kept, "\n        self.kept_{number}.swap(0, 1);");
-    }
-    let reset = if model.kept.is_empty() {
-        String::new()
-    } else {
-        format!(
-            "
-    /// Resets the values that are kept between calls to zeros.
-    ///
-    /// # Errors
-    /// MemoryError.
-    pub fn reset(&mut self) -> Result<()> {{{reset_kept}
-        Ok(())
-    }}
-"
-        )
+    let of_kept = kept(model, &dims, &told(|name, axis| format!("{name}.shape().get({axis}).copied()")));
+    let KeptText { fields: fields_kept, made: made_kept, reset, begin: begin_kept, end: swap_kept, extents } = of_kept;
+    let kept_arg = |number: usize, is_after: bool| match (&model.kept[number].open, is_after) {
+        (None, false) => format!("__k::kernel_arg(&self.kept_{number}[0])"),
+        (None, true) => format!("__k::kernel_arg(&self.kept_{number}[1])"),
+        (Some(_), false) => format!("self.kept_{number}.before()"),
+        (Some(_), true) => format!("self.kept_{number}.after()"),
     };
     let for_state = |index: usize, name: &String| match kept_input(index) {
-        Some(number) => format!("&self.kept_{number}[0]"),
-        None => name.clone(),
+        Some(number) => kept_arg(number, false),
+        None => format!("__k::kernel_arg({name})"),
     };
     let of_state = |index: usize, name: &String| match kept_output(index) {
-        Some(number) => format!("&self.kept_{number}[1]"),
-        None => format!("&{outputs_name}.{name}"),
+        Some(number) => kept_arg(number, true),
+        None => format!("__k::kernel_arg(&{outputs_name}.{name})"),
     };
-    let mut part = vec!["&self.memory".to_owned(), "0".to_owned(), model.steps.to_string()];
+    let mut part: Vec<String> = vec!["&self.memory".to_owned(), "&0_i64".to_owned(), format!("&{}_i64", model.steps)];
+    part.iter_mut().for_each(|own| *own = format!("__k::kernel_arg({own})"));
     part.extend(inputs.iter().enumerate().map(|(index, name)| for_state(index, name)));
     part.extend(outputs.iter().enumerate().map(|(index, name)| of_state(index, name)));
     let _ = write!(
@@ -324,7 +334,7 @@ impl State {{
     pub fn canceller(&self) -> Canceller {{
         self.canceller.clone()
     }}
-{reset}
+{reset}{extents}
     /// Computes the outputs in their memory.
     ///
     /// Does not allocate memory or take locks, except in the first call of a thread for data that
@@ -333,7 +343,8 @@ impl State {{
     /// # Errors
     /// Inputs of another type or shape.
     pub fn run_into(&mut self, {into}) -> Result<()> {{
-        super::typed::{steps}({part}).map_err(|error| self.canceller.ended(error))?;{swap_kept}
+{begin_kept}        let __ended: Result<()> = __k::call_kernel(&super::{steps}, [{part}]);
+        __ended.map_err(|error| self.canceller.ended(error))?;{swap_kept}
         Ok(())
     }}
 
@@ -428,6 +439,89 @@ fn packed_info() -> &'static str {{
         let _ = writeln!(out, "{}", format!("        {line}").trim_end());
     }
     out.push_str("    }\n");
+}
+
+/// The parts of the code of a state that are about the values that it keeps.
+#[derive(Default)]
+struct KeptText {
+    fields: String,
+    made: String,
+    /// The function that forgets them.
+    reset: String,
+    /// The statements before a call.
+    begin: String,
+    /// The statements behind it.
+    end: String,
+    /// The functions that tell extents that only they have.
+    extents: String,
+}
+
+/// Writes these parts. `told` are the expressions for the extents of the dimensions.
+fn kept(model: &ModelItems, dims: &[String], told: &[String]) -> KeptText {
+    let mut text = KeptText::default();
+    if model.kept.is_empty() {
+        return text;
+    }
+    let places: Vec<String> = (0..told.len()).map(|number| format!("__extents[{number}]")).collect();
+    if model.kept.iter().any(|kept| kept.open.is_some()) {
+        let _ = writeln!(text.begin, "        let __extents: [i64; {}] = [{}];", told.len(), told.join(", "));
+    }
+    let mut resets = String::new();
+    for (number, Kept { input, output, open }) in model.kept.iter().enumerate() {
+        let (before, after) = (&model.inputs[*input], &model.outputs[*output]);
+        let about = format!("`{}`, and `{}`, which takes its place for the next call", before.name, after.name);
+        if let Some(axis) = open {
+            let (code, bits, _) = before.dtype;
+            let _ = write!(text.fields, "\n    /// {about}.\n    kept_{number}: __k::Cache,");
+            let _ = write!(
+                text.made,
+                ", kept_{number}: __k::Cache::new([{:?}, {:?}], DataType::scalar({code}, {bits}), {axis:?})?",
+                model.name, before.name
+            );
+            let [first, second] = [before, after].map(|argument| argument.shape_in_rust(&model.dims, &places));
+            let _ = writeln!(text.begin, "        self.kept_{number}.begin({first}, {second})?;");
+            let _ = write!(text.end, "\n        self.kept_{number}.advance();");
+            let _ = write!(resets, "\n        self.kept_{number}.reset();");
+            continue;
+        }
+        let _ = write!(text.fields, "\n    /// {about}.\n    kept_{number}: [Tensor; 2],");
+        let _ = write!(text.made, ", kept_{number}: [{}, {}]", before.zeros(), after.zeros());
+        let _ = write!(resets, "\n        self.kept_{number} = [{}, {}];", before.zeros(), after.zeros());
+        let _ = write!(text.end, "\n        self.kept_{number}.swap(0, 1);");
+    }
+    let _ = write!(
+        text.reset,
+        "
+    /// Resets the values that are kept between calls: to zeros, or to nothing if they grow.
+    ///
+    /// # Errors
+    /// MemoryError.
+    pub fn reset(&mut self) -> Result<()> {{{resets}
+        Ok(())
+    }}
+"
+    );
+    let mut names = Names::default();
+    for own in ["new", "canceller", "reset", "run_into", "run"] {
+        names.take(own);
+    }
+    for ((dim, name), told) in model.dims.iter().zip(dims).zip(told) {
+        if !model.kept.iter().any(|kept| kept.input == dim.at.0) {
+            continue;
+        }
+        let _ = write!(
+            text.extents,
+            "
+    /// Returns the extent of `{}` for the next call: 0 before the first one.
+    pub fn {}(&self) -> i64 {{
+        {told}
+    }}
+",
+            docs::quoted(&dim.name),
+            names.take(name.trim_start_matches("r#")).item,
+        );
+    }
+    text
 }
 
 /// Writes the functions that load weights from a file.

@@ -21,13 +21,13 @@ pub use kernpack_graph::Threads;
 pub use options::{DimExtents, Model};
 use weights::Objects;
 
-use crate::cache::Made as Kept;
+use crate::cache::Made as Stored;
 use crate::cache::digest::{Digest, Digester};
 use crate::cache::step::{Ran, Step};
 use crate::describe::Description;
 use crate::describe::signature::{ELEMENTS, Param, Signature, Type};
 use crate::describe::symbols::Compiled;
-use crate::generate::model::{ModelArgument, ModelItems, OpenAxis, OpenDimension};
+use crate::generate::model::{Kept, ModelArgument, ModelItems, OpenAxis, OpenDimension};
 use crate::llvm::{self, Machine};
 use crate::multiversion::{Version, results};
 use crate::outputs::{Output, progress};
@@ -336,7 +336,7 @@ fn compile_program(
         llvm::emit(&module, &target_machine, diagnostics, source, object)?;
         let bytes =
             fs::read(object).map_err(|error| Error::new(format!("{}: cannot be read: {error}", object.display())))?;
-        session.cache.keep(recipe, &[], &Kept { products: vec![bytes], printed: String::new() });
+        session.cache.keep(recipe, &[], &Stored { products: vec![bytes], printed: String::new() });
         Ok(())
     })
 }
@@ -395,7 +395,30 @@ fn items(read: &Read<'_>, info: &str, infos: &[String]) -> Result<ModelItems> {
     for info in infos {
         state = state.max(parse(info)?["state"].as_u64().unwrap_or(0));
     }
-    let (graph, mut kept) = (&read.graph, Vec::new());
+    let kept = kept(read)?;
+    let mut outputs = arguments(&read.graph);
+    let inputs: Vec<ModelArgument> = outputs.drain(..read.graph.inputs.len()).collect();
+    let mut dims: Vec<OpenDimension> = read.graph.open_dims().into_iter().map(open_dimension).collect();
+    told_by_arguments(&mut dims, &inputs, &kept);
+    Ok(ModelItems {
+        name: read.model.name.clone(),
+        source: read.source.clone(),
+        inputs,
+        outputs,
+        kept,
+        dims,
+        state,
+        steps: parse(info)?["kernels"].as_array().map_or(0, Vec::len),
+        info: info.to_owned(),
+        weights_file: None,
+    })
+}
+
+/// Returns the values that a state keeps.
+fn kept(read: &Read<'_>) -> Result<Vec<Kept>> {
+    let graph = &read.graph;
+    let (all, dims) = (arguments(graph), graph.open_dims());
+    let mut found = Vec::new();
     for (input, output) in &read.model.kept {
         let no = |kind: &str, name: &str| {
             Error::new(format!("{}: state '{name}': the model has no {kind} of this name", read.source))
@@ -403,40 +426,73 @@ fn items(read: &Read<'_>, info: &str, infos: &[String]) -> Result<ModelItems> {
         let before =
             graph.inputs.iter().position(|id| graph.values[*id].name == *input).ok_or_else(|| no("input", input))?;
         let after = graph.outputs.iter().position(|(name, _)| name == output).ok_or_else(|| no("output", output))?;
-        let all = arguments(graph);
-        let open = [&all[before], &all[graph.inputs.len() + after]].into_iter().flat_map(|argument| &argument.open);
-        let number = |open: &OpenAxis| open.formula.as_ref().map(|_| 0).or(open.cut).or(open.chosen);
-        if let Some(number) = open.filter_map(number).next() {
-            let dim = &graph.open_dims()[number].name;
+        let (first, second) = (&all[before], &all[graph.inputs.len() + after]);
+        let types = [graph.values[graph.inputs[before]].dtype, graph.values[graph.outputs[after].1].dtype];
+        let differ = || {
+            Err(Error::new(format!(
+                "{}: state '{input}' is {}{}, and '{output}', which is to take its place, {}{}",
+                read.source,
+                types[0],
+                first.extents(),
+                types[1],
+                second.extents()
+            )))
+        };
+        if types[0] != types[1] || first.texts.len() != second.texts.len() {
+            return differ();
+        }
+        let is_open = !first.open.is_empty() || !second.open.is_empty();
+        if !is_open && (first.texts != second.texts || first.shape.contains(&0)) {
+            return differ();
+        }
+        if !is_open {
+            found.push(Kept { input: before, output: after, open: None });
+            continue;
+        }
+        if let Some(open) = first.open.iter().chain(&second.open).find(|open| open.formula.is_none()) {
+            let dim = open.cut.or(open.chosen).and_then(|number| dims.get(number)).map_or("", |dim| &dim.name);
             return Err(Error::new(format!(
-                "{}: state '{input}' has the dimension '{dim}', which each call tells: say one extent, `.dim(\"{dim}\", extent)`",
+                "{}: state '{input}' has the dimension '{dim}', which each call tells: say one extent, `.dim(\"{dim}\", extent)`, or a range, `.dim_range(\"{dim}\", 1..=extent)`",
                 read.source
             )));
         }
-        let of = |id: usize| (graph.values[id].dtype, &graph.values[id].shape);
-        let (first, second) = (of(graph.inputs[before]), of(graph.outputs[after].1));
-        if first != second || first.1.contains(&0) {
-            return Err(Error::new(format!(
-                "{}: state '{input}' is {}{:?}, and '{output}', which is to take its place, {}{:?}",
-                read.source, first.0, first.1, second.0, second.1
-            )));
+        let axes: Vec<usize> =
+            (0..first.texts.len()).filter(|axis| first.texts[*axis] != second.texts[*axis]).collect();
+        let axis = match axes[..] {
+            [] => None,
+            [axis] => Some(axis),
+            _ => return differ(),
+        };
+        if let Some(axis) = axis {
+            let open = first.open.iter().find(|open| open.axis == axis).and_then(|open| open.formula.as_deref());
+            let number = (0..dims.len()).find(|number| open == Some(&format!("{{{number}}}")));
+            let Some(dim) = number.map(|number| open_dimension(dims[number].clone())) else { return differ() };
+            if dim.least != 0 {
+                return Err(Error::new(format!(
+                    "{}: state '{input}' grows along the dimension '{}', which is {}, and is 0 in the first call: say a range from 0 on, `.dim_range(\"{}\", 0..={})`",
+                    read.source, dim.name, dim.extents, dim.name, dim.most
+                )));
+            }
         }
-        kept.push((before, after));
+        found.push(Kept { input: before, output: after, open: Some(axis) });
     }
-    let mut outputs = arguments(&read.graph);
-    let inputs = outputs.drain(..read.graph.inputs.len()).collect();
-    Ok(ModelItems {
-        name: read.model.name.clone(),
-        source: read.source.clone(),
-        inputs,
-        outputs,
-        kept,
-        dims: read.graph.open_dims().into_iter().map(open_dimension).collect(),
-        state,
-        steps: parse(info)?["kernels"].as_array().map_or(0, Vec::len),
-        info: info.to_owned(),
-        weights_file: None,
-    })
+    Ok(found)
+}
+
+/// Takes the extents of dimensions from inputs that are arguments of each call, where there are
+/// some.
+fn told_by_arguments(dims: &mut [OpenDimension], inputs: &[ModelArgument], kept: &[Kept]) {
+    for (number, dim) in dims.iter_mut().enumerate() {
+        let place = format!("{{{number}}}");
+        let own = inputs.iter().enumerate().filter(|(index, _)| !kept.iter().any(|kept| kept.input == *index));
+        let at = own.flat_map(|(index, input)| input.open.iter().map(move |open| (index, open)));
+        let mut at = at.filter(|(_, open)| open.formula.as_ref() == Some(&place));
+        if kept.iter().any(|kept| kept.input == dim.at.0)
+            && let Some((index, open)) = at.next()
+        {
+            dim.at = (index, open.axis);
+        }
+    }
 }
 
 fn open_dimension(dim: OpenDim) -> OpenDimension {

@@ -247,6 +247,93 @@ fn a_model_becomes_a_function_of_the_library() {
     assert!(!build().did_work());
 }
 
+/// A program that writes words with a decoder: all at once, one after the other, and in batches.
+const DECODE: &str = r#"//! Decodes.
+
+use decoder::kernels::decoder::{Outputs, State};
+use kernpack::{Result, Tensor};
+
+const WORDS: i64 = 31;
+
+/// The places of the largest scores of the last word of each row.
+fn next(outputs: &Outputs) -> Result<Vec<i64>> {
+    let scores = outputs.logits.view::<f32>()?.to_vec();
+    let rows = outputs.logits.shape()[0] as usize;
+    let last = |row: usize| &scores[(row + 1) * (scores.len() / rows) - WORDS as usize..][..WORDS as usize];
+    Ok((0..rows).map(|row| (0..WORDS).max_by(|a, b| last(row)[*a as usize].total_cmp(&last(row)[*b as usize])).unwrap()).collect())
+}
+
+/// Calls the decoder with words of some rows.
+fn call(state: &mut State, rows: &[&[i64]]) -> Result<Outputs> {
+    let (batch, tokens) = (rows.len() as i64, rows[0].len() as i64);
+    let ids = Tensor::from_slice(&rows.concat(), &[batch, tokens])?;
+    let seen = (state.past() + tokens) * batch;
+    let mask = Tensor::from_slice(&vec![1i64; seen as usize], &[batch, state.past() + tokens])?;
+    state.run(&ids, &mask)
+}
+
+fn main() -> Result<()> {
+    let start = [5i64, 17, 2, 11];
+    let mut state = State::new()?;
+    assert_eq!(state.past(), 0);
+    let mut words = start.to_vec();
+    let mut outputs = call(&mut state, &[&start])?;
+    assert_eq!((state.past(), outputs.logits.shape()), (4, &[1, 4, WORDS][..]));
+    for _ in 0..20 {
+        let word = next(&outputs)?[0];
+        words.push(word);
+        outputs = call(&mut state, &[&[word]])?;
+    }
+    assert_eq!(state.past(), 24);
+    println!("{:?}", &words[4..]);
+    // All words at once, in another state: the same word follows.
+    let mut whole = State::new()?;
+    let all = call(&mut whole, &[&words[..16]])?;
+    assert_eq!(next(&all)?[0], words[16]);
+    let rest = call(&mut whole, &[&words[16..]])?;
+    assert_eq!((next(&rest)?, whole.past()), (next(&outputs)?, 24));
+    // Another batch needs another state, or a reset.
+    let other = call(&mut whole, &[&[1], &[2]]).unwrap_err().to_string();
+    assert!(other.contains("decoder: the state has past_0_key [1, 2, 24, 8], and the call needs [2, 2, 24, 8]; call `reset`"), "{other}");
+    whole.reset()?;
+    let both = call(&mut whole, &[&start, &words[2..6]])?;
+    assert_eq!((next(&both)?[0], whole.past()), (words[4], 4));
+    // More than the range allows.
+    let mut far = State::new()?;
+    for _ in 0..3 {
+        call(&mut far, &[&[1; 16]])?;
+    }
+    let other = call(&mut far, &[&[1]]).unwrap_err().to_string();
+    assert!(other.contains("the dimension 'past', has to be 0 to 40"), "{other}");
+    assert_eq!(far.past(), 48);
+    // An error changes nothing.
+    let ids = Tensor::from_slice(&[99i64], &[1, 1])?;
+    let mask = Tensor::from_slice(&[1i64; 25], &[1, 25])?;
+    let wrong = state.run(&ids, &mask).unwrap_err().to_string();
+    assert!(wrong.contains("99"), "{wrong}");
+    assert_eq!((next(&call(&mut state, &[&[words[23]]])?)?.len(), state.past()), (1, 25));
+    Ok(())
+}
+"#;
+
+#[test]
+fn a_state_grows() {
+    let calls = "
+        .model_with(\"decoder.onnx\", |model| model
+            .dim_range(\"batch\", 1..=2)
+            .dim_range(\"tokens\", 1..=16)
+            .dim_range(\"past\", 0..=40)
+            .state(\"past.0.key\", \"present.0.key\")
+            .state(\"past.0.value\", \"present.0.value\"))";
+    let package = Package::new("decoder", calls).file("src/bin/decode.rs", DECODE);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("graph/tests/data/decoder.onnx");
+    fs::copy(source, package.dir.join("decoder.onnx")).unwrap();
+    let ran = package.cargo(&["run", "--quiet", "--bin", "decode"], &[]);
+    assert!(ran.success, "{}", ran.stderr);
+    // As `make_decoder.py` has printed it, from onnxruntime.
+    assert_eq!(ran.stdout, "[26, 25, 18, 22, 2, 13, 29, 24, 29, 24, 3, 25, 18, 22, 29, 4, 30, 18, 22, 29]\n");
+}
+
 /// Compiles and runs a C program that uses the generated header and links the library.
 fn a_program_in_c(package: &Package) {
     let library = package.library_path("debug");
@@ -330,7 +417,7 @@ fn mistakes_in_models_are_told_at_once() {
 
         perceptron.onnx: state 'x' is float32[1, 4], and 'scores', which is to take its place, float32[1, 3]
 
-        perceptron.onnx: state 'x' has the dimension 'batch', which each call tells: say one extent, `.dim("batch", extent)`
+        perceptron.onnx: state 'x' has the dimension 'batch', which each call tells: say one extent, `.dim("batch", extent)`, or a range, `.dim_range("batch", 1..=extent)`
     "#]]
     .assert_eq(&package.message(&[]));
 }

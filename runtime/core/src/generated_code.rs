@@ -11,7 +11,7 @@ pub use crate::function::{
     FunctionInfo, FunctionRole, ParamInfo, ParamKind, arg, call_bound, call_getter, call_packed, no_entry_point,
     return_doc, return_metadata, value_to_set,
 };
-pub use crate::kernel::model::{CANCEL_BYTES, CANCEL_MARK, Canceller, ModelWeights, WeightsSlot, WeightsSource};
+pub use crate::kernel::model::{CANCEL_BYTES, CANCEL_MARK, Cache, Canceller, ModelWeights, WeightsSlot, WeightsSource};
 pub use crate::kernel::{
     DeviceKernelInfo, HostKernelTypes, Kernel, KernelInfo, call_device_kernel, call_kernel, device_kernel_metadata,
     extent_of, host_kernel_metadata, kernel_arg, kernel_doc, launch_kernel, register_kernel,

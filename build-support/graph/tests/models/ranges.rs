@@ -426,12 +426,12 @@ fn ranges_that_cannot_be() {
     };
     let rows: [(ModelOptions, &str); 9] = [
         (
-            ranged(&[("batch", 0, 16)]),
-            "the range of the dimension 'batch' is 0 to 16, and has to be within 1 to 2147483647",
+            ranged(&[("batch", 0, 0)]),
+            "the range of the dimension 'batch' is 0 to 0, and has to be within 0 to 2147483647",
         ),
         (ranged(&[("batch", -4, -1)]), "the range of the dimension 'batch' is -4 to -1, and has to be"),
         (ranged(&[("batch", 5, 4)]), "the range of the dimension 'batch' is empty: 5 to 4"),
-        (ranged(&[("batch", 1, i64::MAX)]), "to 9223372036854775807, and has to be within 1 to 2147483647"),
+        (ranged(&[("batch", 1, i64::MAX)]), "to 9223372036854775807, and has to be within 0 to 2147483647"),
         (ranged(&[("rows", 1, 4)]), "the model has no dimension 'rows' that is open; it has: batch, words"),
         (
             ranged(&[("batch", 1, 4), ("batch", 1, 8)]),
@@ -647,6 +647,95 @@ fn the_option_of_from_onnx() {
     assert_eq!(model.outputs.get(0).unwrap().shape.to_vec(), [3, 40, 4]);
     let wrong = read(&[3]).err().expect("an error").to_string();
     assert!(wrong.contains("dims_range: the dimension 'batch' is given [3], and needs"), "{wrong}");
+}
+
+/// A network with a cache: places begin behind it, and each word sees those up to its own.
+fn cached_nodes() -> Vec<Message> {
+    let mut nodes = vec![
+        node("Shape", &["cache"], &["s"]),
+        with_int(node("Gather", &["s", "one"], &["past"]), "axis", 0),
+        node("Shape", &["x"], &["t"]),
+        with_int(node("Gather", &["t", "one"], &["words"]), "axis", 0),
+        node("Add", &["past", "words"], &["all"]),
+        node("Range", &["past", "all", "one"], &["places"]),
+        node("Unsqueeze", &["places", "column"], &["rows"]),
+        // Angles of the places.
+        with_int(node("Cast", &["rows"], &["numbers"]), "to", 1),
+        node("Cos", &["numbers"], &["angles"]),
+        node("Mul", &["x", "angles"], &["turned"]),
+        with_int(node("Concat", &["cache", "turned"], &["present"]), "axis", 1),
+        // A mask of comparisons, a triangle that begins behind the cache, and a window.
+        node("Range", &["zero", "all", "one"], &["others"]),
+        node("LessOrEqual", &["others", "rows"], &["seen"]),
+        with_int(node("Cast", &["seen"], &["mask"]), "to", 1),
+        node("MatMul", &["mask", "present"], &["y"]),
+        node("Unsqueeze", &["words", "first"], &["height"]),
+        node("Unsqueeze", &["all", "first"], &["width"]),
+        with_int(node("Concat", &["height", "width"], &["both"]), "axis", 0),
+        node("ConstantOfShape", &["both"], &["zeros"]),
+        with_int(node("Cast", &["zeros"], &["halves"]), "to", 1),
+        node("Add", &["halves", "factor"], &["ones"]),
+        with_int(node("Trilu", &["ones", "past"], &["triangle"]), "upper", 0),
+        node("MatMul", &["triangle", "present"], &["z"]),
+        node("Sub", &["rows", "others"], &["away"]),
+        node("Less", &["away", "three"], &["near"]),
+        with_int(node("Cast", &["near"], &["close"]), "to", 1),
+        node("MatMul", &["close", "present"], &["w"]),
+    ];
+    // Rows of a table by place.
+    nodes.push(node("Gather", &["table", "places"], &["picked"]));
+    nodes.push(node("Add", &["x", "picked"], &["v"]));
+    nodes
+}
+
+fn cached(total: &str) -> Vec<u8> {
+    let scalars = [("zero", 0), ("one", 1), ("three", 3)];
+    let mut known: Vec<Message> = scalars.map(|(name, value)| scalar(name, value)).into();
+    known.extend([ints("column", &[1]), ints("first", &[0]), weights("factor", &[1], &[0.5])]);
+    let table: Vec<f32> = (0..=255_u8).map(|place| f32::from(place) / 64.0).collect();
+    known.push(weights("table", &[64, 4], &table));
+    let inputs: [(&str, &[&str]); 3] =
+        [("x", &["batch", "words", "4"]), ("cache", &["batch", "past", "4"]), ("given", &["batch", total])];
+    let mut nodes = cached_nodes();
+    nodes.push(node("Unsqueeze", &["given", "column"], &["row"]));
+    nodes.push(node("MatMul", &["row", "present"], &["u"]));
+    model(nodes, known, &inputs, &["present", "y", "z", "w", "v", "u"])
+}
+
+const CACHED: [Range<'static>; 3] = [("batch", 1, 3), ("words", 1, 9), ("past", 0, 40)];
+const OF_CACHES: [&[i64]; 7] = [&[1, 1, 0], &[1, 9, 0], &[3, 1, 40], &[2, 3, 5], &[1, 1, 1], &[3, 9, 40], &[2, 8, 16]];
+
+#[test]
+fn positions_that_begin_at_an_extent() {
+    check_within(1e-5, "cache", &cached("past + words"), &CACHED, &OF_CACHES);
+}
+
+/// Dimensions that follow from others.
+#[test]
+fn sums_of_dimensions() {
+    let with = |name: &str, sum: &str, ranges: &[Range<'_>]| {
+        let sums = [(name.to_owned(), sum.to_owned())].into();
+        ModelOptions { sums, ..ranged(ranges) }
+    };
+    let total = with("total", "words + past", &CACHED);
+    let any = import(&cached("total"), None, &total).unwrap().graph;
+    assert_eq!(any.argument_texts()[2], ["batch", "words + past"]);
+    let all = [vec![2, 3, 4], vec![2, 5, 4], vec![2, 8]];
+    assert_eq!(any.output_shapes(&all).unwrap()[0], [2, 8, 4]);
+    let wrong = [vec![2, 3, 4], vec![2, 5, 4], vec![2, 7]];
+    assert!(any.output_shapes(&wrong).unwrap_err().to_string().contains("has to be [2, 8]"));
+    for (name, sum, expected) in [
+        ("total", "words + old", "is given the sum `words + old`, and 'old' is not a number or a dimension with"),
+        ("total", "", "is given the sum ``, and '' is not a number"),
+        ("rest", "words + 1", "the model has no dimension 'rest' that is open; it has: batch, past, total, words"),
+        ("words", "past + 1", "'words' is given the sum `past + 1`, and an extent or a range: one of them is enough"),
+        ("total", "words * 9223372036854775807 * past", "dimension 1 ('total') is not known"),
+    ] {
+        let found = error_of(&cached("total"), &with(name, sum, &CACHED));
+        assert!(found.contains(expected), "{found}\n{expected}");
+    }
+    let without = error_of(&cached("total"), &ranged(&CACHED));
+    assert!(without.contains("dimension 1 ('total') is not known"), "{without}");
 }
 
 /// Indices into an axis with a range are checked against the extent of the call.
