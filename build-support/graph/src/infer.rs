@@ -273,11 +273,17 @@ impl Graph {
             total = total.saturating_add(own);
             is_empty &= own == 0;
         }
+        let all_known = read.iter().all(|id| self.values[*id].known.is_some());
+        // With ranges of extents, a value without elements may have some for other extents. It reads
+        // nothing here.
+        let is_fixed = || node.inputs.iter().flatten().all(|id| self.values[*id].known.is_some());
+        if is_empty && self.traces.is_some() && !is_fixed() {
+            return Ok(None);
+        }
         if is_empty {
             let nothing = made.iter().map(|tensor| Constant::new(tensor.dtype, &shape_of(tensor), Vec::new()));
             return nothing.collect::<Result<Vec<_>>>().map(Some);
         }
-        let all_known = read.iter().all(|id| self.values[*id].known.is_some());
         if !all_known || total > LARGE && total / GROWS > given {
             return Ok(None);
         }

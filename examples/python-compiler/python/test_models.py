@@ -206,7 +206,7 @@ def test_mistakes_are_named(tmp_path):
         (lambda: models.compile(models.from_onnx(PERCEPTRON, dims={"batch": 2}), "7 up"), "`7 up` is not a name of a function: take `m7_up`"),
         (lambda: models.compile(models.from_onnx(PERCEPTRON, dims={"batch": 2}), opt_level=4), "opt_level is 4, and has to be 0, 1, 2 or 3"),
         (lambda: models.graph.from_onnx(3, {}), "a model is the path of a file or its bytes, got int"),
-        (lambda: models.graph.from_onnx("a", {"dim": {}}), "unknown option `dim`: the options are dims, dims_up_to, dims_in, dims_range, inputs,"),
+        (lambda: models.graph.from_onnx("a", {"dim": {}}), "unknown option `dim`: the options are dims, dims_up_to, dims_in, dims_range, dims_sum, inputs,"),
         (lambda: models.from_onnx(PERCEPTRON, dims={"batch": 2}, weights="int8"), "weights"),
         (lambda: run(), "run takes x; got 0 values by position, and none by name"),
         (lambda: run(x, x=x), "run takes x; got 1 values by position, and x by name"),
@@ -224,6 +224,8 @@ def test_any_extents_of_a_range():
         np.testing.assert_array_equal(run(x), models.compile(models.from_onnx(PERCEPTRON, dims={"batch": batch}))(x))
     with pytest.raises(ValueError, match="the dimension 'batch' is 9, and has to be 1 to 8"):
         run(np.zeros((9, 4), np.float32))
+    with pytest.raises(ValueError, match="the model has no dimension 'rows' that is open"):
+        models.from_onnx(PERCEPTRON, dims_range={"batch": [1, 8]}, dims_sum={"rows": "batch + 1"})
     even = models.compile(models.from_onnx(PERCEPTRON, dims_range={"batch": [2, 8, 2]}))
     x = np.linspace(-3, 4, 24, dtype=np.float32).reshape(6, 4)
     np.testing.assert_array_equal(even(x), run(x))
