@@ -306,6 +306,24 @@ fn operators_for_all_extents() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
+/// A batch or a text of nothing. Rows that a build for these extents refuses are left out: the first
+/// and the last word of none, and a shape that is only right for some words.
+#[test]
+fn extents_of_nothing() {
+    let ranges = [("batch", 0, 16), ("words", 0, 40)];
+    let extents: [&[i64]; 3] = [&[0, 7], &[3, 0], &[2, 3]];
+    let mut refused = Vec::new();
+    for (what, nodes, known) in rows() {
+        let bytes = model(nodes, known, &[("x", &["batch", "words", "4"])], &["y"]);
+        if extents.iter().any(|extents| import(&bytes, None, &fixed(&ranges, extents)).is_err()) {
+            refused.push(what);
+            continue;
+        }
+        check(what, &bytes, &ranges, &extents);
+    }
+    assert_eq!(refused.len(), 3, "{refused:?}");
+}
+
 /// Kernels with loops of their own, on the CPU levels that this machine has.
 #[test]
 fn products_of_all_levels() {
