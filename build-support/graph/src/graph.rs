@@ -1,5 +1,7 @@
 //! Graphs of operators on tensors with known shapes.
 
+mod traces;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,7 +15,8 @@ use crate::error::Result;
 use crate::op::checks::{Check, Input, checks};
 use crate::op::places::Places;
 use crate::op::{Call, NodeOp, Operand, half};
-use crate::traces::Traces;
+
+pub(crate) use traces::Traces;
 
 /// The index of a value of a graph.
 pub type ValueId = usize;

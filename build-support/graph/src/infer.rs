@@ -274,8 +274,8 @@ impl Graph {
             is_empty &= own == 0;
         }
         let all_known = read.iter().all(|id| self.values[*id].known.is_some());
-        // With ranges of extents, a value without elements may have some for other extents. It reads
-        // nothing here.
+        // With ranges of extents, a value without elements may have some for other extents. It
+        // reads nothing here.
         let is_fixed = || node.inputs.iter().flatten().all(|id| self.values[*id].known.is_some());
         if is_empty && self.traces.is_some() && !is_fixed() {
             return Ok(None);

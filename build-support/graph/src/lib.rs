@@ -34,7 +34,6 @@ mod print;
 #[doc(hidden)]
 pub mod tensors;
 pub mod text;
-mod traces;
 
 kernpack::library!(with = [kernpack_compiler]);
 

@@ -85,9 +85,10 @@ impl Model {
         self
     }
 
-    /// Makes a symbolic dimension follow from others: the extent of `.dim_sum("total", "past +
-    /// tokens")` is the sum of theirs. A sum has numbers, and dimensions with an extent or a range,
-    /// with `+` and `*`. A dimension whose name is such a sum, as exporters write it, needs nothing.
+    /// Makes a symbolic dimension follow from others: the extent of
+    /// `.dim_sum("total", "past + tokens")` is the sum of theirs. A sum has numbers, and dimensions
+    /// with an extent or a range, with `+` and `*`. A dimension whose name is such a sum, as
+    /// exporters write it, needs nothing.
     #[must_use]
     pub fn dim_sum(mut self, name: &str, sum: &str) -> Self {
         self.options.sums.insert(name.to_owned(), sum.to_owned());
@@ -223,10 +224,10 @@ impl Model {
     /// not arguments of its methods. The first call, and the first after `State::reset`, gets
     /// zeros. The packed function has both as arguments.
     ///
-    /// With a range from 0 on, `.dim_range("past", 0..=511)`, the value may grow: it is empty in the
-    /// first call, and the output, such as `past + tokens` rows of keys, is the input of the next
-    /// one. The memory grows with it. `State` then has a method with the name of the dimension,
-    /// which returns the extent.
+    /// With a range from 0 on, `.dim_range("past", 0..=511)`, the value may grow: it is empty in
+    /// the first call, and the output, such as `past + tokens` rows of keys, is the input of the
+    /// next one. The memory grows with it. `State` then has a method with the name of the
+    /// dimension, which returns the extent.
     #[must_use]
     pub fn state(mut self, input: &str, output: &str) -> Self {
         self.kept.push((input.to_owned(), output.to_owned()));

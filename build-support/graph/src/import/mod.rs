@@ -31,7 +31,7 @@ use crate::attrs::{Attr, Attrs};
 use crate::constant::Constant;
 use crate::dynamic;
 use crate::error::{Fix, GraphError, Result, fail, full_name, require};
-use crate::graph::{Graph, Value, ValueId};
+use crate::graph::{Graph, Traces, Value, ValueId};
 use crate::onnx::versions::{self, NEWEST, version_of};
 use crate::onnx::{
     self, AttributeValue, Dim, Model, ValueType, check_attribute_names, check_attributes, dtype_of, label, to_constant,
@@ -40,7 +40,6 @@ use crate::onnx::{
 use crate::op::{self, CustomOperator};
 use crate::optimize::{self, Dump};
 use crate::options::ModelOptions;
-use crate::traces::Traces;
 
 /// The maximum nesting depth of functions.
 const DEPTH: usize = 64;

@@ -177,9 +177,9 @@ enum Known {
     /// Integers that are sums of the indices of their place, each with a factor: the first element,
     /// and the factors.
     Places(Formula, Vec<Formula>),
-    /// Rows along the last axis begin with one element and continue with another one: how many
-    /// elements of the first row are at its beginning, and how many more for each step along the
-    /// other axes; and the two elements.
+    /// Rows along the last axis begin with one element and continue with another one: the
+    /// number of elements at the beginning of the first row, and what is added to it for each step
+    /// along the other axes; and the two elements.
     Threshold(Vec<Formula>, [Expr; 2]),
 }
 

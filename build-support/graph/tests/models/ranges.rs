@@ -306,8 +306,8 @@ fn operators_for_all_extents() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// A batch or a text of nothing. Rows that a build for these extents refuses are left out: the first
-/// and the last word of none, and a shape that is only right for some words.
+/// A batch or a text of nothing. Rows that a build for these extents refuses are left out: the
+/// first and the last word of none, and a shape that is only right for some words.
 #[test]
 fn extents_of_nothing() {
     let ranges = [("batch", 0, 16), ("words", 0, 40)];

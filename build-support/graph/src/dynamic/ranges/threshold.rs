@@ -9,8 +9,8 @@ use super::Formula;
 /// The form of such a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Threshold {
-    /// How many elements of the first row are at its beginning, and how many more for each step
-    /// along the other axes. No row has fewer than 0, or more than all.
+    /// The number of elements at the beginning of the first row, and what is added to it for each
+    /// step along the other axes. No row has fewer than 0, or more than all.
     numbers: Vec<i64>,
     /// The element at the beginning of rows, as bytes.
     inside: Vec<u8>,

@@ -1,5 +1,5 @@
-//! A value that the `State` of a model keeps from one call to the next one, with extents that each
-//! call tells, such as the keys and values of the words that a decoder has seen.
+//! A value that the `State` of a model keeps from one call to the next one, with extents that
+//! are passed at each call, such as the keys and values of the words that a decoder has seen.
 
 use core::fmt;
 

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use kernpack_compiler::ir::DataTypeExt;
 
-use crate::graph::{Graph, Node, ValueId};
+use super::{Graph, Node, ValueId};
 
 /// Operators whose integer results are sums of positions if their inputs are.
 const SUMS: &[&str] = &[
