@@ -54,6 +54,11 @@ impl Spatial {
     pub(crate) fn source(&self) -> i64 {
         self.stride * (self.extent - 1) + self.dilation * (self.window - 1) + 1
     }
+
+    /// Returns true for a window of three adjacent pixels with stride 1.
+    fn is_for_winograd(&self) -> bool {
+        (self.window, self.stride, self.dilation) == (3, 1, 1)
+    }
 }
 
 /// A convolution over two dimensions, with fused operations, as functions of positions.
@@ -268,10 +273,11 @@ pub(crate) fn apply_winograd(schedule: &mut Schedule, id: StageId, target: &Targ
         Ok(convolution) => convolution,
         Err(reason) => decline!("{reason}"),
     };
-    if convolution.has_any_extents() {
-        decline!("{OF_ANY_EXTENTS}");
-    }
-    match winograd::operation(&convolution, target) {
+    let found = match convolution.has_any_extents() {
+        true => winograd::ranged::operation(&convolution, target),
+        false => winograd::operation(&convolution, target),
+    };
+    match found {
         Ok(operation) => schedule.replace(id, &operation)?,
         Err(reason) => decline!("{reason}"),
     }
