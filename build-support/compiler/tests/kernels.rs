@@ -831,6 +831,39 @@ fn convolutions_with_channels_first() {
     }
 }
 
+/// Images of any extents and a window of one pixel: all pixels are one row. Less than a vector, some
+/// whole vectors, one pixel more, and several tasks.
+#[test]
+fn convolutions_of_single_pixels_of_any_extents() {
+    let small = targets().map(|target| TargetDescription { l2_bytes: 0, ..target });
+    for (images, height, width, depth, channels) in
+        [(2, 1, 1, 3, 5), (0, 3, 3, 2, 4), (1, 3, 5, 4, 17), (1, 4, 8, 3, 31), (2, 3, 11, 2, 14), (1, 7, 19, 2, 6)]
+    {
+        let mut k = Kernel::new("conv");
+        let [n, h, w] = ["n", "h", "w"].map(|name| k.size(name).expr().clone());
+        let x = k.input("x", (&n, depth, &h, &w), F32);
+        let weights = k.input("weights", [channels, depth, 1, 1], F32);
+        let residual = k.input("residual", (&n, channels, &h, &w), F32);
+        let axes = [depth, 1, 1].map(|extent| reduce_axis(0, extent, "r"));
+        let conv = compute((&n, channels, &h, &w), |[n, o, y, x_]| {
+            let [c, ky, kx] = axes.each_ref().map(|axis| axis.expr());
+            let pixel = x.at((&n, &c, &y + &ky, &x_ + &kx));
+            let weight = weights.at([o.expr().clone(), c, ky, kx]);
+            sum(pixel * weight, &axes[..])
+        });
+        let out = compute((&n, channels, &h, &w), |[n, o, y, x]| {
+            max(conv.at([&n, &o, &y, &x]) + residual.at([&n, &o, &y, &x]), 0.0)
+        });
+        k.output("out", out);
+        let schedule = k.scheduled(&TargetDescription::x86_64_v4(), &PassContext::default()).unwrap();
+        let names: Vec<String> = schedule.stages().map(|id| schedule[id].name().to_owned()).collect();
+        assert!(names.iter().any(|own| own.ends_with(".flat")), "{names:?}");
+        let shapes: [&[i64]; 3] =
+            [&[images, depth, height, width], &[channels, depth, 1, 1], &[images, channels, height, width]];
+        check_on(&small, "a single pixel", &k, &shapes, 0.0);
+    }
+}
+
 /// The epilogue of a convolution may consist of separate stages, and read it several times.
 #[test]
 fn convolutions_with_stages_behind() {

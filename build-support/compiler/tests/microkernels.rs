@@ -167,6 +167,10 @@ fn convolutions_of_any_extents() {
     let kernel = convolution_of_any_extents(64, 64, 3, true);
     check("Winograd's convolution of any extents", &kernel, "x86-64-v4", &[14 * 2, 8 * 2, 4 * 2]);
     check("Winograd's convolution of any extents", &kernel, "x86-64-v3", &[6 * 2, 4 * 2]);
+    // 64 channels are 4 tiles of 13 rows and one of 12, or 16 of 4.
+    let kernel = convolution_of_any_extents(64, 64, 1, false);
+    check("single pixels of any extents", &kernel, "x86-64-v4", &[13 * 2, 12 * 2, 13, 12]);
+    check("single pixels of any extents", &kernel, "x86-64-v3", &[4 * 2]);
 }
 
 /// Blocks are transposed by instructions with two operands and no others: four steps of 16 for
@@ -230,7 +234,8 @@ fn convolution_of_any_extents(depth: i64, channels: i64, window: i64, transforme
         "out",
         compute((1, channels, &h, &w), |[n, o, y, x_]| {
             let [c, ky, kx] = axes.each_ref().map(|axis| axis.expr());
-            let pixel = padded.at((&n, &c, &y + &ky, &x_ + &kx));
+            let pixels = if around == 0 { &x } else { &padded };
+            let pixel = pixels.at((&n, &c, &y + &ky, &x_ + &kx));
             let at = [o.expr().clone(), c, ky, kx];
             sum(pixel * reads.as_ref().map_or_else(|| weights.at(&at), |reads| reads(&at)), &axes[..])
         }),

@@ -6,6 +6,7 @@ mod depthwise;
 mod direct;
 mod few_pixels;
 mod filters;
+mod flat;
 mod planes;
 mod pointwise;
 mod ranged;
@@ -234,7 +235,8 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     let convolution = match find(schedule, id)? {
         Ok(convolution) if convolution.is_depthwise => decline!("{OF_EACH_CHANNEL}"),
         Ok(convolution) if convolution.has_any_extents() => {
-            schedule.replace(id, &ranged::operation(&convolution, target))?;
+            let operation = flat::operation(&convolution, target);
+            schedule.replace(id, &operation.unwrap_or_else(|| ranged::operation(&convolution, target)))?;
             return Ok(Outcome::Applied);
         }
         Ok(convolution) => convolution,
