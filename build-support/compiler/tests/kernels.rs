@@ -831,8 +831,8 @@ fn convolutions_with_channels_first() {
     }
 }
 
-/// Images of any extents and a window of one pixel: all pixels are one row. Less than a vector, some
-/// whole vectors, one pixel more, and several tasks.
+/// Images of any extents and a window of one pixel: all pixels are one row. Less than a vector,
+/// some whole vectors, one pixel more, and several tasks.
 #[test]
 fn convolutions_of_single_pixels_of_any_extents() {
     let small = targets().map(|target| TargetDescription { l2_bytes: 0, ..target });
