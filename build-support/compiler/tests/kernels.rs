@@ -4,7 +4,7 @@
 use kernpack::{Any, Array, Function};
 use kernpack_compiler::interpret::{Arg, Block, Machine};
 use kernpack_compiler::ir::{DataTypeExt, Expr, F32, I64, Tensor, U8};
-use kernpack_compiler::rules::Outcome;
+use kernpack_compiler::rules::{FilterForm, Filters, Outcome};
 use kernpack_compiler::te::eval::{Elements, Evaluator};
 use kernpack_compiler::te::{
     argmax, argmin, comm_reducer, compute, exp, max, placeholder, reduce_axis, reduce_max, rsqrt, scan, select, sum,
@@ -32,6 +32,19 @@ fn check(name: &str, kernel: &Kernel, shapes: &[&[i64]], tolerance: f64) {
 /// Like [`check`], for some targets.
 #[track_caller]
 fn check_on(targets: &[TargetDescription], name: &str, kernel: &Kernel, shapes: &[&[i64]], tolerance: f64) {
+    check_with(targets, name, kernel, shapes, &|_| None, tolerance);
+}
+
+/// Like [`check_on`], with the values of some inputs by number.
+#[track_caller]
+fn check_with(
+    targets: &[TargetDescription],
+    name: &str,
+    kernel: &Kernel,
+    shapes: &[&[i64]],
+    given: &dyn Fn(usize) -> Option<Vec<f64>>,
+    tolerance: f64,
+) {
     let mut evaluator = Evaluator::new();
     let mut inputs = Vec::new();
     let mut shapes_left = shapes.iter();
@@ -41,11 +54,10 @@ fn check_on(targets: &[TargetDescription], name: &str, kernel: &Kernel, shapes: 
                 let shape = shapes_left.next().expect("a shape for each input");
                 let count: i64 = shape.iter().product();
                 let seed = inputs.len() as i64;
-                let values: Vec<f64> = (0..count)
-                    .map(|at| {
-                        (at * 7 + seed * 3).rem_euclid(11) as f64 - if tensor.dtype.is_uint() { 0.0 } else { 5.0 }
-                    })
-                    .collect();
+                let usual = |at: i64| {
+                    (at * 7 + seed * 3).rem_euclid(11) as f64 - if tensor.dtype.is_uint() { 0.0 } else { 5.0 }
+                };
+                let values: Vec<f64> = given(inputs.len()).unwrap_or_else(|| (0..count).map(usual).collect());
                 let lanes: Vec<f32> = values.iter().map(|value| *value as f32).collect();
                 let lengths: Vec<usize> = shape.iter().map(|extent| *extent as usize).collect();
                 let bytes: Vec<u8> = values.iter().map(|value| *value as u8).collect();
@@ -819,6 +831,39 @@ fn convolutions_with_channels_first() {
     }
 }
 
+/// Images of any extents and a window of one pixel: all pixels are one row. Less than a vector,
+/// some whole vectors, one pixel more, and several tasks.
+#[test]
+fn convolutions_of_single_pixels_of_any_extents() {
+    let small = targets().map(|target| TargetDescription { l2_bytes: 0, ..target });
+    for (images, height, width, depth, channels) in
+        [(2, 1, 1, 3, 5), (0, 3, 3, 2, 4), (1, 3, 5, 4, 17), (1, 4, 8, 3, 31), (2, 3, 11, 2, 14), (1, 7, 19, 2, 6)]
+    {
+        let mut k = Kernel::new("conv");
+        let [n, h, w] = ["n", "h", "w"].map(|name| k.size(name).expr().clone());
+        let x = k.input("x", (&n, depth, &h, &w), F32);
+        let weights = k.input("weights", [channels, depth, 1, 1], F32);
+        let residual = k.input("residual", (&n, channels, &h, &w), F32);
+        let axes = [depth, 1, 1].map(|extent| reduce_axis(0, extent, "r"));
+        let conv = compute((&n, channels, &h, &w), |[n, o, y, x_]| {
+            let [c, ky, kx] = axes.each_ref().map(|axis| axis.expr());
+            let pixel = x.at((&n, &c, &y + &ky, &x_ + &kx));
+            let weight = weights.at([o.expr().clone(), c, ky, kx]);
+            sum(pixel * weight, &axes[..])
+        });
+        let out = compute((&n, channels, &h, &w), |[n, o, y, x]| {
+            max(conv.at([&n, &o, &y, &x]) + residual.at([&n, &o, &y, &x]), 0.0)
+        });
+        k.output("out", out);
+        let schedule = k.scheduled(&TargetDescription::x86_64_v4(), &PassContext::default()).unwrap();
+        let names: Vec<String> = schedule.stages().map(|id| schedule[id].name().to_owned()).collect();
+        assert!(names.iter().any(|own| own.ends_with(".flat")), "{names:?}");
+        let shapes: [&[i64]; 3] =
+            [&[images, depth, height, width], &[channels, depth, 1, 1], &[images, channels, height, width]];
+        check_on(&small, "a single pixel", &k, &shapes, 0.0);
+    }
+}
+
 /// The epilogue of a convolution may consist of separate stages, and read it several times.
 #[test]
 fn convolutions_with_stages_behind() {
@@ -927,6 +972,66 @@ fn convolutions_by_winograd() {
         ),
     ] {
         checked_convolution(targets, name, of, epilogue, channels_last_weights, "winograd", 1e-3);
+    }
+}
+
+/// Images of fewer pixels than a tile, of one tile and of one pixel more; several columns and rows
+/// of blocks, which have at least 30 tiles, 15 of them in a row.
+#[test]
+fn convolutions_by_winograd_of_any_extents() {
+    // As little cache as possible: blocks are small.
+    let small = |target: TargetDescription| TargetDescription { l2_bytes: 0, ..target };
+    let all = targets().map(small);
+    for (name, [images, height, width], [depth, channels], padding, targets) in [
+        ("one pixel", [1, 1, 1], [16, 16], 1, &all[..]),
+        ("less than a tile", [2, 3, 2], [16, 16], 1, &all[2..3]),
+        ("one tile", [1, 4, 4], [16, 16], 1, &all[2..3]),
+        ("one pixel more", [1, 5, 5], [16, 16], 1, &all[1..3]),
+        ("no images", [0, 5, 5], [16, 16], 1, &all[2..3]),
+        ("no padding, two images", [2, 11, 20], [16, 32], 0, &all[..]),
+        ("two groups, three panels", [1, 9, 6], [32, 48], 1, &all[1..3]),
+        ("several columns of blocks", [1, 2, 125], [16, 16], 1, &all[2..3]),
+        ("several rows of blocks", [1, 10, 60], [16, 16], 1, &all[1..3]),
+        ("a tall image", [1, 125, 1], [16, 16], 1, &all[2..3]),
+    ] {
+        let filters = Filters { channels, depth, pixels: [1, 1], window: [3, 3], strides: [1, 1], dilations: [1, 1] };
+        let form = filters.form_of_any_extents().unwrap();
+        assert_eq!(form, FilterForm::Tiles { result: 4 });
+        let mut k = Kernel::new("conv");
+        let [n, h, w] = ["n", "h", "w"].map(|name| k.size(name).expr().clone());
+        let x = k.input("x", (&n, depth, &h, &w), F32);
+        let weights = k.input("weights", filters.shape(form).into_iter().map(Expr::int).collect::<Vec<_>>(), F32);
+        let bias = k.input("bias", [channels], F32);
+        let out = [&h, &w].map(|extent| extent + (2 * padding - 2));
+        let residual = k.input("residual", (&n, channels, &out[0], &out[1]), F32);
+        let padded = compute((&n, depth, &h + 2 * padding, &w + 2 * padding), |[n, c, y, x_]| {
+            let inside = y.greater_equal(padding).and(y.less(&h + padding));
+            let inside = inside.and(x_.greater_equal(padding)).and(x_.less(&w + padding));
+            Expr::if_then_else(inside, x.at((&n, &c, &y - padding, &x_ - padding)), 0.0)
+        });
+        let weight = filters.reads(form, &weights);
+        let axes = [depth, 3, 3].map(|extent| reduce_axis(0, extent, "r"));
+        let conv = compute((&n, channels, &out[0], &out[1]), |[n, o, y, x]| {
+            let [c, ky, kx] = axes.each_ref().map(|axis| axis.expr());
+            sum(padded.at((&n, &c, &y + &ky, &x + &kx)) * weight(&[o.expr().clone(), c, ky, kx]), &axes[..])
+        });
+        k.output(
+            "out",
+            compute((&n, channels, &out[0], &out[1]), |[n, o, y, x]| {
+                max(conv.at([&n, &o, &y, &x]) + bias.at([&o]) + residual.at([&n, &o, &y, &x]), 0.0)
+            }),
+        );
+        let context = PassContext::default();
+        drop(k.scheduled(&TargetDescription::x86_64_v4(), &context).unwrap());
+        let notes = context.take_notes();
+        assert!(notes.iter().any(|note| note.ends_with("rule `winograd`")), "{name}: {notes:#?}");
+        let plain: Vec<f32> = (0..channels * depth * 9).map(|at| ((at * 5) % 7 - 3) as f32).collect();
+        let transformed = filters.laid_out(form, &plain).unwrap();
+        let given = |number: usize| (number == 1).then(|| transformed.iter().map(|value| f64::from(*value)).collect());
+        let own = [height, width].map(|extent| extent + 2 * padding - 2);
+        let shapes: [&[i64]; 4] =
+            [&[images, depth, height, width], &filters.shape(form), &[channels], &[images, channels, own[0], own[1]]];
+        check_with(targets, name, &k, &shapes, &given, 2e-3);
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Instant;
 use kernpack::{Any, Tensor};
 use kernpack_compiler::codegen::Target;
 use kernpack_compiler::ir::{Expr, F32};
+use kernpack_compiler::rules::Filters;
 use kernpack_compiler::te::{compute, reduce_axis, sum};
 use kernpack_compiler::{Kernel, KernelParamKind, PassContext, TargetDescription, build};
 
@@ -160,6 +161,18 @@ fn convolutions() {
     check("Winograd's convolution", &dense, "x86-64-v3", &[6 * 2, 2 * 2]);
 }
 
+/// Convolutions of images of any extents: the last tiles of a block do not spill either.
+#[test]
+fn convolutions_of_any_extents() {
+    let kernel = convolution_of_any_extents(64, 64, 3, true);
+    check("Winograd's convolution of any extents", &kernel, "x86-64-v4", &[14 * 2, 8 * 2, 4 * 2]);
+    check("Winograd's convolution of any extents", &kernel, "x86-64-v3", &[6 * 2, 4 * 2]);
+    // 64 channels are 4 tiles of 13 rows and one of 12, or 16 of 4.
+    let kernel = convolution_of_any_extents(64, 64, 1, false);
+    check("single pixels of any extents", &kernel, "x86-64-v4", &[13 * 2, 12 * 2, 13, 12]);
+    check("single pixels of any extents", &kernel, "x86-64-v3", &[4 * 2]);
+}
+
 /// Blocks are transposed by instructions with two operands and no others: four steps of 16 for
 /// AVX-512, three of 8 for AVX2.
 #[test]
@@ -199,6 +212,37 @@ fn padded_convolution([depth, channels, size, window, stride]: [i64; 5]) -> Kern
     k
 }
 
+/// A convolution with padding of an image of any extents; with `transformed`, its weights are
+/// transformed for Winograd's algorithm.
+fn convolution_of_any_extents(depth: i64, channels: i64, window: i64, transformed: bool) -> Kernel {
+    let around = window / 2;
+    let mut k = Kernel::new("f");
+    let (h, w) = (k.size("h").expr().clone(), k.size("w").expr().clone());
+    let x = k.input("x", (1, depth, &h, &w), F32);
+    let filters = Filters { channels, depth, pixels: [1, 1], window: [window; 2], strides: [1, 1], dilations: [1, 1] };
+    let form = filters.form_of_any_extents().filter(|_| transformed);
+    let shape = form.map_or(vec![channels, depth, window, window], |form| filters.shape(form));
+    let weights = k.input("w", shape.into_iter().map(Expr::int).collect::<Vec<_>>(), F32);
+    let padded = compute((1, depth, &h + 2 * around, &w + 2 * around), |[n, c, y, x_]| {
+        let inside = y.greater_equal(around).and(y.less(&h + around));
+        let inside = inside.and(x_.greater_equal(around)).and(x_.less(&w + around));
+        Expr::if_then_else(inside, x.at((&n, &c, &y - around, &x_ - around)), 0.0)
+    });
+    let axes = [depth, window, window].map(|extent| reduce_axis(0, extent, "r"));
+    let reads = form.map(|form| filters.reads(form, &weights));
+    k.output(
+        "out",
+        compute((1, channels, &h, &w), |[n, o, y, x_]| {
+            let [c, ky, kx] = axes.each_ref().map(|axis| axis.expr());
+            let pixels = if around == 0 { &x } else { &padded };
+            let pixel = pixels.at((&n, &c, &y + &ky, &x_ + &kx));
+            let at = [o.expr().clone(), c, ky, kx];
+            sum(pixel * reads.as_ref().map_or_else(|| weights.at(&at), |reads| reads(&at)), &axes[..])
+        }),
+    );
+    k
+}
+
 /// A transposed matrix.
 fn transpose(rows: i64, columns: i64) -> Kernel {
     let mut k = Kernel::new("f");
@@ -212,11 +256,13 @@ fn transpose(rows: i64, columns: i64) -> Kernel {
 #[test]
 #[ignore = "a benchmark"]
 fn run_times() {
-    for (name, kernel) in [
-        ("Winograd 64@56", padded_convolution([64, 64, 56, 3, 1])),
-        ("Winograd 128@28", padded_convolution([128, 128, 28, 3, 1])),
-        ("transpose 512x512", transpose(512, 512)),
-        ("transpose 1040x1040", transpose(1040, 1040)),
+    for (name, kernel, image) in [
+        ("Winograd 64@56", padded_convolution([64, 64, 56, 3, 1]), [0; 2]),
+        ("Winograd 128@28", padded_convolution([128, 128, 28, 3, 1]), [0; 2]),
+        ("Winograd 64@56, any extents", convolution_of_any_extents(64, 64, 3, true), [56; 2]),
+        ("Winograd 128@28, any extents", convolution_of_any_extents(128, 128, 3, true), [28; 2]),
+        ("transpose 512x512", transpose(512, 512), [0; 2]),
+        ("transpose 1040x1040", transpose(1040, 1040), [0; 2]),
     ] {
         for cpu in ["x86-64-v4", "x86-64-v3"] {
             let target = Target { cpu: cpu.into(), features: String::new(), ..Target::host() };
@@ -226,7 +272,10 @@ fn run_times() {
             let tensors: Vec<Tensor> = (kernel.params().iter())
                 .map(|param| match &param.kind {
                     KernelParamKind::Input(tensor) | KernelParamKind::Output(tensor) => {
-                        let shape: Vec<i64> = tensor.shape.iter().map(|extent| extent.as_int().unwrap()).collect();
+                        let unknown = tensor.shape.len().saturating_sub(image.len());
+                        let extent =
+                            |(axis, extent): (usize, Expr)| extent.as_int().unwrap_or_else(|| image[axis - unknown]);
+                        let shape: Vec<i64> = tensor.shape.iter().enumerate().map(extent).collect();
                         let values: Vec<f32> = (0..shape.iter().product()).map(|at: i64| (at % 13) as f32).collect();
                         Tensor::from_slice(&values, &shape).unwrap()
                     }

@@ -20,8 +20,9 @@ use crate::tensors::{bytes_of, tensor_of};
 const GROWTH: usize = 64 << 20;
 
 impl Graph {
-    /// Packs known weights of convolutions, so that no call transposes or transforms them. The
-    /// rules read those of images of any extents as the model has them.
+    /// Packs known weights of convolutions, so that no call transposes or transforms them. For
+    /// images of any extents they are only transformed: the direct convolution of such an image
+    /// reads them as the model has them.
     ///
     /// # Errors
     /// Only errors of tensors.
@@ -34,18 +35,21 @@ impl Graph {
         for number in 0..self.nodes.len() {
             let node = &self.nodes[number];
             let Some(Some(id)) = node.inputs.get(1).copied() else { continue };
-            if node.op.name() != "Conv" || others[id] || node.attrs.get(ANY_EXTENTS).is_some() {
+            if node.op.name() != "Conv" || others[id] {
                 continue;
             }
             let Some((filters, known)) = self.filters_of(node, id)? else { continue };
-            let Some(mut form) = filters.form() else { continue };
+            // The form for any extents is the same in all readings of the model.
+            let is_any = node.attrs.get(ANY_EXTENTS).is_some();
+            let form = if is_any { filters.form_of_any_extents() } else { filters.form() };
+            let Some(mut form) = form else { continue };
             let more = |form: FilterForm| {
                 let count: usize =
                     filters.shape(form).iter().map(|extent| usize::try_from(*extent).unwrap_or(0)).product();
                 count * 4 - known.bytes().len()
             };
             if more(form) > growth {
-                let Some(smaller) = filters.form_of_same_size() else { continue };
+                let Some(smaller) = filters.form_of_same_size().filter(|_| !is_any) else { continue };
                 form = smaller;
             }
             let code = match form {

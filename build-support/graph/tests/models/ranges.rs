@@ -344,6 +344,8 @@ fn convolutions_for_all_extents() {
     let extents: [&[i64]; 6] = [&[1, 1], &[1, 70], &[40, 1], &[17, 16], &[9, 33], &[40, 70]];
     let rows = [
         ("3x3", [32, 16, 3, 3], [1, 1, 1, 1], 1, 1),
+        ("3x3 with other pads", [16, 16, 3, 3], [0, 2, 2, 0], 1, 1),
+        ("3x3 of few channels", [20, 16, 3, 3], [1, 1, 1, 1], 1, 1),
         ("1x1", [33, 16, 1, 1], [0, 0, 0, 0], 1, 1),
         ("5x1 above", [16, 16, 5, 1], [4, 0, 0, 0], 1, 1),
         ("dilated", [16, 16, 3, 3], [2, 2, 2, 2], 2, 1),
@@ -357,6 +359,12 @@ fn convolutions_for_all_extents() {
         let known = vec![filled("w", &weights), filled("b", &weights[..1])];
         let bytes = model(nodes, known, &[("x", &["2", "16", "height", "width"])], &["y"]);
         check_within(1e-3, what, &bytes, &dims, &extents);
+        // Weights of Winograd's algorithm are transformed once, at build time.
+        let is_transformed = graph(&bytes, &ranged(&dims))
+            .values
+            .iter()
+            .any(|value| value.known.is_some() && value.shape.len() == 4 && value.shape[1..3] == [36, 16]);
+        assert_eq!(is_transformed, matches!(what, "3x3" | "3x3 with other pads"), "{what}");
     }
     // An image of known extents keeps packed weights, for any number of images.
     let conv = with_ints(node("Conv", &["x", "w"], &["y"]), "pads", &[1, 1, 1, 1]);

@@ -88,6 +88,14 @@ impl Filters {
         fits.then_some(FilterForm::Panels)
     }
 
+    /// The form for images whose extents are known only when the kernel runs; `None` if it is the
+    /// unpacked weights. It does not depend on the pixels.
+    pub fn form_of_any_extents(&self) -> Option<FilterForm> {
+        let spatial = self.spatial()?;
+        let fits = self.depth % BLOCK == 0 && spatial.iter().all(Spatial::is_for_winograd);
+        fits.then_some(FilterForm::Tiles { result: winograd::RESULT })
+    }
+
     /// The dimensions of the image, if the channels form whole blocks and all extents are positive.
     fn spatial(&self) -> Option<[Spatial; 2]> {
         let spatial = [0, 1].map(|at| Spatial {
@@ -283,6 +291,20 @@ mod tests {
         }
         assert_eq!(of(256, 256, 14, 3, 1).form_of_same_size(), None);
         assert_eq!(of(512, 512, 7, 3, 1).form_of_same_size(), Some(FilterForm::Panels));
+    }
+
+    #[test]
+    fn forms_for_any_extents() {
+        for (filters, form) in [
+            (of(64, 64, 56, 3, 1), Some(FilterForm::Tiles { result: 4 })),
+            (of(512, 512, 1, 3, 1), Some(FilterForm::Tiles { result: 4 })),
+            (of(64, 64, 56, 3, 2), None),
+            (of(64, 64, 56, 1, 1), None),
+            (of(64, 24, 56, 3, 1), None),
+            (of(24, 64, 56, 3, 1), None),
+        ] {
+            assert_eq!(filters.form_of_any_extents(), form, "{filters:?}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod depthwise;
 mod direct;
 mod few_pixels;
 mod filters;
+mod flat;
 mod planes;
 mod pointwise;
 mod ranged;
@@ -53,6 +54,11 @@ impl Spatial {
     /// The number of source pixels.
     pub(crate) fn source(&self) -> i64 {
         self.stride * (self.extent - 1) + self.dilation * (self.window - 1) + 1
+    }
+
+    /// Returns true for a window of three adjacent pixels with stride 1.
+    fn is_for_winograd(&self) -> bool {
+        (self.window, self.stride, self.dilation) == (3, 1, 1)
     }
 }
 
@@ -229,7 +235,8 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     let convolution = match find(schedule, id)? {
         Ok(convolution) if convolution.is_depthwise => decline!("{OF_EACH_CHANNEL}"),
         Ok(convolution) if convolution.has_any_extents() => {
-            schedule.replace(id, &ranged::operation(&convolution, target))?;
+            let operation = flat::operation(&convolution, target);
+            schedule.replace(id, &operation.unwrap_or_else(|| ranged::operation(&convolution, target)))?;
             return Ok(Outcome::Applied);
         }
         Ok(convolution) => convolution,
@@ -268,10 +275,11 @@ pub(crate) fn apply_winograd(schedule: &mut Schedule, id: StageId, target: &Targ
         Ok(convolution) => convolution,
         Err(reason) => decline!("{reason}"),
     };
-    if convolution.has_any_extents() {
-        decline!("{OF_ANY_EXTENTS}");
-    }
-    match winograd::operation(&convolution, target) {
+    let found = match convolution.has_any_extents() {
+        true => winograd::ranged::operation(&convolution, target),
+        false => winograd::operation(&convolution, target),
+    };
+    match found {
         Ok(operation) => schedule.replace(id, &operation)?,
         Err(reason) => decline!("{reason}"),
     }

@@ -151,7 +151,7 @@ impl Plan {
 /// The rows of a register tile with this number of vectors, and the number of such tiles. A height
 /// that divides the rows is preferred if it is not much smaller, because a single copy of the code
 /// is then sufficient.
-fn heights(target: &TargetDescription, rows: i64, wide: i64) -> (i64, i64) {
+pub(super) fn heights(target: &TargetDescription, rows: i64, wide: i64) -> (i64, i64) {
     let most = ((target.vector_registers - wide - 1) / wide).clamp(1, 14).min(rows);
     let divisor = (1..=most).rev().find(|height| rows % height == 0).unwrap_or(1);
     if divisor * 3 >= most * 2 {
@@ -264,15 +264,17 @@ impl Convolution {
     }
 
     fn reads_flat(&self, expr: &Expr, vars: &[Var; 2], always: bool) -> bool {
-        let [rows, columns] = &self.spatial;
+        let [rows, columns] = &self.image;
+        let analyzer = Analyzer::new();
         reads(expr).iter().all(|(tensor, indices)| {
             let buffer = Buffer::new("image", tensor.dtype, tensor.shape.iter(), "global");
             let index = buffer.flat_index(indices);
-            let Some(form) = detect_linear(&index, vars, &Analyzer::new()) else { return false };
-            match (form.coefficients[0].as_int(), form.coefficients[1].as_int()) {
-                (Some(y), Some(1)) => y == columns.extent || rows.extent == 1,
-                (Some(0), Some(0)) => !always,
-                _ => false,
+            let Some(form) = detect_linear(&index, vars, &analyzer) else { return false };
+            let [y, x] = &form.coefficients[..] else { return false };
+            if x.is_int(1) {
+                rows.is_int(1) || analyzer.can_prove_equal(y, columns)
+            } else {
+                x.is_int(0) && y.is_int(0) && !always
             }
         })
     }

@@ -10,16 +10,24 @@
 //! channels, so the source is copied with the channels innermost, and results are transposed when
 //! they are written. A few rows of tiles go through all steps while they are in the L2 cache.
 
+mod image;
+mod laid_out;
+pub(super) mod ranged;
+mod transforms;
+
 use super::super::TargetDescription;
-use super::super::code::{Code, Inputs, Vectors, for_each, in_vectors, memory, prefetch_later, serial};
+use super::super::code::{Code, Inputs, Vectors, for_each, in_vectors, memory, serial};
 use super::super::tile::tile;
 use super::direct::over_batch;
 use super::{Convolution, Spatial};
-use crate::ir::{Buffer, Expr, F32, ForKind, Operation, Stmt, Tensor, Var};
+use crate::ir::{Buffer, Expr, F32, ForKind, Operation, Stmt, Var};
+use image::Image;
+use laid_out::{LaidOut, width_of};
+use transforms::Transforms;
 
 /// The number of result pixels along one side of a tile, if the weights are transformed in each
 /// call.
-const RESULT: i64 = 4;
+pub(super) const RESULT: i64 = 4;
 
 /// The number of padding elements between the memory of two places: otherwise their addresses would
 /// often differ by a multiple of 4 KiB, and conflict in the L1 cache.
@@ -28,11 +36,7 @@ const GAP: i64 = 16;
 /// The tiling of the work.
 struct Plan {
     vectors: Vectors,
-    /// The numbers of result pixels and source pixels along one side of a tile, and the number of
-    /// places of a tile.
-    result: i64,
-    side: i64,
-    places: i64,
+    transforms: Transforms,
     /// The number of input channels.
     depth: i64,
     /// The rows of tiles, and the tiles in a row.
@@ -55,17 +59,15 @@ enum Weights<'a> {
     /// In temporary memory of the kernel, `[place][input channel][output channel]` of one panel,
     /// starting at an element.
     Own(&'a Buffer, Expr),
-    /// Packed at compile time, in blocks of this number of output channels.
-    LaidOut(&'a Buffer, i64),
+    /// Packed at compile time.
+    LaidOut(&'a LaidOut),
 }
 
 /// Checks that tiles of `result` x `result` pixels are profitable for a convolution; otherwise
 /// returns the reason.
 pub(super) fn pays([rows, columns]: &[Spatial; 2], channels: i64, depth: i64, result: i64) -> Result<(), String> {
-    for spatial in [rows, columns] {
-        if (spatial.window, spatial.stride, spatial.dilation) != (3, 1, 1) {
-            return Err("its window is not 3 x 3 with stride 1".into());
-        }
+    if ![rows, columns].into_iter().all(Spatial::is_for_winograd) {
+        return Err("its window is not 3 x 3 with stride 1".into());
     }
     let tiles = tiles_of([rows, columns], result);
     let count = tiles[0] * tiles[1];
@@ -102,7 +104,8 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
     }
     let result = convolution.tiles.as_ref().map_or(RESULT, |(_, result)| *result);
     pays(&convolution.spatial, channels, depth, result)?;
-    let (side, places) = (result + 2, (result + 2) * (result + 2));
+    let transforms = Transforms { vectors, result };
+    let places = transforms.places();
     let tiles = tiles_of([rows, columns], result);
     let bytes = |elements: i64| elements * i64::from(dtype.bits()) / 8;
     let panel = if channels % (2 * vectors.lanes) == 0 { 2 * vectors.lanes } else { vectors.lanes };
@@ -125,7 +128,7 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
     let (height, _) = tile(target, Some(in_block), Some(bytes(depth)));
     let pitch = (tiles[1] * result + 2 + vectors.lanes - 1) / vectors.lanes * vectors.lanes;
     let (rows, columns) = (tiles[0], tiles[1]);
-    let plan = Plan { vectors, result, side, places, depth, rows, columns, shared, block, panel, pitch, height };
+    let plan = Plan { vectors, transforms, depth, rows, columns, shared, block, panel, pitch, height };
     let is_single = convolution.batch.iter().all(|extent| extent.is_int(1));
     let blocks = plan.rows / plan.block;
     let is_fused = blocks == 1 && is_single;
@@ -134,7 +137,8 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
     Ok(convolution.operation_of(&weight, "winograd", |inputs, out| {
         let mut whole = Code::default();
         let weights = memory("weights", dtype, &[channels / panel, places, depth * panel + GAP], "global");
-        let known = laid_out.map(|(tensor, width)| (inputs.buffer(tensor), width));
+        let known =
+            laid_out.map(|(tensor, width)| LaidOut { buffer: inputs.buffer(tensor), width, panel, places, depth });
         if !is_fused && known.is_none() {
             whole.alloc(&weights);
             whole.push(for_each("panel", channels / panel, shared, |at, code| {
@@ -149,21 +153,20 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
             }));
         }
         let image = |batch: &[Expr], code: &mut Code| {
-            let source = plan.copy(convolution, inputs, batch, code);
+            let own = Image { convolution, inputs, out, batch, vectors };
+            let source = plan.copy(&own, code);
             let products = |at: &Expr, first: &Expr, tiles: &Buffer, code: &mut Code| {
-                let batch_of = (inputs, batch);
-                if let Some((laid_out, width)) = &known {
-                    let weights = Weights::LaidOut(laid_out, *width);
-                    plan.products(convolution, batch_of, (tiles, &weights), (at, first), out, code);
+                if let Some(laid_out) = &known {
+                    plan.products(&own, (tiles, &Weights::LaidOut(laid_out)), (at, first), code);
                 } else if is_fused {
-                    let own = memory("weights", dtype, &[places, depth * panel + GAP], "global");
-                    code.alloc(&own);
-                    plan.weights(convolution, inputs, &own, &Expr::int(0), &(at * panel), code);
-                    let weights = Weights::Own(&own, Expr::int(0));
-                    plan.products(convolution, batch_of, (tiles, &weights), (at, first), out, code);
+                    let transformed = memory("weights", dtype, &[places, depth * panel + GAP], "global");
+                    code.alloc(&transformed);
+                    plan.weights(convolution, inputs, &transformed, &Expr::int(0), &(at * panel), code);
+                    let weights = Weights::Own(&transformed, Expr::int(0));
+                    plan.products(&own, (tiles, &weights), (at, first), code);
                 } else {
                     let weights = Weights::Own(&weights, at * (places * (depth * panel + GAP)));
-                    plan.products(convolution, batch_of, (tiles, &weights), (at, first), out, code);
+                    plan.products(&own, (tiles, &weights), (at, first), code);
                 }
             };
             let transformed = memory("tiles", dtype, &[places, in_block * depth + GAP], "global");
@@ -197,33 +200,21 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
 impl Plan {
     /// Copies the source with its channels innermost, and zeros where tiles extend beyond its end:
     /// `[y][x][channel]`.
-    fn copy(&self, convolution: &Convolution, inputs: &Inputs, batch: &[Expr], code: &mut Code) -> Buffer {
+    fn copy(&self, image: &Image<'_>, code: &mut Code) -> Buffer {
         let Self { vectors, depth, pitch, shared, .. } = self;
         let lanes = vectors.lanes;
-        let height = self.rows * self.result + 2;
-        let [source_y, source_x] = [&convolution.spatial[0], &convolution.spatial[1]].map(Spatial::source);
+        let height = self.rows * self.transforms.result + 2;
+        let extents = image.convolution.spatial.each_ref().map(|spatial| Expr::int(spatial.source()));
         let copied = memory("source", vectors.dtype, &[height, *pitch, *depth], "global");
         code.alloc(&copied);
         code.push(for_each("y", height, *shared, |y, code| {
             code.push(serial("c", depth / lanes, |group, code| {
                 code.push(serial("x", pitch / lanes, |part, code| {
-                    let block = memory("block", vectors.dtype, &[lanes, lanes], "local");
-                    code.alloc(&block);
-                    code.push(serial("channel", lanes, |channel, code| {
-                        code.push(in_vectors("x", lanes, lanes, |lane| {
-                            let x = part * lanes + lane;
-                            let value = inputs.loads(&convolution.source(batch, &(group * lanes + channel), y, &x));
-                            let inside = y.less(source_y).and(x.less(source_x));
-                            let value = Expr::if_then_else(inside, value, Expr::float(vectors.dtype, 0.0));
-                            Stmt::store(block.clone(), channel * lanes + lane, value)
-                        }));
-                    }));
-                    let rows =
-                        (0..lanes).map(|row| code.bind("row", vectors.load(&block, Expr::int(row * lanes)))).collect();
-                    for (x, column) in vectors.transposed(rows, code).into_iter().enumerate() {
-                        let index = (y * *pitch + part * lanes + x as i64) * *depth + group * lanes;
-                        code.push(vectors.store(&copied, index, column));
-                    }
+                    let write = |x: i64, channels: Expr| {
+                        let index = (y * *pitch + part * lanes + x) * *depth + group * lanes;
+                        vectors.store(&copied, index, channels)
+                    };
+                    image.read(&(group * lanes), (y, &(part * lanes)), &extents, write, code);
                 }));
             }));
         }));
@@ -241,8 +232,8 @@ impl Plan {
         first: &Expr,
         code: &mut Code,
     ) {
-        let Self { vectors, depth, panel, side, .. } = self;
-        let lanes = vectors.lanes;
+        let Self { vectors, transforms, depth, panel, .. } = self;
+        let (lanes, side) = (vectors.lanes, transforms.side());
         let is_in_rows = convolution.weight_strides().is_some_and(|[_, c, y, x]| (c, y, x) == (9, 3, 1));
         code.push(serial("c", depth / lanes, |group, code| {
             code.push(serial("part", panel / lanes, |part, code| {
@@ -290,11 +281,11 @@ impl Plan {
                     let mut columns: Vec<Vec<Expr>> = Vec::new();
                     for x in 0..3 {
                         let values = [0, 1, 2].map(|y| code.bind("g", weight(y, x)));
-                        columns.push(self.weight_places(values, code));
+                        columns.push(transforms.weight_places(values, code));
                     }
-                    for y in 0..*side {
+                    for y in 0..side {
                         let values = [0, 1, 2].map(|x: usize| columns[x][y as usize].clone());
-                        for (x, value) in self.weight_places(values, code).into_iter().enumerate() {
+                        for (x, value) in transforms.weight_places(values, code).into_iter().enumerate() {
                             let place = y * side + x as i64;
                             let index =
                                 base + place * (depth * panel + GAP) + (group * lanes + own) * *panel + part * lanes;
@@ -306,125 +297,42 @@ impl Plan {
         }));
     }
 
-    /// Transforms three weights to the points 0, 1, -1, 2, -2 and infinity.
-    fn weight_places(&self, [a, b, c]: [Expr; 3], code: &mut Code) -> Vec<Expr> {
-        let by = |value: &Expr, factor: f64| value * &self.vectors.splat(factor);
-        let outer = code.bind("even", by(&(&a + &c), -1.0 / 6.0));
-        let inner = code.bind("odd", by(&b, -1.0 / 6.0));
-        let far = code.bind("even", by(&a, 1.0 / 24.0) + by(&c, 1.0 / 6.0));
-        let near = code.bind("odd", by(&b, 1.0 / 12.0));
-        let values = [by(&a, 0.25), &outer + &inner, &outer - &inner, &far + &near, &far - &near, c];
-        values.into_iter().map(|value| code.bind("u", value)).collect()
-    }
-
     /// Emits the transformed tiles of one row of tiles: `[place][tile][channel]`.
     fn tiles(&self, source: &Buffer, to: &Buffer, first: &Expr, row: &Expr, code: &mut Code) {
-        let Self { vectors, depth, pitch, columns, block, result, side, .. } = self;
-        let lanes = vectors.lanes;
+        let Self { vectors, transforms, depth, pitch, columns, block, .. } = self;
+        let (lanes, result) = (vectors.lanes, transforms.result);
         code.push(serial("tx", *columns, |tx, code| {
             code.push(serial("c", depth / lanes, |group, code| {
-                let corner = (((first + row) * *result) * *pitch + tx * *result) * *depth + group * lanes;
-                let mut columns_done: Vec<Vec<Expr>> = Vec::new();
-                for x in 0..*side {
-                    let values = (0..*side)
-                        .map(|y| code.bind("d", vectors.load(source, &corner + (y * pitch + x) * depth)))
-                        .collect();
-                    columns_done.push(self.source_places(values, code));
-                }
-                for y in 0..*side {
-                    let values = columns_done.iter().map(|column| column[y as usize].clone()).collect();
-                    for (x, value) in self.source_places(values, code).into_iter().enumerate() {
-                        let place = y * side + x as i64;
-                        let tile = row * *columns + tx;
-                        let index = tile * *depth + place * (block * columns * depth + GAP) + group * lanes;
-                        code.push(vectors.store(to, index, value));
-                    }
-                }
+                let corner = (((first + row) * result) * *pitch + tx * result) * *depth + group * lanes;
+                let tile = row * *columns + tx;
+                transforms.source_tile(
+                    |y, x| vectors.load(source, &corner + (y * pitch + x) * depth),
+                    |place, value| {
+                        let index = &tile * *depth + place * (block * columns * depth + GAP) + group * lanes;
+                        vectors.store(to, index, value)
+                    },
+                    code,
+                );
             }));
         }));
-    }
-
-    /// Transforms six pixels of the source, or four, to factors of the products.
-    fn source_places(&self, d: Vec<Expr>, code: &mut Code) -> Vec<Expr> {
-        if self.result == 2 {
-            let values = [&d[0] - &d[2], &d[1] + &d[2], &d[2] - &d[1], &d[3] - &d[1]];
-            return values.into_iter().map(|value| code.bind("v", value)).collect();
-        }
-        let by = |value: &Expr, factor: f64| value * &self.vectors.splat(factor);
-        let far_even = code.bind("e", &d[4] - by(&d[2], 4.0));
-        let far_odd = code.bind("o", &d[3] - by(&d[1], 4.0));
-        let near_even = code.bind("e", &d[4] - &d[2]);
-        let near_odd = code.bind("o", by(&(&d[3] - &d[1]), 2.0));
-        let values = [
-            by(&d[0], 4.0) + (&d[4] - by(&d[2], 5.0)),
-            &far_even + &far_odd,
-            &far_even - &far_odd,
-            &near_even + &near_odd,
-            &near_even - &near_odd,
-            by(&d[1], 4.0) + (&d[5] - by(&d[3], 5.0)),
-        ];
-        values.into_iter().map(|value| code.bind("v", value)).collect()
-    }
-
-    /// Transforms six products to four pixels of the result, or four to two.
-    fn result_pixels(&self, m: Vec<Expr>, code: &mut Code) -> Vec<Expr> {
-        if self.result == 2 {
-            let values = [&m[0] + &m[1] + &m[2], &m[1] - &m[2] + &m[3]];
-            return values.into_iter().map(|value| code.bind("y", value)).collect();
-        }
-        let by = |value: &Expr, factor: f64| value * &self.vectors.splat(factor);
-        let (a, b) = (code.bind("s", &m[1] + &m[2]), code.bind("d", &m[1] - &m[2]));
-        let (c, d) = (code.bind("s", &m[3] + &m[4]), code.bind("d", &m[3] - &m[4]));
-        let values = [&m[0] + &a + &c, &b + by(&d, 2.0), &a + by(&c, 4.0), &b + by(&d, 8.0) + &m[5]];
-        values.into_iter().map(|value| code.bind("y", value)).collect()
-    }
-
-    /// The position of a panel's transformed weights for a place and an input channel, in blocks of
-    /// `width` output channels.
-    fn laid_out(&self, width: i64, (at, place, c): (&Expr, &Expr, &Expr)) -> Expr {
-        let channel = at * self.panel;
-        let (block, lane) = (channel.floor_div(width), channel.floor_mod(width));
-        ((block * self.places + place) * self.depth + c) * width + lane
-    }
-
-    /// Prefetches the weights of the next place, which would otherwise cause stalls: those of a
-    /// whole model come from the last-level cache. Each part of the tiles prefetches some of them.
-    fn ahead(
-        &self,
-        buffer: &Buffer,
-        width: i64,
-        (at, place, part, c): (&Expr, &Expr, &Expr, &Var),
-        parts: i64,
-    ) -> Stmt {
-        const LINE: i64 = 16;
-        let of_place = self.depth * width;
-        let lines = (of_place / LINE).max(1);
-        let each = (lines + parts * self.depth - 1) / (parts * self.depth);
-        let step = part * self.depth + c;
-        let from = self.laid_out(width, (at, place, &Expr::int(0))) + of_place;
-        let last = buffer.shape.iter().filter_map(|extent| extent.as_int()).product::<i64>() - 1;
-        let one = |line: i64| prefetch_later(buffer, (&from + (&step * each + line) * LINE).min(last));
-        Stmt::seq((0..each).map(one))
     }
 
     /// Emits the products of a panel of output channels, and its pixels.
     fn products(
         &self,
-        convolution: &Convolution,
-        (inputs, batch): (&Inputs, &[Expr]),
+        image: &Image<'_>,
         (tiles, weights): (&Buffer, &Weights<'_>),
         (at, first): (&Expr, &Expr),
-        out: &Buffer,
         code: &mut Code,
     ) {
-        let Self { vectors, depth, panel, columns, block, height, result, side, places, .. } = self;
-        let lanes = vectors.lanes;
+        let Self { vectors, transforms, depth, panel, columns, block, height, .. } = self;
+        let (lanes, places) = (vectors.lanes, transforms.places());
         let count = block * columns;
-        let results = memory("products", vectors.dtype, &[*places, count * panel + GAP], "global");
-        code.alloc(&results);
+        let products = memory("products", vectors.dtype, &[places, count * panel + GAP], "global");
+        code.alloc(&products);
         let parts = (count + height - 1) / height;
         let last = count - height * (parts - 1);
-        code.push(serial("place", *places, |place, code| {
+        code.push(serial("place", places, |place, code| {
             let rows = |part: &Expr, height: i64, code: &mut Code| {
                 let c = Var::index("c");
                 let start = part * self.height;
@@ -432,7 +340,7 @@ impl Plan {
                     Weights::Own(..) => None,
                     // Many tiles take long enough for the hardware prefetcher of the L1 cache.
                     Weights::LaidOut(..) if parts > 4 => None,
-                    Weights::LaidOut(buffer, width) => Some(self.ahead(buffer, *width, (at, place, part, &c), parts)),
+                    Weights::LaidOut(laid_out) => Some(laid_out.ahead((at, place), (part, parts), &c)),
                 };
                 vectors.tile(
                     (height, panel / lanes),
@@ -442,13 +350,13 @@ impl Plan {
                         Weights::Own(buffer, base) => {
                             vectors.load(buffer, base + place * (depth * panel + GAP) + &c * *panel + vector * lanes)
                         }
-                        Weights::LaidOut(buffer, width) => {
-                            vectors.load(buffer, self.laid_out(*width, (at, place, &c)) + vector * lanes)
+                        Weights::LaidOut(laid_out) => {
+                            vectors.load(&laid_out.buffer, laid_out.position(at, place, c.expr()) + vector * lanes)
                         }
                     },
                     |row, vector, (sums, at)| {
                         vectors.store(
-                            &results,
+                            &products,
                             place * (count * panel + GAP) + (&start + row) * *panel + vector * lanes,
                             vectors.load(sums, at),
                         )
@@ -464,31 +372,31 @@ impl Plan {
                 code.push(serial("part", 1, |_, code| rows(&Expr::int(full), last, code)));
             }
         }));
-        // Pixels with the channels innermost, one row of tiles at a time; then channel by channel.
+        self.pixels(image, &products, (at, first), code);
+    }
+
+    /// Emits the pixels of a panel with the channels innermost, one row of tiles at a time, and
+    /// writes them channel by channel.
+    fn pixels(&self, image: &Image<'_>, products: &Buffer, (at, first): (&Expr, &Expr), code: &mut Code) {
+        let Self { vectors, transforms, panel, columns, block, .. } = self;
+        let (lanes, result) = (vectors.lanes, transforms.result);
+        let count = block * columns;
         let width = (columns * result + lanes - 1) / lanes * lanes;
-        let [rows_out, columns_out] = [convolution.spatial[0].extent, convolution.spatial[1].extent];
+        let [rows_out, columns_out] = image.convolution.spatial.each_ref().map(|spatial| spatial.extent);
         code.push(serial("ty", *block, |row, code| {
-            let pixels = memory("results", vectors.dtype, &[panel / lanes, *result, width, lanes], "global");
+            let pixels = memory("results", vectors.dtype, &[panel / lanes, result, width, lanes], "global");
             code.alloc(&pixels);
             code.push(serial("tx", *columns, |tx, code| {
                 code.push(serial("part", panel / lanes, |part, code| {
-                    let mut half: Vec<Vec<Expr>> = Vec::new();
-                    for x in 0..*side {
-                        let values = (0..*side)
-                            .map(|y| {
-                                let tile = (row * *columns + tx) * *panel + (y * side + x) * (count * panel + GAP);
-                                code.bind("m", vectors.load(&results, tile + part * lanes))
-                            })
-                            .collect();
-                        half.push(self.result_pixels(values, code));
-                    }
-                    for y in 0..*result {
-                        let values = half.iter().map(|column| column[y as usize].clone()).collect();
-                        for (x, value) in self.result_pixels(values, code).into_iter().enumerate() {
-                            let index = ((part * *result + y) * width + tx * *result + x as i64) * lanes;
-                            code.push(vectors.store(&pixels, index, value));
-                        }
-                    }
+                    let tile = (row * *columns + tx) * *panel + part * lanes;
+                    transforms.result_tile(
+                        |place| vectors.load(products, &tile + place * (count * panel + GAP)),
+                        |y, x, value| {
+                            let index = ((part * result + y) * width + tx * result + x) * lanes;
+                            vectors.store(&pixels, index, value)
+                        },
+                        code,
+                    );
                 }));
             }));
             // Vectors after the last tile are also transposed, but not written.
@@ -500,31 +408,15 @@ impl Plan {
                 }));
             }
             code.push(serial("part", panel / lanes, |part, code| {
-                code.push(serial("y", *result, |y, code| {
-                    let at_y = (first + row) * *result + y;
+                code.push(serial("y", result, |y, code| {
+                    let at_y = (first + row) * result + y;
                     let mut inner = Code::default();
                     inner.push(serial("x", width / lanes, |group, code| {
-                        let turned = memory("turned", vectors.dtype, &[lanes, lanes], "local");
-                        code.alloc(&turned);
-                        let start = ((part * *result + y) * width + group * lanes) * lanes;
-                        let rows =
-                            (0..lanes).map(|x| code.bind("row", vectors.load(&pixels, &start + x * lanes))).collect();
-                        for (channel, values) in vectors.transposed(rows, code).into_iter().enumerate() {
-                            code.push(vectors.store(&turned, Expr::int(channel as i64 * lanes), values));
-                        }
-                        code.push(serial("channel", lanes, |own, code| {
-                            let channel = at * *panel + part * lanes + own;
-                            let lane = Var::index("x");
-                            let x = group * lanes + &lane;
-                            let sum = Expr::load(&turned, own * lanes + &lane);
-                            let value = inputs.loads(&convolution.value(batch, &channel, &at_y, &x, &sum));
-                            let index = out.flat_index(&convolution.indices(batch, &channel, &at_y, &x));
-                            let mut store = Stmt::store(out.clone(), index, value);
-                            if columns_out < width {
-                                store = Stmt::if_then(x.less(columns_out).likely(), store, None);
-                            }
-                            code.push(Stmt::for_loop(lane, 0, lanes, ForKind::Vectorized, store));
-                        }));
+                        let start = ((part * result + y) * width + group * lanes) * lanes;
+                        let channel = at * *panel + part * lanes;
+                        let limit = (columns_out < width).then(|| Expr::int(columns_out));
+                        let place = (&at_y, &(group * lanes));
+                        image.write((&pixels, &start), &channel, place, limit.as_ref(), code);
                     }));
                     let body = inner.finish();
                     let is_over = self.rows * result > rows_out;
@@ -533,9 +425,4 @@ impl Plan {
             }));
         }));
     }
-}
-
-/// The number of output channels that are adjacent in memory.
-fn width_of(laid_out: &Tensor) -> i64 {
-    laid_out.shape.iter().last().and_then(|extent| extent.as_int()).unwrap_or(0)
 }
