@@ -292,6 +292,9 @@ impl Outputs {{
     };
     let mut part = vec!["&self.memory".to_owned(), "0".to_owned(), model.steps.to_string()];
     part.extend(inputs.iter().enumerate().map(|(index, name)| for_state(index, name)));
+    // The arguments whose types and shapes the caller has chosen, in the same places.
+    let mut explained: Vec<String> = ["&self.memory", "&0_i64", "&0_i64"].map(kernel_arg).into();
+    explained.extend(inputs.iter().enumerate().map(|(index, name)| kernel_arg(&for_state(index, name))));
     part.extend(outputs.iter().enumerate().map(|(index, name)| of_state(index, name)));
     let _ = write!(
         body,
@@ -333,7 +336,8 @@ impl State {{
     /// # Errors
     /// Inputs of another type or shape.
     pub fn run_into(&mut self, {into}) -> Result<()> {{
-        super::typed::{steps}({part}).map_err(|error| self.canceller.ended(error))?;{swap_kept}
+        let problem = |error| __k::explained(error, &[{explained}]);
+        super::typed::{steps}({part}).map_err(|error| self.canceller.ended(problem(error)))?;{swap_kept}
         Ok(())
     }}
 
@@ -352,6 +356,7 @@ impl State {{
         into = head(&[&format!("{outputs_name}: &mut Outputs")]),
         inputs = head(&[]),
         steps = steps.item,
+        explained = explained.join(", "),
         part = part.join(", "),
         run = own_inputs
             .iter()
@@ -371,19 +376,20 @@ impl State {{
 /// Inputs of another type or shape; MemoryError.
 pub fn run({}) -> Result<Outputs> {{
     let {outputs_name} = Outputs::new({by_tensor})?;
-    super::typed::{}({})?;
+    super::typed::{}({}).map_err(|error| __k::explained(error, &[{}]))?;
     Ok({outputs_name})
 }}
 ",
             head(&[]),
             names.item,
-            values(&[])
+            values(&[]),
+            inputs.iter().map(|name| kernel_arg(name)).collect::<Vec<_>>().join(", "),
         );
     }
     // The functions for other languages.
     let views: Vec<String> = inputs.iter().map(|name| format!("{name}: AnyView<'_>")).collect();
-    let args: Vec<String> = inputs.iter().map(|name| format!("__k::kernel_arg(&{name})")).collect();
-    let args = args.into_iter().chain(written.iter().map(|name| format!("__k::kernel_arg({name})")));
+    let given: Vec<String> = inputs.iter().map(|name| kernel_arg(&format!("&{name}"))).collect();
+    let args = given.iter().cloned().chain(written.iter().map(|name| kernel_arg(name)));
     let (result, value) = match &outputs[..] {
         [one] => ("Tensor", format!("{outputs_name}.{one}")),
         all => {
@@ -399,7 +405,7 @@ pub fn run({}) -> Result<Outputs> {{
 #[packed_func(name = \"{name}_run\", crate = super::super::__kernpack)]
 fn packed_run({views}) -> Result<{result}> {{
     let {outputs_name} = Outputs::new({by_view})?;
-    super::{item}.call_as::<()>([{args}])?;
+    super::{item}.call_as::<()>([{args}]).map_err(|error| __k::explained(error, &[{given}]))?;
     Ok({value})
 }}
 ",
@@ -407,6 +413,7 @@ fn packed_run({views}) -> Result<{result}> {{
             views = views.join(", "),
             item = names.item,
             args = args.collect::<Vec<_>>().join(", "),
+            given = given.join(", "),
         );
     }
     let _ = write!(
@@ -428,6 +435,11 @@ fn packed_info() -> &'static str {{
         let _ = writeln!(out, "{}", format!("        {line}").trim_end());
     }
     out.push_str("    }\n");
+}
+
+/// Formats a Rust expression that converts a reference to an argument of a kernel.
+fn kernel_arg(value: &str) -> String {
+    format!("__k::kernel_arg({value})")
 }
 
 /// Writes the functions that load weights from a file.

@@ -199,7 +199,9 @@ fn the_module_of_a_model() {
         "            /// `float32[2]`.\n            pub r#match: Tensor,\n            /// `float32[0, 3]`.\n            pub y: Tensor,\n",
         "y: Tensor::empty(DataType::scalar(2, 32), &[0, 3], Device::CPU)?,",
         "pub fn run_into(&mut self, r#type: &Tensor, outputs_2: &Tensor, outputs: &mut Outputs) -> Result<()> {\n",
-        "super::typed::digits_steps(&self.memory, 0, 7, r#type, outputs_2, &outputs.r#match, &outputs.y).map_err(|error| self.canceller.ended(error))?;\n",
+        "let problem = |error| __k::explained(error, &[__k::kernel_arg(&self.memory), __k::kernel_arg(&0_i64), __k::kernel_arg(&0_i64), __k::kernel_arg(r#type), __k::kernel_arg(outputs_2)]);\n",
+        "super::typed::digits_steps(&self.memory, 0, 7, r#type, outputs_2, &outputs.r#match, &outputs.y).map_err(|error| self.canceller.ended(problem(error)))?;\n",
+        ".map_err(|error| __k::explained(error, &[__k::kernel_arg(&r#type), __k::kernel_arg(&outputs_2)]))?;\n",
         "pub fn canceller(&self) -> Canceller {\n",
         "fn packed_run(r#type: AnyView<'_>, outputs_2: AnyView<'_>) -> Result<Array<Tensor>> {\n",
         "#[packed_func(name = \"digits_run\", crate = super::super::__kernpack)]\n",
@@ -215,7 +217,7 @@ fn the_module_of_a_model() {
     for part in [
         "            /// `type`, and `match`, which takes its place for the next call.\n            kept_0: [Tensor; 2],\n",
         "pub fn run_into(&mut self, outputs_2: &Tensor, outputs: &mut Outputs) -> Result<()> {\n",
-        "(&self.memory, 0, 7, &self.kept_0[0], outputs_2, &self.kept_0[1], &outputs.y).map_err(|error| self.canceller.ended(error))?;\n                self.kept_0.swap(0, 1);\n",
+        "(&self.memory, 0, 7, &self.kept_0[0], outputs_2, &self.kept_0[1], &outputs.y).map_err(|error| self.canceller.ended(problem(error)))?;\n                self.kept_0.swap(0, 1);\n",
         "pub fn reset(&mut self) -> Result<()> {\n                self.kept_0 = [Tensor::zeros::<u8>(&[16])?.view_as(&[1, 4], DataType::scalar(2, 32), 0)?, ",
     ] {
         assert!(text.contains(part), "{part}\n{text}");

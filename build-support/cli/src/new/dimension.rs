@@ -1,5 +1,5 @@
-//! The extents of a dimension that the command line sets: `batch=2`, `batch=1..=64`,
-//! `height=32..=2048:32`.
+//! The extents of a dimension that the command line sets: `--dim batch=2`, `--dim-up-to batch=64`,
+//! `--dim-range height=32..=2048:32`.
 
 use crate::Result;
 
@@ -10,6 +10,8 @@ const MOST: i64 = (1 << 31) - 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extents {
     One(i64),
+    /// From 1 to a bound, for rows that do not depend on each other.
+    UpTo(i64),
     /// From `least` to `most`, which are multiples of `step`.
     Range {
         least: i64,
@@ -23,6 +25,7 @@ impl Extents {
     pub(super) fn tried(self) -> [i64; 2] {
         match self {
             Self::One(extent) => [extent; 2],
+            Self::UpTo(most) => [1, most.min(3)],
             // Three: each extent that is more than one is open.
             Self::Range { least, most, step } => [least, most.min(least.saturating_add(step.saturating_mul(2)))],
         }
@@ -32,6 +35,7 @@ impl Extents {
     pub(super) fn option(self, name: &str) -> String {
         match self {
             Self::One(extent) => format!(".dim({name:?}, {extent})"),
+            Self::UpTo(most) => format!(".dim_up_to({name:?}, {most})"),
             Self::Range { least, most, step: 1 } => format!(".dim_range({name:?}, {least}..={most})"),
             Self::Range { least, most, step } => format!(".dim_range({name:?}, ({least}..={most}).step_by({step}))"),
         }
@@ -41,6 +45,7 @@ impl Extents {
     pub(super) fn shown(self) -> String {
         match self {
             Self::One(extent) => extent.to_string(),
+            Self::UpTo(most) => format!("1 to {most}"),
             Self::Range { least, most, step: 1 } => format!("{least} to {most}"),
             Self::Range { least, most, step } => format!("a multiple of {step} from {least} to {most}"),
         }
@@ -52,13 +57,28 @@ impl Extents {
 /// # Errors
 /// Returns an error for text of another form, and for an extent that is not allowed.
 pub(super) fn parse_one(text: &str) -> Result<(String, Extents)> {
-    let parsed = text.split_once('=').filter(|(name, _)| !name.is_empty());
-    let extent = parsed.and_then(|(name, extent)| Some((name, number(extent).ok()?)));
-    let (name, extent) = extent.ok_or_else(|| {
+    let (name, extent) = named(text).ok_or_else(|| {
         let range = if text.contains("..") { "; --dim-range takes a range" } else { "" };
         format!("--dim {text}: expected NAME=EXTENT with an extent of 1 or more, such as batch=1{range}")
     })?;
-    Ok((name.to_owned(), Extents::One(extent)))
+    Ok((name, Extents::One(extent)))
+}
+
+/// Parses `batch=64`, the value of `--dim-up-to`.
+///
+/// # Errors
+/// As for [`parse_one`].
+pub(super) fn parse_bound(text: &str) -> Result<(String, Extents)> {
+    let (name, most) = named(text).ok_or_else(|| {
+        format!("--dim-up-to {text}: expected NAME=LARGEST with a largest extent of 1 or more, such as batch=64")
+    })?;
+    Ok((name, Extents::UpTo(most)))
+}
+
+/// Parses a name and an extent.
+fn named(text: &str) -> Option<(String, i64)> {
+    let (name, extent) = text.split_once('=').filter(|(name, _)| !name.is_empty())?;
+    Some((name.to_owned(), number(extent).ok()?))
 }
 
 /// Parses `batch=1..=64` or `height=32..=2048:32`, the value of `--dim-range`.
@@ -141,6 +161,13 @@ mod tests {
         ] {
             assert_eq!(parse_range(text), Err(format!("--dim-range {text}: {problem}")));
         }
+        let bound = parse_bound("X.0=1024").unwrap();
+        assert_eq!(bound, ("X.0".to_owned(), Extents::UpTo(1024)));
+        assert_eq!((bound.1.option("X.0").as_str(), bound.1.tried()), (".dim_up_to(\"X.0\", 1024)", [1, 3]));
+        assert_eq!(
+            parse_bound("n=0").unwrap_err(),
+            "--dim-up-to n=0: expected NAME=LARGEST with a largest extent of 1 or more, such as batch=64"
+        );
         assert_eq!(
             parse_one("n=1..=64").unwrap_err(),
             "--dim n=1..=64: expected NAME=EXTENT with an extent of 1 or more, such as batch=1; --dim-range takes a range"

@@ -20,6 +20,9 @@ Options:
       --dim NAME=EXTENT      the extent of a dimension that the model leaves open; without it 1
       --dim-range NAME=LOW..=HIGH[:STEP]
                              instead, any extent from LOW to HIGH, or any multiple of STEP: batch=1..=64, height=32..=2048:32
+      --dim-up-to NAME=LARGEST
+                             instead, any extent up to a bound, if rows do not depend on each other; for nodes that
+                             --dim-range does not take, such as those of trees
       --weights-file         put the weights of the model in a file beside the library
       --name NAME            name of the package (default: the last part of PATH)
       --kernpack-path DIR    depend on the checkout of Kernpack in this folder (default: the checkout that PATH lies in, else
@@ -53,6 +56,9 @@ pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
             Arg::Long("cuda") => cuda = true,
             Arg::Long("model") => model = Some(parser.value()?.into()),
             Arg::Long("dim") => add(&mut dims, "--dim", dimension::parse_one(&parser.value()?.string()?)?)?,
+            Arg::Long("dim-up-to") => {
+                add(&mut dims, "--dim-up-to", dimension::parse_bound(&parser.value()?.string()?)?)?;
+            }
             Arg::Long("dim-range") => {
                 add(&mut dims, "--dim-range", dimension::parse_range(&parser.value()?.string()?)?)?;
             }
@@ -69,18 +75,33 @@ pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
         return Err("--model and --cuda exclude each other: a crate with a model has no other kernels at first".into());
     }
     if model.is_none() && (!dims.is_empty() || has_weights_file) {
-        return Err("--dim, --dim-range and --weights-file need --model FILE".into());
+        return Err("--dim, --dim-range, --dim-up-to and --weights-file need --model FILE".into());
     }
+    one_bound(&dims)?;
     Ok(Some(Options { path, name, cuda, kernpack, model, dims, has_weights_file }))
 }
 
 /// Adds the extents of a dimension, which are not set yet.
 fn add(dims: &mut BTreeMap<String, Extents>, option: &str, (name, extents): (String, Extents)) -> crate::Result<()> {
     if dims.contains_key(&name) {
-        return Err(format!("{option}: the dimension '{name}' is set twice; one --dim or --dim-range is enough"));
+        return Err(format!(
+            "{option}: the dimension '{name}' is set twice; one of --dim, --dim-range and --dim-up-to is enough"
+        ));
     }
     dims.insert(name, extents);
     Ok(())
+}
+
+/// Checks that a dimension with a bound is the only dynamic one.
+fn one_bound(dims: &BTreeMap<String, Extents>) -> crate::Result<()> {
+    let mut open = dims.iter().filter(|(_, extents)| !matches!(extents, Extents::One(_)));
+    let has_bound = dims.values().any(|extents| matches!(extents, Extents::UpTo(_)));
+    match (has_bound, open.next(), open.next()) {
+        (true, Some((one, _)), Some((other, _))) => Err(format!(
+            "--dim-up-to is for one dimension, and '{one}' and '{other}' are open; use --dim-range for both"
+        )),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -126,11 +147,15 @@ mod tests {
             ("a b", "unexpected argument `b`; see new --help"),
             ("a --name", "missing value for option `--name`; see new --help"),
             ("--lib a", "unknown option `--lib`; see new --help"),
-            ("a --dim n=1", "--dim, --dim-range and --weights-file need --model FILE"),
-            ("a --weights-file", "--dim, --dim-range and --weights-file need --model FILE"),
+            ("a --dim n=1", "--dim, --dim-range, --dim-up-to and --weights-file need --model FILE"),
+            ("a --weights-file", "--dim, --dim-range, --dim-up-to and --weights-file need --model FILE"),
             (
                 "a --model m --dim n=1 --dim-range n=1..=2",
-                "--dim-range: the dimension 'n' is set twice; one --dim or --dim-range is enough",
+                "--dim-range: the dimension 'n' is set twice; one of --dim, --dim-range and --dim-up-to is enough",
+            ),
+            (
+                "a --model m --dim-range n=1..=2 --dim-up-to m=8",
+                "--dim-up-to is for one dimension, and 'm' and 'n' are open; use --dim-range for both",
             ),
             (
                 "a --model m --dim-range n=2..=1",
