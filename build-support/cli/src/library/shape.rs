@@ -13,7 +13,8 @@ impl Shape {
     /// Parses `batch=7,sequence=65`.
     ///
     /// # Errors
-    /// Returns an error for text of another form, an extent below 1, and a name that is given twice.
+    /// Returns an error for text of another form, an extent below 1, and a name that is given
+    /// twice.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let mut extents = BTreeMap::new();
         for part in text.split(',').filter(|_| !text.is_empty()) {
