@@ -8,6 +8,7 @@ use lexopt::{Arg, Error, Parser, ValueExt};
 use crate::arguments::{Parsed, message};
 use crate::doctor::PROBE;
 use crate::library::loaded::{DESCRIBE, TIME_MODELS};
+use crate::library::shape::Shape;
 use crate::{Result, doctor, inspect, model, new, outputs, rpc, sbom, wheel};
 
 const HELP: &str = "\
@@ -46,8 +47,8 @@ pub(crate) enum Command {
     /// Describes a library, in the process that `--load` starts.
     Describe {
         file: PathBuf,
-        /// True if the kernels of models are timed.
-        time: bool,
+        /// The extents of dynamic dimensions, if the kernels of models are timed.
+        time: Option<Shape>,
     },
     /// Runs a probe, in the process that `doctor` starts.
     Probe(String),
@@ -85,8 +86,11 @@ impl Command {
             "model" => command(model::parse(parser), Self::Model, model::HELP),
             "rpc" => command(rpc::parse(parser), Self::Rpc, rpc::HELP),
             PROBE => Ok(Self::Probe(parser.value()?.string()?)),
-            DESCRIBE => Ok(Self::Describe { file: parser.value()?.into(), time: false }),
-            TIME_MODELS => Ok(Self::Describe { file: parser.value()?.into(), time: true }),
+            DESCRIBE => Ok(Self::Describe { file: parser.value()?.into(), time: None }),
+            TIME_MODELS => {
+                let (file, shape) = (parser.value()?.into(), parser.value()?.string()?);
+                Ok(Self::Describe { file, time: Some(Shape::parse(&shape)?) })
+            }
             _ => Err(format!("unknown command `{name}`; see cargo kernpack --help").into()),
         }
     }
@@ -146,7 +150,7 @@ mod tests {
         assert!(matches!(parse("rpc --help"), Ok(Command::Help(rpc::HELP))));
         assert!(matches!(parse(&format!("{PROBE} cuda")), Ok(Command::Probe(kind)) if kind == "cuda"));
         assert!(
-            matches!(parse(&format!("{DESCRIBE} a.so")), Ok(Command::Describe { file, time: false }) if file == Path::new("a.so"))
+            matches!(parse(&format!("{DESCRIBE} a.so")), Ok(Command::Describe { file, time: None }) if file == Path::new("a.so"))
         );
         for (line, problem) in [
             ("look a", "unknown command `look`; see cargo kernpack --help"),

@@ -52,7 +52,7 @@ pub fn run() -> ExitCode {
 fn run_command(command: Command) -> Result<()> {
     match command {
         Command::Help(text) => print(text),
-        Command::Describe { file, time } => print(&library::loaded::describe(&file, time)?),
+        Command::Describe { file, time } => print(&library::loaded::describe(&file, time.as_ref())?),
         Command::Probe(word) => print(&doctor::probe(&word)?),
         Command::Inspect(options) => print(&inspect::show(&options)?),
         Command::Wheel(options) => print(&wheel::make(&options)?.report(options.json)),

@@ -286,22 +286,24 @@ impl Outputs {{
     let of_kept = kept(model, &dims, &told(|name, axis| format!("{name}.shape().get({axis}).copied()")));
     let KeptText { fields: fields_kept, made: made_kept, reset, begin: begin_kept, end: swap_kept, extents } = of_kept;
     let kept_arg = |number: usize, is_after: bool| match (&model.kept[number].open, is_after) {
-        (None, false) => format!("__k::kernel_arg(&self.kept_{number}[0])"),
-        (None, true) => format!("__k::kernel_arg(&self.kept_{number}[1])"),
+        (None, false) => kernel_arg(&format!("&self.kept_{number}[0]")),
+        (None, true) => kernel_arg(&format!("&self.kept_{number}[1]")),
         (Some(_), false) => format!("self.kept_{number}.before()"),
         (Some(_), true) => format!("self.kept_{number}.after()"),
     };
     let for_state = |index: usize, name: &String| match kept_input(index) {
         Some(number) => kept_arg(number, false),
-        None => format!("__k::kernel_arg({name})"),
+        None => kernel_arg(name),
     };
     let of_state = |index: usize, name: &String| match kept_output(index) {
         Some(number) => kept_arg(number, true),
-        None => format!("__k::kernel_arg(&{outputs_name}.{name})"),
+        None => kernel_arg(&format!("&{outputs_name}.{name}")),
     };
-    let mut part: Vec<String> = vec!["&self.memory".to_owned(), "&0_i64".to_owned(), format!("&{}_i64", model.steps)];
-    part.iter_mut().for_each(|own| *own = format!("__k::kernel_arg({own})"));
+    let mut part: Vec<String> = ["&self.memory", "&0_i64", &format!("&{}_i64", model.steps)].map(kernel_arg).into();
     part.extend(inputs.iter().enumerate().map(|(index, name)| for_state(index, name)));
+    // The arguments whose types and shapes the caller has chosen, in the same places.
+    let mut explained: Vec<String> = ["&self.memory", "&0_i64", "&0_i64"].map(kernel_arg).into();
+    explained.extend(inputs.iter().enumerate().map(|(index, name)| for_state(index, name)));
     part.extend(outputs.iter().enumerate().map(|(index, name)| of_state(index, name)));
     let _ = write!(
         body,
@@ -344,7 +346,7 @@ impl State {{
     /// Inputs of another type or shape.
     pub fn run_into(&mut self, {into}) -> Result<()> {{
 {begin_kept}        let __ended: Result<()> = __k::call_kernel(&super::{steps}, [{part}]);
-        __ended.map_err(|error| self.canceller.ended(error))?;{swap_kept}
+        __ended.map_err(|error| self.canceller.ended(__k::explained(error, &[{explained}])))?;{swap_kept}
         Ok(())
     }}
 
@@ -363,6 +365,7 @@ impl State {{
         into = head(&[&format!("{outputs_name}: &mut Outputs")]),
         inputs = head(&[]),
         steps = steps.item,
+        explained = explained.join(", "),
         part = part.join(", "),
         run = own_inputs
             .iter()
@@ -382,19 +385,20 @@ impl State {{
 /// Inputs of another type or shape; MemoryError.
 pub fn run({}) -> Result<Outputs> {{
     let {outputs_name} = Outputs::new({by_tensor})?;
-    super::typed::{}({})?;
+    super::typed::{}({}).map_err(|error| __k::explained(error, &[{}]))?;
     Ok({outputs_name})
 }}
 ",
             head(&[]),
             names.item,
-            values(&[])
+            values(&[]),
+            inputs.iter().map(|name| kernel_arg(name)).collect::<Vec<_>>().join(", "),
         );
     }
     // The functions for other languages.
     let views: Vec<String> = inputs.iter().map(|name| format!("{name}: AnyView<'_>")).collect();
-    let args: Vec<String> = inputs.iter().map(|name| format!("__k::kernel_arg(&{name})")).collect();
-    let args = args.into_iter().chain(written.iter().map(|name| format!("__k::kernel_arg({name})")));
+    let given: Vec<String> = inputs.iter().map(|name| kernel_arg(&format!("&{name}"))).collect();
+    let args = given.iter().cloned().chain(written.iter().map(|name| kernel_arg(name)));
     let (result, value) = match &outputs[..] {
         [one] => ("Tensor", format!("{outputs_name}.{one}")),
         all => {
@@ -410,7 +414,7 @@ pub fn run({}) -> Result<Outputs> {{
 #[packed_func(name = \"{name}_run\", crate = super::super::__kernpack)]
 fn packed_run({views}) -> Result<{result}> {{
     let {outputs_name} = Outputs::new({by_view})?;
-    super::{item}.call_as::<()>([{args}])?;
+    super::{item}.call_as::<()>([{args}]).map_err(|error| __k::explained(error, &[{given}]))?;
     Ok({value})
 }}
 ",
@@ -418,6 +422,7 @@ fn packed_run({views}) -> Result<{result}> {{
             views = views.join(", "),
             item = names.item,
             args = args.collect::<Vec<_>>().join(", "),
+            given = given.join(", "),
         );
     }
     let _ = write!(
@@ -522,6 +527,11 @@ fn kept(model: &ModelItems, dims: &[String], told: &[String]) -> KeptText {
         );
     }
     text
+}
+
+/// Formats a Rust expression that converts a reference to an argument of a kernel.
+fn kernel_arg(value: &str) -> String {
+    format!("__k::kernel_arg({value})")
 }
 
 /// Writes the functions that load weights from a file.

@@ -199,7 +199,8 @@ fn the_module_of_a_model() {
         "            /// `float32[2]`.\n            pub r#match: Tensor,\n            /// `float32[0, 3]`.\n            pub y: Tensor,\n",
         "y: Tensor::empty(DataType::scalar(2, 32), &[0, 3], Device::CPU)?,",
         "pub fn run_into(&mut self, r#type: &Tensor, outputs_2: &Tensor, outputs: &mut Outputs) -> Result<()> {\n",
-        "__k::call_kernel(&super::digits_steps, [__k::kernel_arg(&self.memory), __k::kernel_arg(&0_i64), __k::kernel_arg(&7_i64), __k::kernel_arg(r#type), __k::kernel_arg(outputs_2), __k::kernel_arg(&outputs.r#match), __k::kernel_arg(&outputs.y)]);\n                __ended.map_err(|error| self.canceller.ended(error))?;\n",
+        "__k::call_kernel(&super::digits_steps, [__k::kernel_arg(&self.memory), __k::kernel_arg(&0_i64), __k::kernel_arg(&7_i64), __k::kernel_arg(r#type), __k::kernel_arg(outputs_2), __k::kernel_arg(&outputs.r#match), __k::kernel_arg(&outputs.y)]);\n                __ended.map_err(|error| self.canceller.ended(__k::explained(error, &[__k::kernel_arg(&self.memory), __k::kernel_arg(&0_i64), __k::kernel_arg(&0_i64), __k::kernel_arg(r#type), __k::kernel_arg(outputs_2)])))?;\n",
+        ".map_err(|error| __k::explained(error, &[__k::kernel_arg(&r#type), __k::kernel_arg(&outputs_2)]))?;\n",
         "pub fn canceller(&self) -> Canceller {\n",
         "fn packed_run(r#type: AnyView<'_>, outputs_2: AnyView<'_>) -> Result<Array<Tensor>> {\n",
         "#[packed_func(name = \"digits_run\", crate = super::super::__kernpack)]\n",
@@ -215,7 +216,8 @@ fn the_module_of_a_model() {
     for part in [
         "            /// `type`, and `match`, which takes its place for the next call.\n            kept_0: [Tensor; 2],\n",
         "pub fn run_into(&mut self, outputs_2: &Tensor, outputs: &mut Outputs) -> Result<()> {\n",
-        "__k::kernel_arg(&self.kept_0[0]), __k::kernel_arg(outputs_2), __k::kernel_arg(&self.kept_0[1]), __k::kernel_arg(&outputs.y)]);\n                __ended.map_err(|error| self.canceller.ended(error))?;\n                self.kept_0.swap(0, 1);\n",
+        "__k::kernel_arg(&self.kept_0[0]), __k::kernel_arg(outputs_2), __k::kernel_arg(&self.kept_0[1]), __k::kernel_arg(&outputs.y)]);\n",
+        "__k::kernel_arg(&self.kept_0[0]), __k::kernel_arg(outputs_2)])))?;\n                self.kept_0.swap(0, 1);\n",
         "pub fn reset(&mut self) -> Result<()> {\n                self.kept_0 = [Tensor::zeros::<u8>(&[16])?.view_as(&[1, 4], DataType::scalar(2, 32), 0)?, ",
     ] {
         assert!(text.contains(part), "{part}\n{text}");

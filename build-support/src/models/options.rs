@@ -184,7 +184,7 @@ impl Model {
 
     /// Writes the weights to a file instead of the library: `OUT_DIR/kernpack/NAME.weights`, which
     /// `cargo kernpack outputs --kind weights` shows. Put it beside the library, and load it before
-    /// the first call, with `kernels::NAME::load_weights(path)` in Rust or the packed function
+    /// the first call, with `kernels::NAME::weights(path)` in Rust or the packed function
     /// `NAME_weights(path)`. A file may be replaced by that of another model with the same graph,
     /// which `cargo kernpack model weights` makes.
     ///

@@ -14,7 +14,8 @@ pub use crate::function::{
 pub use crate::kernel::model::{CANCEL_BYTES, CANCEL_MARK, Cache, Canceller, ModelWeights, WeightsSlot, WeightsSource};
 pub use crate::kernel::{
     DeviceKernelInfo, HostKernelTypes, Kernel, KernelInfo, call_device_kernel, call_kernel, device_kernel_metadata,
-    extent_of, host_kernel_metadata, kernel_arg, kernel_doc, launch_kernel, register_kernel,
+    explained, explained_views, extent_of, host_kernel_metadata, kernel_arg, kernel_doc, launch_kernel,
+    register_kernel,
 };
 pub use crate::module::device_image::ArgType;
 pub use crate::module::{CarriedKind, note_carried, register_carried as register_carried_loader};

@@ -105,7 +105,8 @@ impl Folder {
     /// A file that the page shows and does not use; `texts` is all code and commands of the page.
     pub(crate) fn unused(&self, texts: &str) -> Option<&str> {
         self.files.keys().map(String::as_str).find(|path| {
-            let inside = path[self.crate_of(path).len()..].trim_start_matches('/');
+            let folder = self.made_crate_of(path).unwrap_or_else(|| self.crate_of(path));
+            let inside = path[folder.len()..].trim_start_matches('/');
             let name = path.rsplit('/').next().unwrap_or(path);
             let used = |text: &str| text.contains(name);
             let by_file = self.files.iter().any(|(other, text)| other != path && used(text));
@@ -118,6 +119,12 @@ impl Folder {
         let folders = path.match_indices('/').map(|(end, _)| &path[..end]).rev();
         let own = folders.into_iter().find(|folder| self.files.contains_key(&format!("{folder}/Cargo.toml")));
         own.unwrap_or_default().to_string()
+    }
+
+    /// The folder of the crate that a file belongs to, if a command of the page has made it.
+    fn made_crate_of(&self, path: &str) -> Option<String> {
+        let mut folders = path.match_indices('/').map(|(end, _)| &path[..end]).rev();
+        folders.find(|folder| self.root.join(folder).join("Cargo.toml").is_file()).map(str::to_owned)
     }
 
     /// Writes one file in its current state, and the additional files of the root's crate.

@@ -9,11 +9,17 @@ mod options;
 mod picture;
 pub(crate) mod report;
 
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
 pub(crate) use options::{HELP, Options, parse};
 
 use crate::library::file;
 use crate::library::inspection::Inspection;
 use crate::library::loaded::{self, Loaded};
+use crate::library::model::dimensions;
+use crate::library::shape::Shape;
 use crate::{Result, write};
 
 /// Returns the report in the requested format.
@@ -28,7 +34,9 @@ pub(crate) fn show(options: &Options) -> Result<String> {
         return Ok(format!("wrote {} bytes to {}\n", code.len(), extract.out.display()));
     }
     if options.load {
-        inspection.loaded = Some(loaded::load(&options.file, options.time)?);
+        let loaded = loaded::load(&options.file, options.time.as_ref())?;
+        known(&options.time, loaded.models()).map_err(|problem| format!("{shown}: {problem}"))?;
+        inspection.loaded = Some(loaded);
     }
     if let Some(out) = &options.svg {
         write(out, picture::svg(&inspection).as_bytes())?;
@@ -42,4 +50,33 @@ pub(crate) fn show(options: &Options) -> Result<String> {
     }
     let name = options.file.to_string_lossy();
     Ok(if options.json { json::write(&name, &inspection) } else { report::write(&name, &inspection) })
+}
+
+/// Checks that each dimension of `--shape` is one of a model.
+fn known(shape: &Option<Shape>, models: &[Value]) -> Result<()> {
+    let names: BTreeSet<&str> = models.iter().flat_map(dimensions).map(|(name, _)| name).collect();
+    let unknown = shape.iter().flat_map(Shape::names).find(|name| !names.contains(name));
+    let Some(unknown) = unknown else { return Ok(()) };
+    let has: Vec<&str> = names.into_iter().collect();
+    let has = if has.is_empty() { "none".to_owned() } else { has.join(", ") };
+    Err(format!("--shape: no model has a dynamic dimension '{unknown}'; dynamic dimensions: {has}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn dimensions_of_a_shape_are_known() {
+        let models = [json!({ "ranges": [{ "dimension": "batch", "least": 1, "most": 8 }] }), json!({})];
+        let known = |text: &str| known(&Some(Shape::parse(text).unwrap()), &models);
+        assert_eq!(known("batch=7"), Ok(()));
+        assert_eq!(known(""), Ok(()));
+        assert_eq!(
+            known("batch=7,rows=2").unwrap_err(),
+            "--shape: no model has a dynamic dimension 'rows'; dynamic dimensions: batch"
+        );
+    }
 }

@@ -30,6 +30,11 @@ pub(super) fn write(out: &mut String, models: &[Value]) -> fmt::Result {
             let (least, most) = (number(range, "least"), number(range, "most"));
             writeln!(out, "    {} is {least} to {most}; of the largest:", text(range, "dimension"))?;
         }
+        if let Some(extents) = model["timed"].as_object() {
+            let extents: Vec<String> =
+                extents.iter().map(|(name, extent)| format!("{} {extent}", shown(name))).collect();
+            writeln!(out, "    timed with {}", extents.join(", "))?;
+        }
         let kernels = list(model, "kernels");
         let work: u64 = kernels.iter().map(|kernel| number(kernel, "operations")).sum();
         let region = if model["region"] == true { " in one parallel region" } else { "" };
@@ -52,7 +57,7 @@ pub(super) fn write(out: &mut String, models: &[Value]) -> fmt::Result {
                 "    {number_of_kernel:>3} {}: {} operations{}{parallel}",
                 operators(kernel),
                 amount(number(kernel, "operations")),
-                speed(kernel).map_or(String::new(), |speed| format!(", {speed}"))
+                speed(model, kernel).map_or(String::new(), |speed| format!(", {speed}"))
             )?;
         }
     }
@@ -120,10 +125,13 @@ fn time(value: &Value) -> Option<String> {
     })
 }
 
-/// Formats the time of a kernel, and its operations per second.
-fn speed(kernel: &Value) -> Option<String> {
+/// Formats the time of a kernel, and its operations per second if they are those of the time.
+fn speed(model: &Value, kernel: &Value) -> Option<String> {
     let nanoseconds = kernel["time"].as_u64()?.max(1);
     let time = time(kernel)?;
+    if model["timed"].is_object() {
+        return Some(time);
+    }
     Some(format!("{time}, {:.1} G/s", number(kernel, "operations") as f64 / nanoseconds as f64))
 }
 
@@ -189,7 +197,7 @@ pub(super) fn svg(model: &Value) -> String {
         let y = TOP + row * ROW + 4;
         let share = (weight(kernel) / most * BOX as f64).max(2.0);
         let label = format!("{row} {}", operators(kernel));
-        let figures = match speed(kernel) {
+        let figures = match speed(model, kernel) {
             Some(speed) => format!("{} operations, {speed}", amount(number(kernel, "operations"))),
             None => format!("{} operations", amount(number(kernel, "operations"))),
         };

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use lexopt::{Arg, Parser, ValueExt};
 
 use crate::arguments::Parsed;
+use crate::library::shape::Shape;
 
 pub(crate) const HELP: &str = "\
 What a shared library of packed functions holds, made by Kernpack, Apache TVM or C++.
@@ -15,7 +16,8 @@ Options:
       --load                 also load the library, in a process of its own, for signatures, documentation and types.
                              Loading RUNS CODE of the library (its constructors): only for files that you trust.
                              Without --load the file is only read, and nothing in it runs
-      --time                 also run the kernels of models, and show how long each takes; implies --load
+      --time                 also run the kernels of models on random numbers, and show how long each takes; implies --load
+      --shape NAME=EXTENT,.. extents of dynamic dimensions for --time, which it implies: batch=7,sequence=65; without it the largest
       --json                 print JSON (the README of kernpack-cli describes it)
       --svg OUT              write a picture of the import tree; with --load also one of each model, its kernels and its memory over
                              time, to OUT with .NAME.svg at its end
@@ -29,8 +31,8 @@ Options:
 pub(crate) struct Options {
     pub(crate) file: PathBuf,
     pub(crate) load: bool,
-    /// True if the kernels of models are timed.
-    pub(crate) time: bool,
+    /// The extents of dynamic dimensions, if the kernels of models are timed.
+    pub(crate) time: Option<Shape>,
     pub(crate) json: bool,
     pub(crate) svg: Option<PathBuf>,
     pub(crate) extract: Option<Extract>,
@@ -46,13 +48,21 @@ pub(crate) struct Extract {
 
 /// Parses the words after `inspect`.
 pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
-    let (mut file, mut load, mut time, mut json) = (None, false, false, false);
+    let (mut file, mut load, mut time, mut json) = (None, false, None, false);
     let (mut svg, mut image, mut out) = (None, None, None);
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Short('h') | Arg::Long("help") => return Ok(None),
             Arg::Long("load") => load = true,
-            Arg::Long("time") => (load, time) = (true, true),
+            Arg::Long("time") => {
+                load = true;
+                time.get_or_insert_default();
+            }
+            Arg::Long("shape") => {
+                let text = parser.value()?.string()?;
+                load = true;
+                time = Some(Shape::parse(&text).map_err(|problem| format!("--shape {text}: {problem}"))?);
+            }
             Arg::Long("json") => json = true,
             Arg::Long("svg") => svg = Some(parser.value()?.into()),
             Arg::Long("extract") => image = Some(parser.value()?.string()?),
@@ -81,7 +91,7 @@ mod tests {
     }
 
     fn options(file: &str) -> Options {
-        Options { file: file.into(), load: false, time: false, json: false, svg: None, extract: None }
+        Options { file: file.into(), load: false, time: None, json: false, svg: None, extract: None }
     }
 
     #[test]
@@ -89,7 +99,14 @@ mod tests {
         assert_eq!(parse("a.so --help"), Ok(None));
         assert_eq!(parse("-- --help").unwrap(), Some(options("--help")));
         assert_eq!(parse("a.so --json --load"), Ok(Some(Options { json: true, load: true, ..options("a.so") })));
-        assert_eq!(parse("--time a.so"), Ok(Some(Options { time: true, load: true, ..options("a.so") })));
+        let timed = |shape: &str| {
+            let time = Some(Shape::parse(shape).unwrap());
+            Ok(Some(Options { time, load: true, ..options("a.so") }))
+        };
+        assert_eq!(parse("--time a.so"), timed(""));
+        for line in ["--time a.so --shape n=7,m=65", "--shape=n=7,m=65 --time a.so", "a.so --shape n=7,m=65"] {
+            assert_eq!(parse(line), timed("n=7,m=65"), "{line}");
+        }
         for svg in ["--svg=x.svg a.so", "--svg x.svg a.so", "a.so --svg x.svg", "--svg=x.svg -- a.so"] {
             assert_eq!(parse(svg), Ok(Some(Options { svg: Some("x.svg".into()), ..options("a.so") })), "{svg}");
         }
@@ -107,6 +124,10 @@ mod tests {
             ("a -o", "missing value for option `-o`; see inspect --help"),
             ("a --json=yes", "option `--json` takes no value; see inspect --help"),
             ("a --extract 1", "--extract needs --output FILE"),
+            (
+                "a --shape n",
+                "--shape n: 'n' is not NAME=EXTENT with an extent of 1 or more, such as batch=7,sequence=65",
+            ),
             ("a -o x", "--output is where --extract writes, which is not given"),
             ("--lod=3 a", "unknown option `--lod`; see inspect --help"),
             ("-jx a", "unknown option `-j`; see inspect --help"),

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::Result;
 use crate::library::model;
+use crate::library::shape::Shape;
 
 /// The other process's answer: `functions`, `models`, `types`, `global_functions`, `problem` (the
 /// reason why the library did not load).
@@ -78,14 +79,15 @@ impl Loaded {
 pub(crate) const TIME_MODELS: &str = "describe-and-time-in-this-process";
 
 /// Starts the process that loads the file, and reads its answer. With `time`, the kernels of models
-/// are timed.
-pub(crate) fn load(file: &Path, time: bool) -> Result<Loaded> {
+/// are timed, with these extents of dynamic dimensions.
+pub(crate) fn load(file: &Path, time: Option<&Shape>) -> Result<Loaded> {
     let file = file.canonicalize().map_err(|error| format!("cannot read {}: {error}", file.display()))?;
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let mut command = Command::new(program);
     command
-        .arg(if time { TIME_MODELS } else { DESCRIBE })
+        .arg(if time.is_some() { TIME_MODELS } else { DESCRIBE })
         .arg(&file)
+        .args(time.map(Shape::to_string))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit());
@@ -95,7 +97,7 @@ pub(crate) fn load(file: &Path, time: bool) -> Result<Loaded> {
         let mut text = Vec::new();
         output.take(MOST_OUTPUT).read_to_end(&mut text).map(|_| text)
     });
-    let status = wait(&mut child, if time { TIME_OF_MODELS } else { TIME })?;
+    let status = wait(&mut child, if time.is_some() { TIME_OF_MODELS } else { TIME })?;
     if !status.success() {
         return Err(format!("loading {} ended its process: {status}", file.display()));
     }
@@ -124,7 +126,7 @@ fn wait(child: &mut Child, time: Duration) -> Result<std::process::ExitStatus> {
 }
 
 /// Returns the answer as text. This runs in the process that loads the library.
-pub(crate) fn describe(file: &Path, time: bool) -> Result<String> {
+pub(crate) fn describe(file: &Path, time: Option<&Shape>) -> Result<String> {
     let text = |error: kernpack::Error| error.to_string();
     kernpack::module::enable("cuda").map_err(text)?;
     let (types, globals) = (type_keys().map_err(text)?, global_names().map_err(text)?);

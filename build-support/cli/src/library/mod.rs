@@ -6,5 +6,6 @@ pub(crate) mod file;
 pub(crate) mod inspection;
 pub(crate) mod loaded;
 pub(crate) mod model;
+pub(crate) mod shape;
 pub(crate) mod signature;
 pub(crate) mod tree;

@@ -14,7 +14,7 @@ use crate::library::loaded;
 /// Writes the file, and returns the report.
 pub(super) fn make(options: &WeightsOptions) -> Result<String> {
     let library = options.library.display();
-    let loaded = loaded::load(&options.library, false)?;
+    let loaded = loaded::load(&options.library, None)?;
     if let Some(problem) = loaded.problem() {
         return Err(format!("{library}: it cannot be loaded: {problem}"));
     }

@@ -1,8 +1,10 @@
 //! `cargo kernpack new`: creates a crate that builds and passes its tests immediately.
 
 mod dependencies;
+mod dimension;
 mod model;
 mod name;
+mod onnx_file;
 mod options;
 mod template;
 
@@ -46,7 +48,8 @@ fn make_with(options: &Options, tool: &Tool<'_>) -> Result<String> {
     let parent = std::path::absolute(parent).map_err(|error| format!("cannot find {}: {error}", parent.display()))?;
     let dependencies = Dependencies::choose(options.kernpack.as_ref(), &parent, tool)?;
     let in_workspace = dependencies::is_below_workspace(&parent);
-    let model = options.model.as_ref().map(|file| Model::read(file, &options.dims)).transpose()?;
+    let model = options.model.as_ref().map(|file| Model::read(file, &options.dims, options.has_weights_file));
+    let model = model.transpose()?;
     let crate_files = match &model {
         Some(model) => template::model_files(&name, model, &dependencies, in_workspace),
         None => template::files(&name, options.cuda, &dependencies, in_workspace),
@@ -59,9 +62,7 @@ fn make_with(options: &Options, tool: &Tool<'_>) -> Result<String> {
     let mut note = String::new();
     if let Some(model) = &model {
         copy(model, folder)?;
-        if !model.guessed.is_empty() {
-            note = format!("  {}: 1, which the model leaves open; build.rs says it\n", model.guessed.join(", "));
-        }
+        note = model.about.iter().map(|line| format!("  {line}\n")).collect();
     }
     let shown = folder.display();
     Ok(format!("made {name} in {shown}: {}\n{note}  next: cd {shown} && cargo test\n", dependencies.shown()))
@@ -88,6 +89,7 @@ fn copy(model: &Model, folder: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::dependencies::Asked;
+    use super::dimension::Extents;
     use super::*;
     use std::collections::BTreeMap;
     use std::path::PathBuf;
@@ -99,7 +101,15 @@ mod tests {
     }
 
     fn options(path: PathBuf) -> Options {
-        Options { path, name: None, cuda: false, kernpack: None, model: None, dims: BTreeMap::new() }
+        Options {
+            path,
+            name: None,
+            cuda: false,
+            kernpack: None,
+            model: None,
+            dims: BTreeMap::new(),
+            has_weights_file: false,
+        }
     }
 
     #[test]
@@ -199,7 +209,8 @@ mod tests {
         let path = folder.join("scores");
         let options = Options { model: Some(model.clone()), ..options(path.clone()) };
         let text = make(&options).unwrap();
-        assert!(text.contains("\n  dimension 'batch': 1, which the model leaves open; build.rs says it\n"), "{text}");
+        let about = "\n  input x: float32[batch, 4]\n  batch: 1, unless --dim or --dim-range sets it; the line is in build.rs\n  next: cd ";
+        assert!(text.contains(about), "{text}");
         assert_eq!(std::fs::read(path.join("models/perceptron.onnx")).unwrap(), std::fs::read(model).unwrap());
         let read = |name: &str| std::fs::read_to_string(path.join(name)).unwrap();
         let build = read("build.rs");
@@ -209,13 +220,41 @@ mod tests {
         );
         assert!(read("Cargo.toml").contains("features = [\"graph\"]"));
         let test = read("tests/library.rs");
-        assert!(test.contains("    let inputs = [zeros(DataType::scalar(2, 32), &[1, 4])];\n"), "{test}");
-        for file in ["Cargo.toml", "README.md", "src/lib.rs", "tests/library.rs", "python/test_scores.py"] {
-            let text = read(file);
-            for slot in ["{{name", "{{function", "{{crate", "{{model", "{{inputs", "{{file"] {
-                assert!(!text.contains(slot), "{file}: {text}");
-            }
+        assert!(test.contains("    check(&[zeros(DataType::scalar(2, 32), &[1, 4])]);\n"), "{test}");
+        no_slots(&path);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// Checks that the templates of a crate with a model are filled.
+    fn no_slots(path: &Path) {
+        for file in ["Cargo.toml", "README.md", "build.rs", "src/lib.rs", "tests/library.rs", "python/test_scores.py"] {
+            let text = std::fs::read_to_string(path.join(file)).unwrap();
+            assert!(!text.contains("{{"), "{file}: {text}");
         }
+    }
+
+    #[test]
+    fn a_crate_with_a_model_of_any_extents() {
+        let folder = temporary("ranges");
+        let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../graph/tests/data/perceptron.onnx");
+        let path = folder.join("scores");
+        let dims = [("batch".to_owned(), Extents::Range { least: 1, most: 64, step: 1 })].into();
+        let options = Options { model: Some(model), dims, has_weights_file: true, ..options(path.clone()) };
+        let text = make(&options).unwrap();
+        assert!(text.contains("\n  input x: float32[batch, 4]\n  batch: 1 to 64\n  next: cd "), "{text}");
+        let read = |name: &str| std::fs::read_to_string(path.join(name)).unwrap();
+        for (file, line) in [
+            ("build.rs", "|model| {\n            model.dim_range(\"batch\", 1..=64).weights_file()\n        })"),
+            ("tests/library.rs", "    check(&[zeros(DataType::scalar(2, 32), &[1, 4])]);\n"),
+            ("tests/library.rs", "    check(&[zeros(DataType::scalar(2, 32), &[3, 4])]);\n"),
+            ("tests/library.rs", "concat!(env!(\"OUT_DIR\"), \"/kernpack/perceptron.weights\")"),
+            ("python/test_scores.py", "    [np.zeros([3, 4], \"float32\")],\n"),
+            ("python/test_scores.py", "scores.perceptron_weights(str(max(WEIGHTS"),
+            ("README.md", "perceptron_weights(\"perceptron.weights\")"),
+        ] {
+            assert!(read(file).contains(line), "{file}: {line}\n{}", read(file));
+        }
+        no_slots(&path);
         std::fs::remove_dir_all(folder).unwrap();
     }
 

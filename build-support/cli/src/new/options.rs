@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use lexopt::{Arg, Parser, ValueExt};
 
 use super::dependencies::Asked;
+use super::dimension::{self, Extents};
 use crate::arguments::Parsed;
 
 pub(crate) const HELP: &str = "\
@@ -17,6 +18,12 @@ Options:
       --cuda                 also a CUDA kernel; the crate builds without a CUDA compiler, too
       --model FILE           instead, a crate with this ONNX model: its kernels and weights become a part of the library
       --dim NAME=EXTENT      the extent of a dimension that the model leaves open; without it 1
+      --dim-range NAME=LOW..=HIGH[:STEP]
+                             instead, any extent from LOW to HIGH, or any multiple of STEP: batch=1..=64, height=32..=2048:32
+      --dim-up-to NAME=LARGEST
+                             instead, any extent up to a bound, if rows do not depend on each other; for nodes that
+                             --dim-range does not take, such as those of trees
+      --weights-file         put the weights of the model in a file beside the library
       --name NAME            name of the package (default: the last part of PATH)
       --kernpack-path DIR    depend on the checkout of Kernpack in this folder (default: the checkout that PATH lies in, else
                              the checkout or git repository that this command was installed from, else the released versions)
@@ -34,25 +41,28 @@ pub(crate) struct Options {
     pub(crate) kernpack: Option<Asked>,
     pub(crate) model: Option<PathBuf>,
     /// Extents by the names of dimensions of the model.
-    pub(crate) dims: BTreeMap<String, i64>,
+    pub(crate) dims: BTreeMap<String, Extents>,
+    /// True if the weights of the model are in a file beside the library.
+    pub(crate) has_weights_file: bool,
 }
 
 /// Parses the words after `new`.
 pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
     let (mut path, mut name, mut cuda, mut kernpack) = (None, None, false, None);
-    let (mut model, mut dims) = (None, BTreeMap::new());
+    let (mut model, mut dims, mut has_weights_file) = (None, BTreeMap::new(), false);
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Short('h') | Arg::Long("help") => return Ok(None),
             Arg::Long("cuda") => cuda = true,
             Arg::Long("model") => model = Some(parser.value()?.into()),
-            Arg::Long("dim") => {
-                let text = parser.value()?.string()?;
-                let (dim, extent) = dimension(&text).ok_or_else(|| {
-                    format!("--dim {text}: expected NAME=EXTENT with an extent of 1 or more, such as batch=1")
-                })?;
-                dims.insert(dim, extent);
+            Arg::Long("dim") => add(&mut dims, "--dim", dimension::parse_one(&parser.value()?.string()?)?)?,
+            Arg::Long("dim-up-to") => {
+                add(&mut dims, "--dim-up-to", dimension::parse_bound(&parser.value()?.string()?)?)?;
             }
+            Arg::Long("dim-range") => {
+                add(&mut dims, "--dim-range", dimension::parse_range(&parser.value()?.string()?)?)?;
+            }
+            Arg::Long("weights-file") => has_weights_file = true,
             Arg::Long("name") => name = Some(parser.value()?.string()?),
             Arg::Long("kernpack-path") => kernpack = Some(Asked::Checkout(parser.value()?.into())),
             Arg::Long("kernpack-git") => kernpack = Some(Asked::Git(parser.value()?.string()?)),
@@ -64,17 +74,34 @@ pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
     if model.is_some() && cuda {
         return Err("--model and --cuda exclude each other: a crate with a model has no other kernels at first".into());
     }
-    if model.is_none() && !dims.is_empty() {
-        return Err("--dim needs --model".into());
+    if model.is_none() && (!dims.is_empty() || has_weights_file) {
+        return Err("--dim, --dim-range, --dim-up-to and --weights-file need --model FILE".into());
     }
-    Ok(Some(Options { path, name, cuda, kernpack, model, dims }))
+    one_bound(&dims)?;
+    Ok(Some(Options { path, name, cuda, kernpack, model, dims, has_weights_file }))
 }
 
-/// Parses `batch=1`.
-fn dimension(text: &str) -> Option<(String, i64)> {
-    let (name, extent) = text.split_once('=')?;
-    let extent = extent.parse().ok().filter(|extent| *extent >= 1)?;
-    (!name.is_empty()).then(|| (name.to_owned(), extent))
+/// Adds the extents of a dimension, which are not set yet.
+fn add(dims: &mut BTreeMap<String, Extents>, option: &str, (name, extents): (String, Extents)) -> crate::Result<()> {
+    if dims.contains_key(&name) {
+        return Err(format!(
+            "{option}: the dimension '{name}' is set twice; one of --dim, --dim-range and --dim-up-to is enough"
+        ));
+    }
+    dims.insert(name, extents);
+    Ok(())
+}
+
+/// Checks that a dimension with a bound is the only dynamic one.
+fn one_bound(dims: &BTreeMap<String, Extents>) -> crate::Result<()> {
+    let mut open = dims.iter().filter(|(_, extents)| !matches!(extents, Extents::One(_)));
+    let has_bound = dims.values().any(|extents| matches!(extents, Extents::UpTo(_)));
+    match (has_bound, open.next(), open.next()) {
+        (true, Some((one, _)), Some((other, _))) => Err(format!(
+            "--dim-up-to is for one dimension, and '{one}' and '{other}' are open; use --dim-range for both"
+        )),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -93,6 +120,7 @@ mod tests {
             kernpack: None,
             model: None,
             dims: BTreeMap::new(),
+            has_weights_file: false,
         };
         let expected = Options {
             path: "a/kit".into(),
@@ -108,15 +136,31 @@ mod tests {
         let from_git = Options { path: "a".into(), kernpack: Some(Asked::Git(url.to_owned())), ..plain.clone() };
         assert_eq!(parse(&format!("a --kernpack-git {url}")), Ok(Some(from_git)));
         assert_eq!(parse("-- --cuda"), Ok(Some(plain.clone())));
-        let dims = [("batch".to_owned(), 2), ("n".to_owned(), 16)].into();
-        let with_model = Options { path: "a".into(), model: Some("m.onnx".into()), dims, ..plain };
-        assert_eq!(parse("a --model m.onnx --dim batch=2 --dim=n=16"), Ok(Some(with_model)));
+        let range = Extents::Range { least: 32, most: 64, step: 32 };
+        let dims = [("batch".to_owned(), Extents::One(2)), ("n".to_owned(), range)].into();
+        let with_model =
+            Options { path: "a".into(), model: Some("m.onnx".into()), dims, has_weights_file: true, ..plain };
+        let line = "a --model m.onnx --dim batch=2 --dim-range=n=32..=64:32 --weights-file";
+        assert_eq!(parse(line), Ok(Some(with_model)));
         for (line, problem) in [
             ("", "missing argument PATH; see cargo kernpack new --help"),
             ("a b", "unexpected argument `b`; see new --help"),
             ("a --name", "missing value for option `--name`; see new --help"),
             ("--lib a", "unknown option `--lib`; see new --help"),
-            ("a --dim n=1", "--dim needs --model"),
+            ("a --dim n=1", "--dim, --dim-range, --dim-up-to and --weights-file need --model FILE"),
+            ("a --weights-file", "--dim, --dim-range, --dim-up-to and --weights-file need --model FILE"),
+            (
+                "a --model m --dim n=1 --dim-range n=1..=2",
+                "--dim-range: the dimension 'n' is set twice; one of --dim, --dim-range and --dim-up-to is enough",
+            ),
+            (
+                "a --model m --dim-range n=1..=2 --dim-up-to m=8",
+                "--dim-up-to is for one dimension, and 'm' and 'n' are open; use --dim-range for both",
+            ),
+            (
+                "a --model m --dim-range n=2..=1",
+                "--dim-range n=2..=1: the range is empty, because 2 is more than 1; expected NAME=LOW..=HIGH or NAME=LOW..=HIGH:STEP, such as batch=1..=64 or height=32..=2048:32",
+            ),
             ("a --model m --dim n=0", "--dim n=0: expected NAME=EXTENT with an extent of 1 or more, such as batch=1"),
             (
                 "a --model m --cuda",

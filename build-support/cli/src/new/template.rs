@@ -1,7 +1,7 @@
 //! The files of a new crate.
 
 use super::dependencies::Dependencies;
-use super::model::Model;
+use super::model::{Model, Zeros};
 
 const CARGO_TOML: &str = include_str!("../../templates/Cargo.toml.in");
 const BUILD: &str = include_str!("../../templates/build.rs.in");
@@ -22,6 +22,11 @@ const MODEL_LIB: &str = include_str!("../../templates/model/lib.rs.in");
 const MODEL_TEST: &str = include_str!("../../templates/model/library.rs.in");
 const MODEL_PYTHON_TEST: &str = include_str!("../../templates/model/test.py.in");
 const MODEL_README: &str = include_str!("../../templates/model/README.md.in");
+
+/// Loads the weights from their file: in the test in Rust, in the test in Python, in the README.
+const MODEL_WEIGHTS_IN_RUST: &str = include_str!("../../templates/model/weights.rs.in");
+const MODEL_WEIGHTS_IN_PYTHON: &str = include_str!("../../templates/model/weights.py.in");
+const MODEL_WEIGHTS_IN_README: &str = include_str!("../../templates/model/weights.md.in");
 
 /// The folder with the model of a crate.
 pub(super) const MODELS: &str = "models";
@@ -93,11 +98,6 @@ pub(super) fn model_files(
     let crate_name = name.replace('-', "_");
     let file_name = model.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let path = format!("{MODELS}/{file_name}");
-    let mut inputs = format!("    let inputs = [{}];\n", model.zeros.join(", "));
-    if inputs.trim_end().len() > 100 || model.zeros.len() > 1 {
-        let lines: String = model.zeros.iter().map(|zeros| format!("        {zeros},\n")).collect();
-        inputs = format!("    let inputs = [\n{lines}    ];\n");
-    }
     let kernpack = dependencies.entry("runtime", &["python"]);
     let build = dependencies.entry("build-support", &["graph"]);
     let call = model.call(&path);
@@ -109,8 +109,15 @@ pub(super) fn model_files(
         ("{{function}}", &model.function),
         ("{{call}}", &call),
         ("{{model}}", &file_name),
-        ("{{inputs}}", &inputs),
+        ("{{calls}}", &rust_calls(model)),
+        ("{{python_calls}}", &python_calls(model)),
+        ("{{inputs}}", &python_list(model.calls.first().map_or(&[], Vec::as_slice))),
+        ("{{weights}}", if model.has_weights_file { MODEL_WEIGHTS_IN_RUST } else { "" }),
+        ("{{python_weights}}", if model.has_weights_file { MODEL_WEIGHTS_IN_PYTHON } else { "" }),
+        ("{{load_weights}}", if model.has_weights_file { MODEL_WEIGHTS_IN_README } else { "" }),
         ("{{file}}", &library),
+        // In the texts that fill other slots.
+        ("{{function}}", &model.function),
     ];
     let fill = |text: &str| fill(text, name, &crate_name, &slots);
     vec![
@@ -124,4 +131,26 @@ pub(super) fn model_files(
         ("kernpack_backend.py".to_owned(), BACKEND.to_owned()),
         ("README.md".to_owned(), fill(MODEL_README)),
     ]
+}
+
+/// Formats the calls of the test in Rust.
+fn rust_calls(model: &Model) -> String {
+    let calls = model.calls.iter().map(|inputs| {
+        let zeros: Vec<String> = inputs.iter().map(Zeros::in_rust).collect();
+        match &zeros[..] {
+            [one] if one.len() < 60 => format!("    check(&[{one}]);\n"),
+            zeros => format!("    check(&[\n        {},\n    ]);\n", zeros.join(",\n        ")),
+        }
+    });
+    calls.collect()
+}
+
+/// Formats the calls of the test in Python.
+fn python_calls(model: &Model) -> String {
+    model.calls.iter().map(|inputs| format!("    {},\n", python_list(inputs))).collect()
+}
+
+/// Formats inputs as a list of arrays in Python.
+fn python_list(inputs: &[Zeros]) -> String {
+    format!("[{}]", inputs.iter().map(Zeros::in_python).collect::<Vec<_>>().join(", "))
 }

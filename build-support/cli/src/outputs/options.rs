@@ -14,7 +14,7 @@ Usage: cargo kernpack outputs [OPTIONS] [OPTIONS OF CARGO BUILD]
 
 Options:
       --json                 print JSON: an array of what each package's OUT_DIR/kernpack/outputs.json says, with its out_dir
-      --kind KIND            only outputs of this kind (object, ptx, cubin, fatbin, opencl, blob, archive, rust, compile_commands), a path on each line
+      --kind KIND            only outputs of this kind (object, ptx, cubin, fatbin, opencl, blob, archive, rust, weights, compile_commands), a path on each line
   -h, --help                 print this
 
 All other options go to cargo build: --package, --release, --target, --features, --manifest-path, ...

@@ -86,7 +86,7 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
     };
     let described_bytes = file::read(&described)?;
     let mut inspection = Inspection::read(&described_bytes).map_err(named)?;
-    let loaded = loaded::load(&described, false)?;
+    let loaded = loaded::load(&described, None)?;
     if let Some(problem) = loaded.problem() {
         return Err(format!("{}: it does not load, so nothing is known for its stubs: {problem}", described.display()));
     }

@@ -7,6 +7,7 @@ use core::ptr;
 use kernpack_core::Error;
 use kernpack_core::abi::{TVMFFIAny, type_index};
 use kernpack_core::function::{FunctionInfo, FunctionRole, add_frame};
+use kernpack_core::generated_code::explained_views;
 use kernpack_core::value::{LentPlaces, ResultPlace, Written};
 
 use super::arguments::Arguments;
@@ -299,7 +300,7 @@ pub(crate) unsafe fn invoke(
     let mut call = || unsafe { entry_point(ptr::null_mut(), views.as_ptr(), views.len() as i32, result) };
     let status = if callable.releases { without_lock(py, call) } else { call() };
     if status != 0 {
-        return Err(failed(callable, result));
+        return Err(failed(callable, views, result));
     }
     if (type_index::DL_TENSOR_PTR..=type_index::OBJECT_RVALUE_REF).contains(&result.type_index) {
         return Err(Error::type_error("the function returned a borrowed pointer, which cannot be kept"));
@@ -307,11 +308,13 @@ pub(crate) unsafe fn invoke(
     Ok(())
 }
 
-/// The error of a call; with its frame, if tracebacks show those of Rust.
+/// The error of a call, which says what a compiled function got; with its frame, if tracebacks show
+/// those of Rust.
 #[cold]
-fn failed(callable: &Callable, result: &mut TVMFFIAny) -> Error {
+fn failed(callable: &Callable, views: &[TVMFFIAny], result: &mut TVMFFIAny) -> Error {
     let lacks_frame = ResultPlace::has_error(result);
-    let mut error = ResultPlace::error(result);
+    // SAFETY: the views live as long as the arguments.
+    let mut error = unsafe { explained_views(ResultPlace::error(result), views) };
     if lacks_frame && exception::shows_frames() {
         add_frame(&mut error, callable.info);
     }
