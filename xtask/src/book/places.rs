@@ -48,8 +48,6 @@ impl<'e> Places<'e> {
         // build of the tests is reused.
         let mut cargo = environment.cargo("build");
         cargo.args(["--workspace", "--bin", "cargo-kernpack", "--test", "new"]);
-        // `cargo kernpack model`.
-        cargo.args(["--features", "kernpack-cli/graph"]);
         step::run("build cargo kernpack", &mut cargo, Show::Warnings)?;
         let node = Node::prepare(environment).map_err(|error| println!("no Node.js: {error}")).ok();
         let bare = python::without_tvm_ffi(&environment.workspace)?;
