@@ -26,14 +26,21 @@ TABLE = Path(__file__).with_suffix(".md")
 #: The dynamic axes of inputs that are images, or tokens and features by batch and length.
 ROWS, WORDS = {0: "batch"}, {0: "batch", 1: "sequence"}
 
-#: The ways to leave extents to the call: bounds of dimensions, and lists of extents.
+#: The dynamic axes of a cache of keys or values.
+CACHE = {0: "batch", 2: "past"}
+
+#: The ways to leave extents to the call: bounds of dimensions, lists of extents, and ranges of extents. A cache begins at no words, and `seen` are all words of the mask.
 WAYS = {
-    "batch": ({"batch": 6}, {}),
-    "batch, sequence": ({"batch": 6}, {"sequence": [4, 6]}),
+    "batch": {"dims_up_to": {"batch": 6}},
+    "batch, sequence": {"dims_up_to": {"batch": 6}, "dims_in": {"sequence": [4, 6]}},
+    "ranges": {"dims_range": {"batch": [1, 6], "sequence": [1, 6]}},
 }
+CACHED = {"dims_range": {"batch": [1, 6], "sequence": [1, 6], "past": [0, 12]}, "dims_sum": {"seen": "past + sequence"}}
 
 #: The extents of the calls that are compared with onnxruntime, of the batch and of the sequence.
 CALLS = ((1, 6), (2, 4), (3, 6), (6, 4))
+#: Those of calls with ranges, of the batch, of the sequence and of a cache.
+RANGED = ((1, 6, 0), (1, 1, 5), (2, 4, 3), (3, 5, 12), (6, 2, 0), (1, 1, 1))
 
 
 def text(name, part, attention="sdpa", mask=True):
@@ -46,6 +53,28 @@ def text(name, part, attention="sdpa", mask=True):
     if mask:
         example["attention_mask"] = (torch.arange(6) < torch.tensor([[6], [4]])).long()
     return architectures.First(model, list(example)), example, dict.fromkeys(example, WORDS)
+
+
+def cached(name, part, attention="sdpa"):
+    """A decoder with its cache as inputs and outputs, as `optimum` wraps it."""
+    config = getattr(transformers, f"{name}Config")(**architectures.TEXT[name, part])
+    config._attn_implementation = attention
+    model = getattr(transformers, f"{name}{part}")(config)
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    layers = range(config.num_hidden_layers)
+    example = {"input_ids": torch.randint(3, 40, (2, 6)), "attention_mask": torch.ones(2, 9).long()}
+    example.update({f"past_{layer}_{kind}": torch.randn(2, heads, 3, width) for layer in layers for kind in ("key", "value")})
+
+    def call(part, ids, mask, *past):
+        cache = transformers.DynamicCache(config=config)
+        for layer in layers:
+            cache.update(past[2 * layer], past[2 * layer + 1], layer)
+        out = part(input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True)
+        return out.logits, *(value for layer in out.past_key_values.layers for value in (layer.keys, layer.values))
+
+    axes = {name: CACHE for name in example} | {"input_ids": WORDS, "attention_mask": {0: "batch", 1: "seen"}}
+    return Calls(call, model), example, axes
 
 
 def pooled(name, part):
@@ -135,6 +164,13 @@ NETWORKS = {
     "Gemma": lambda: text("Gemma", "ForCausalLM"),
     "OPT": lambda: text("OPT", "ForCausalLM"),
     "Bloom": lambda: text("Bloom", "ForCausalLM", "eager"),
+    "GPT-2 with a cache": lambda: cached("GPT2", "LMHeadModel"),
+    "Llama with a cache": lambda: cached("Llama", "ForCausalLM"),
+    "Llama with a cache, eager attention": lambda: cached("Llama", "ForCausalLM", "eager"),
+    "Mistral with a cache": lambda: cached("Mistral", "ForCausalLM"),
+    "Qwen 3 with a cache": lambda: cached("Qwen3", "ForCausalLM"),
+    "Gemma with a cache": lambda: cached("Gemma", "ForCausalLM"),
+    "OPT with a cache": lambda: cached("OPT", "ForCausalLM"),
     "ViT": lambda: image("ViT"),
     "DINOv2": lambda: image("Dinov2"),
     "Swin": lambda: image("Swin"),
@@ -162,7 +198,9 @@ def traced(network, example, axes):
 
 def exported(network, example, axes):
     """The model as bytes, by the exporter based on torch.export."""
-    shapes = tuple(dict(axes[name]) for name in example)
+    # Which extents follow from others is found out by the exporter.
+    is_cached = any(own == CACHE for own in axes.values())
+    shapes = tuple({axis: torch.export.Dim.AUTO for axis in axes[name]} if is_cached else dict(axes[name]) for name in example)
     takes_any = isinstance(network, (architectures.First, Calls))
     program = torch.onnx.export(
         network, tuple(example.values()), opset_version=exporters.EXPORTED, dynamo=True, input_names=list(example), output_names=["out"], dynamic_shapes=(shapes,) if takes_any else shapes, verbose=False
@@ -179,34 +217,53 @@ def written(name, exporter):
     return data, {name: value.numpy() for name, value in example.items()}, axes
 
 
-def inputs_of(example, axes, batch, length):
-    """Inputs for a call: the rows of the example, repeated, and its first words."""
+def inputs_of(example, axes, batch, length, past=0):
+    """Inputs for a call: the rows and words of the example, repeated."""
+    extents = {"batch": batch, "sequence": length, "past": past, "seen": past + length}
     arrays = {}
     for name, value in example.items():
-        value = np.concatenate([value, value[::-1]] * batch)[:batch]
-        arrays[name] = np.ascontiguousarray(value[:, :length] if 1 in axes[name] else value)
+        for axis, dim in axes[name].items():
+            value = np.take(value, np.resize([*range(value.shape[axis]), *reversed(range(value.shape[axis]))], extents[dim]), axis)
+        arrays[name] = np.ascontiguousarray(value)
     return arrays
+
+
+def named(model, axes, options):
+    """The options with the names that the exporter has given to the dimensions."""
+    own, sums = {}, dict(options.get("dims_sum", {}))
+    for value in onnx.load_from_string(model).graph.input:
+        for axis, dim in axes.get(value.name, {}).items():
+            name = value.type.tensor_type.shape.dim[axis].dim_param
+            if own.setdefault(dim, name) != name:
+                sums[name] = dim
+    renamed = {}
+    for option, dims in options.items():
+        renamed[option] = {own[dim]: extents for dim, extents in dims.items() if dim in own}
+    if sums:
+        renamed["dims_sum"] = {own.get(dim, dim): " + ".join(own[part] for part in total.split(" + ")) for dim, total in sums.items() if own.get(dim, dim)}
+    return renamed
 
 
 def tried(model, example, axes, way):
     """Compiles a model in a way, and compares it. Returns `works`, or raises an error. Runs in a process of its own."""
-    up_to, dims_in = WAYS[way]
-    fixed = {} if dims_in else {"sequence": 6}
-    read = judges.models.from_onnx(model, dims=fixed, dims_up_to=up_to, dims_in=dims_in, allow_nan=True)
-    run = judges.models.compile(read)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    for batch, length in CALLS:
-        arrays = inputs_of(example, axes, batch, length if dims_in else 6)
+    is_cached = any(own == CACHE for own in axes.values())
+    options = named(model, axes, CACHED if is_cached else WAYS[way])
+    fixed = {} if "dims_in" in options or "dims_range" in options else {"sequence": 6}
+    run = judges.models.compile(judges.models.from_onnx(model, dims=fixed, allow_nan=True, **options))
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 4
+    settings.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
+    calls = RANGED if "dims_range" in options else [(batch, 6 if fixed else length, 0) for batch, length in CALLS]
+    for extents in calls:
+        arrays = inputs_of(example, axes, *extents)
         wanted = session.run(None, arrays)
         got = run(**arrays)
         got = list(got) if isinstance(got, tuple) else [got]
         for want, have in zip(wanted, got, strict=True):
             want, have = np.asarray(want), np.asarray(have)
             if want.shape != have.shape or not np.allclose(want, have, rtol=1e-3, atol=2e-4 * max(1.0, float(np.abs(want).max(initial=0)))):
-                return f"wrong at {batch} x {length}"
+                return f"wrong at {' x '.join(map(str, extents if is_cached else extents[:2]))}"
     return "works"
 
 
@@ -217,8 +274,9 @@ def cells(name, exporter):
         return ["not exported"] * len(WAYS)
     model, example, axes = made
     found = []
+    is_cached = any(own == CACHE for own in axes.values())
     for way in WAYS:
-        if "sequence" in way and not any(1 in own for own in axes.values()):
+        if way != "ranges" and is_cached or way == "batch, sequence" and not any(1 in own for own in axes.values()):
             found.append("")
             continue
         result, error, _ = judges.in_child(lambda _: tried(model, example, axes, way), None, 200)

@@ -47,7 +47,12 @@ pub(crate) struct Traces {
 impl Traces {
     /// Returns true if the results of a node may become known values.
     fn may_be_known(&self, node: &Node, are_integers: bool) -> bool {
-        let is_sum = || are_integers && SUMS.contains(&node.op.name());
+        // Some of the positions, but not numbers at these positions.
+        let is_part = || {
+            node.op.name() == "Gather"
+                && !node.inputs.get(1).is_some_and(|id| id.is_some_and(|id| self.shifted.contains(&id)))
+        };
+        let is_sum = || are_integers && (SUMS.contains(&node.op.name()) || is_part());
         !self.has(&self.shifted, node) || is_sum()
     }
 
