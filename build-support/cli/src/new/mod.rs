@@ -91,7 +91,6 @@ mod tests {
     use super::dependencies::Asked;
     use super::dimension::Extents;
     use super::*;
-    use std::collections::BTreeMap;
     use std::path::PathBuf;
 
     fn temporary(name: &str) -> PathBuf {
@@ -101,15 +100,7 @@ mod tests {
     }
 
     fn options(path: PathBuf) -> Options {
-        Options {
-            path,
-            name: None,
-            cuda: false,
-            kernpack: None,
-            model: None,
-            dims: BTreeMap::new(),
-            has_weights_file: false,
-        }
+        Options { path, ..Options::default() }
     }
 
     #[test]

@@ -32,7 +32,7 @@ Options:
 ";
 
 /// The options of the new crate.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) path: PathBuf,
     pub(crate) name: Option<String>,
@@ -113,15 +113,7 @@ mod tests {
     fn command_lines() {
         let parse = |line: &str| parse_line(parse, "new", line);
         assert_eq!(parse("-h"), Ok(None));
-        let plain = Options {
-            path: "--cuda".into(),
-            name: None,
-            cuda: false,
-            kernpack: None,
-            model: None,
-            dims: BTreeMap::new(),
-            has_weights_file: false,
-        };
+        let plain = Options { path: "--cuda".into(), ..Options::default() };
         let expected = Options {
             path: "a/kit".into(),
             name: Some("x".to_owned()),
